@@ -1,0 +1,1 @@
+"""Parallel decoding in diffusion LLMs, measured: tasks, ideal and real models, samplers, scores, trade-offs."""

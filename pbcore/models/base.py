@@ -1,0 +1,127 @@
+"""What the decoding loop asks of a model, and what comes back: Request, Denoiser, Context, OwnDecoder, Generation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from pbcore.names import SamplerName
+from pbcore.tasks.base import Message, Sample
+
+Prompt = Sample | Sequence[Message] | str | Sequence[int]
+
+
+class ModelError(RuntimeError):
+    """A model that can't be loaded or can't answer such a prompt; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One row to decode.
+
+    `canvas` has the mask id where a token is asked for and any other id where it is given (infilling). `key` identifies the row for
+    every random draw, so that results don't depend on batch or order.
+    """
+
+    prompt_ids: tuple[int, ...]
+    canvas: tuple[int, ...]
+    key: int
+    sample: Sample | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One forward for the rows of a context. R rows, L canvas positions (shorter rows are padded on the right).
+
+    `want` marks the positions whose logits are asked for. `nfe` counts the forwards each row has had. With a cache all rows stand in
+    the same block: `window` is its (start, stop) in the canvas and `refresh` is true at its first step, when the cache is built anew.
+    """
+
+    canvas: Tensor  # (R, L) long
+    want: Tensor  # (R, L) bool
+    nfe: Tensor  # (R,) long
+    window: tuple[int, int] | None = None
+    refresh: bool = False
+
+
+class Context(Protocol):
+    """A batch being decoded: its prompts, padding and caches."""
+
+    def logits(self, query: Query) -> Tensor:
+        """Logits (M, V) in the model's dtype, one row for each of the M wanted positions in row-major order."""
+        ...
+
+    def keep(self, rows: Tensor) -> None:
+        """Goes on with these rows only: `rows` (R',) are indices into the present rows."""
+        ...
+
+
+@runtime_checkable
+class Denoiser(Protocol):
+    """A masked diffusion model: gives every masked position a distribution over tokens.
+
+    `caches` names the KV caches it can run with (`prefix`, `dual`). `info` is what the record says of it: source, revision, family,
+    parameters, dtype, embedded or dummy.
+    """
+
+    name: str
+    mask_id: int
+    eos_id: int
+    vocab_size: int
+    device: torch.device
+    caches: frozenset[str]
+    info: Mapping[str, Any]
+
+    def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
+        """A prompt as a row. Raises ModelError where the model can't read it (e.g. words outside its vocabulary)."""
+        ...
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """Canvas tokens as text, up to the first EOS, special tokens left out."""
+        ...
+
+    def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Context:
+        """A batch ready for decoding."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One decoded answer.
+
+    `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards this row took part in.
+    `steps[i]` is the step (0-based) at which position i was revealed for good, −1 if it was given, and `confidences[i]` its
+    probability then. `trajectory` (only when recorded) is the canvas before each step, then the final one.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    nfe: int
+    answer_tokens: int
+    steps: tuple[int, ...] = ()
+    confidences: tuple[float, ...] = ()
+    trajectory: tuple[tuple[int, ...], ...] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class OwnDecoder(Protocol):
+    """A model that decodes by itself (DiffusionGemma, autoregressive models, APIs): the loop hands the requests over."""
+
+    name: str
+    info: Mapping[str, Any]
+
+    def check(self, sampler: SamplerName) -> None:
+        """Raises ValueError for a sampler this model can't run, naming those it can."""
+        ...
+
+    def generate(
+        self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
+    ) -> list[Generation]: ...
+
+
+Model = Denoiser | OwnDecoder

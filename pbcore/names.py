@@ -1,0 +1,125 @@
+"""Sampler names: `policy-parameter` and modifiers joined by `+`, e.g. `confidence-k2+b8+prefix+t1.0`.
+
+This module only parses and prints; whether a policy exists and takes such parameters is `decoding.policies`' business.
+A name uses the characters that pytest's `-k` accepts (letters, digits, `_`, `-`, `.`, `+`), so it can stand in a node id.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+_POLICY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_ARGUMENT = re.compile(r"([a-z_]*)((?:\d+(?:\.\d+)?)?)")
+_COUNTS = re.compile(r"\d+(_\d+)*")
+
+
+class SamplerNameError(ValueError):
+    """A sampler name that can't be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerName:
+    """A sampler name taken apart.
+
+    `arguments` are the policy's as written, in order: `("k", "2")` for `k2`, `("", "0.9")` for a bare number, `("ref", "")` for a
+    bare word. `block` is None for one block over the whole canvas; `temperature` 0 is greedy; `counts` is an explicit schedule
+    (tokens to reveal at each step of a block), or `schedule` names one (`linear`, `cosine`) over `schedule_steps` steps.
+    """
+
+    policy: str
+    arguments: tuple[tuple[str, str], ...] = ()
+    block: int | None = None
+    cache: str | None = None
+    temperature: float = 0.0
+    remask: str | None = None
+    remask_rounds: int = 0
+    counts: tuple[int, ...] | None = None
+    schedule: str | None = None
+    schedule_steps: int = 0
+    eos_stop: bool = False
+    no_early_eos: bool = False
+
+    def __str__(self) -> str:
+        parts = ["-".join([self.policy, *(word + number for word, number in self.arguments)])]
+        if self.block is not None:
+            parts.append(f"b{self.block}")
+        if self.cache:
+            parts.append(self.cache)
+        if self.counts is not None:
+            parts.append("s" + "_".join(map(str, self.counts)))
+        if self.schedule:
+            parts.append(f"{self.schedule}{self.schedule_steps}")
+        if self.remask:
+            parts.append(self.remask + (str(self.remask_rounds) if self.remask_rounds else ""))
+        if self.eos_stop:
+            parts.append("eos_stop")
+        if self.no_early_eos:
+            parts.append("no_early_eos")
+        if self.temperature:
+            parts.append(f"t{self.temperature:g}" if self.temperature % 1 else f"t{self.temperature:.1f}")
+        return "+".join(parts)
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0
+
+
+def parse(name: str) -> SamplerName:
+    """Takes a sampler name apart. Raises SamplerNameError that says which part can't be read and what is allowed."""
+    head, *modifiers = name.split("+")
+    policy, *arguments = head.split("-")
+    if not _POLICY.fullmatch(policy):
+        raise SamplerNameError(f"sampler {name!r}: {policy!r} is no policy name; write e.g. confidence-k2+b8")
+    result = SamplerName(policy, tuple(_argument(name, text) for text in arguments))
+    seen: set[str] = set()
+    for text in modifiers:
+        changes = _modifier(name, text)
+        twice = seen & set(changes)
+        if twice:
+            raise SamplerNameError(f"sampler {name!r}: +{text} sets {sorted(twice)[0]} a second time")
+        seen |= set(changes)
+        result = replace(result, **changes)  # type: ignore[arg-type]
+    if result.counts is not None and result.schedule:
+        raise SamplerNameError(f"sampler {name!r}: give counts (+s…) or a schedule (+{result.schedule}…), not both")
+    return result
+
+
+def canonical(name: str) -> str:
+    """The one spelling of a sampler name: modifiers in a fixed order, defaults left out."""
+    return str(parse(name))
+
+
+def _argument(name: str, text: str) -> tuple[str, str]:
+    match = _ARGUMENT.fullmatch(text)
+    if not text or match is None:
+        raise SamplerNameError(f"sampler {name!r}: {text!r} is no parameter; write a number (0.9), a letter and a number (k2), or a word (ref)")
+    return match[1], match[2]
+
+
+def _modifier(name: str, text: str) -> dict[str, object]:
+    """The fields that one `+modifier` sets."""
+    if text in ("prefix", "dual"):
+        return {"cache": text}
+    if text in ("eos_stop", "no_early_eos"):
+        return {text: True}
+    if text == "rcr":
+        return {"remask": text}
+    for word, number in (("remdm", r"[1-9]\d*"), ("linear", r"[1-9]\d*"), ("cosine", r"[1-9]\d*"), ("b", r"[1-9]\d*"), ("t", r"\d+(\.\d+)?"), ("s", _COUNTS.pattern)):
+        if text.startswith(word) and re.fullmatch(number, text[len(word) :]):
+            value = text[len(word) :]
+            match word:
+                case "remdm":
+                    return {"remask": word, "remask_rounds": int(value)}
+                case "b":
+                    return {"block": int(value)}
+                case "t":
+                    return {"temperature": float(value)}
+                case "s":
+                    return {"counts": tuple(map(int, value.split("_")))}
+                case _:
+                    return {"schedule": word, "schedule_steps": int(value)}
+    raise SamplerNameError(
+        f"sampler {name!r}: unknown modifier +{text}; known: +b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), "
+        "+rcr, +remdm1 (remasking), +s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos"
+    )

@@ -1,0 +1,89 @@
+"""Sample and Task: what is asked, and how an answer is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pbcore.tasks.scoring import Scored, scorer
+
+Message = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One question with its label.
+
+    `messages` is the whole chat, shots included. `input` holds the values that fill the prompt (`context`, `word`, `index`,
+    `words`, `text`, `sudoku`, `symbols` …) and `label` the official `answer` value: a string, or a mapping such as
+    `{"input": [...], "example": "..."}` where several answers are valid. `max_new_tokens` is the canvas length in tokens.
+    `canvas` is None, or for infilling the answer with `[MASK]` where a token is asked for. `source` is `own` or `official`.
+    """
+
+    task: str
+    index: int
+    messages: tuple[Message, ...]
+    input: Mapping[str, Any]
+    label: Any
+    max_new_tokens: int
+    length: int | None = None
+    canvas: str | None = None
+    source: str = "own"
+
+    @property
+    def prompt(self) -> str:
+        """The last user turn: the question without its shots."""
+        return self.messages[-1]["content"]
+
+    @property
+    def answer(self) -> str | None:
+        """One correct answer as text, where the label has one."""
+        if isinstance(self.label, str):
+            return self.label
+        for key in ("example", "summary"):
+            if isinstance(self.label.get(key), str):
+                return str(self.label[key])
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A named list of samples with its scorer.
+
+    `name` is a task name such as `waiting_line/shuffle`; `kind` the operation or generator (`shuffle`, `latin_square`,
+    `words_to_sentence` …); `category` the part before the slash; `headline` the score that stands for the task in tables; `data_hash` a digest of
+    all samples in order, so that two runs can tell whether they asked the same.
+    """
+
+    name: str
+    kind: str
+    samples: tuple[Sample, ...]
+    scorer: str
+    headline: str
+    source: str = "own"
+    data_hash: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def category(self) -> str:
+        return self.name.split("/", 1)[0]
+
+    def score(self, prediction: str, sample: Sample, metrics: Collection[str] | None = None) -> dict[str, float]:
+        """Scores of one answer, each in [0, 1]; `metrics` limits what is computed.
+
+        Raises ValueError for a metric that this task does not have.
+        """
+        return self.score_many([prediction], [sample], metrics)[0].scores
+
+    def score_many(
+        self, predictions: Sequence[str], samples: Sequence[Sample], metrics: Collection[str] | None = None
+    ) -> list[Scored]:
+        """Scores with their details, one per answer; servers and models see all answers of a call at once."""
+        if len(predictions) != len(samples):
+            raise ValueError(f"{len(predictions)} predictions for {len(samples)} samples of {self.name}: give one each")
+        score = scorer(self.scorer)
+        unknown = set(metrics or ()) - set(score.metrics)
+        if unknown:
+            raise ValueError(f"{self.name} has no metric {sorted(unknown)}; it has {sorted(score.metrics)}")
+        return score.score(predictions, samples, frozenset(score.metrics if metrics is None else metrics))
