@@ -1,0 +1,86 @@
+"""The lexicon: words as data (scenes.yaml) and the few rules that inflect them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+VOWELS = "aeiou"
+
+
+@lru_cache(maxsize=1)
+def data() -> Mapping[str, Any]:
+    """The content of scenes.yaml, read once."""
+    text = files("pbcore.tasks").joinpath("data/scenes.yaml").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = yaml.safe_load(text)
+    return loaded
+
+
+@lru_cache(maxsize=1)
+def _sets() -> dict[str, frozenset[str]]:
+    lists = {key: frozenset(data()[key]) for key in ("mass", "plural", "doubled")}
+    lists["female"] = frozenset(data()["names"]["female"] + data()["relatives"]["female"])
+    return lists
+
+
+def _head(phrase: str) -> str:
+    """The word that decides number and mass: the last one."""
+    return phrase.rsplit(" ", 1)[-1]
+
+
+def is_plural(noun: str) -> bool:
+    return _head(noun) in _sets()["plural"]
+
+
+def article(following: str) -> str:
+    """`a` or `an`, by the first letter of what follows; words such as `hour` or `unit` are listed in the lexicon."""
+    word = following.split(" ", 1)[0]
+    return "an" if (word[0] in VOWELS) != (word in data()["article_exceptions"]) else "a"
+
+
+def determiner(noun: str) -> str:
+    """The indefinite determiner: `a/an` (settled once the next word is known), or `some` for plural and mass nouns."""
+    return "some" if is_plural(noun) or _head(noun) in _sets()["mass"] else "a/an"
+
+
+def verb_form(verb: str, form: str) -> str:
+    """`past`, `pp` (participle), `ing` or `s` of a verb; of a phrase such as `wash the car`, of its first word."""
+    word, _, rest = verb.partition(" ")
+    return f"{_inflected(word, form)} {rest}".rstrip()
+
+
+def _inflected(verb: str, form: str) -> str:
+    if form == "s":
+        if re.search(r"(s|x|z|ch|sh|o)$", verb):
+            return verb + "es"
+        return verb[:-1] + "ies" if re.search(r"[^aeiou]y$", verb) else verb + "s"
+    if form in ("past", "pp") and verb in data()["irregular"]:
+        return str(data()["irregular"][verb][form == "pp"])
+    stem = verb + verb[-1] if verb in _sets()["doubled"] else verb
+    if form == "ing":
+        return (verb[:-1] if re.search(r"[^e]e$", verb) else stem) + "ing"
+    if form not in ("past", "pp"):
+        raise ValueError(f"no verb form {form!r}; there are past, pp, ing, s")
+    if verb.endswith("e"):
+        return verb + "d"
+    return verb[:-1] + "ied" if re.search(r"[^aeiou]y$", verb) else stem + "ed"
+
+
+def noun_form(noun: str, form: str) -> str:
+    """What depends on a noun's number: `det`, `it`, `is`, `was`, `has`, `needs`, `they`."""
+    if form == "det":
+        return determiner(noun)
+    one, many = {"it": ("it", "them"), "they": ("it", "they"), "is": ("is", "are"), "was": ("was", "were"),
+                 "has": ("has", "have"), "needs": ("needs", "need"), "one": ("one", "some")}[form]
+    return many if is_plural(noun) else one
+
+
+def person_form(person: str, form: str) -> str:
+    """A pronoun for a name or a relative: `he`, `him` or `his`, or the feminine one."""
+    female = _head(person) in _sets()["female"]
+    return {"he": "she", "him": "her", "his": "her"}[form] if female else form

@@ -1,0 +1,45 @@
+"""From a template and its values to a correct sentence.
+
+A template is plain text with `{slot}`, `{slot.form}` and `[one|other]` (a free choice). Forms: see lexicon.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from random import Random
+
+from pbcore.tasks.scenes.lexicon import article, noun_form, person_form, verb_form
+
+_SLOT = re.compile(r"\{(\w+)(?:\.(\w+))?\}")
+_CHOICE = re.compile(r"\[([^\[\]]*)\]")
+_ARTICLE = re.compile(r"\ba/an (\w+)")
+_START = re.compile(r"(^|[.?!] )([a-z])")
+
+_VERB_FORMS = frozenset({"past", "pp", "ing", "s"})
+_PERSON_FORMS = frozenset({"he", "him", "his"})
+
+
+def slots(template: str) -> frozenset[str]:
+    """The names of the slots of a template."""
+    return frozenset(match[1] for match in _SLOT.finditer(template))
+
+
+def inflect(value: str, form: str | None) -> str:
+    """A slot's value in one of its forms; the value itself without a form."""
+    if form is None:
+        return value
+    if form in _VERB_FORMS:
+        return verb_form(value, form)
+    return person_form(value, form) if form in _PERSON_FORMS else noun_form(value, form)
+
+
+def realise(template: str, values: Mapping[str, str], rng: Random) -> str:
+    """The sentence: choices made, slots filled, `a` or `an` settled, every sentence with a capital first letter."""
+    chosen = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), template)
+    previous = ""
+    while chosen != previous:  # a value may hold slots of its own
+        previous = chosen
+        chosen = _SLOT.sub(lambda match: inflect(values[match[1]], match[2]), chosen)
+    chosen = _ARTICLE.sub(lambda match: f"{article(match[1])} {match[1]}", chosen)
+    return _START.sub(lambda match: match[1] + match[2].upper(), chosen)

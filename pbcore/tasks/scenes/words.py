@@ -1,0 +1,79 @@
+"""Word sets with an example sentence: words of one scene (easy, medium) or of many (hard)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+from pbcore.tasks.scenes.lexicon import data
+from pbcore.tasks.scenes.realise import realise, slots
+from pbcore.tasks.scenes.sampling import TEST_SHARE, Written, split_of
+
+DIFFICULTIES = ("easy", "medium", "hard")
+WORD_COUNTS = range(1, 8)
+SPARE_WORDS = 2  # content words that a sentence may hold beyond those asked for
+
+
+def scene_count(words: int) -> int:
+    """How many scenes are numbered: few words make few sets, and the walk over all of them should stay short."""
+    return {1: 20_000, 2: 60_000}.get(words, 150_000)
+
+
+def split_of_key(key: str) -> str:
+    """As `split_of`, but single words are halved: there are only some hundreds of them."""
+    return split_of(key, TEST_SHARE if " " in key else 0.5)
+
+
+@lru_cache(maxsize=None)
+def _templates(difficulty: str, words: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Templates with their content slots, for a number of words: long enough, and not much longer."""
+    kind = "hard" if difficulty == "hard" else "scene"
+    found = []
+    for template in data()["word_templates"][kind]:
+        content = tuple(sorted(name for name in slots(template) if f"{{{name}}}" in template))
+        found.append((template, content))
+    shortest = max(words, min(len(content) for _, content in found))
+    return tuple(pair for pair in found if words <= len(pair[1]) <= shortest + SPARE_WORDS)
+
+
+def _scene(difficulty: str, rng: Random) -> dict[str, str]:
+    """Values of every slot from one act: who does what to what, where and when."""
+    act = rng.choice(data()["acts"][difficulty])
+    who, other = rng.sample(data()["people"][act["who"]], 2)
+    return {
+        "A": rng.choice(data()["person_adjectives"][difficulty]), "S": who, "R": other, "V": rng.choice(act["verbs"]),
+        "B": rng.choice(act["adjectives"]), "O": rng.choice(act["objects"]), "P": rng.choice(act["where"]),
+        "T": rng.choice(data()["times"][difficulty]),
+    }  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _concrete() -> tuple[Mapping[str, Any], ...]:
+    return tuple(act for level in ("easy", "medium") for act in data()["acts"][level] if not act.get("abstract"))
+
+
+def _odd_scene(rng: Random) -> dict[str, str]:
+    """Values from acts that have nothing to do with each other."""
+    first, second, third, fourth, fifth = rng.sample(_concrete(), 5)
+    level = rng.choice(("easy", "medium"))
+    return {
+        "A": rng.choice(data()["person_adjectives"][level]), "S": rng.choice(data()["people"][fifth["who"]]),
+        "V": rng.choice(first["verbs"]), "B": rng.choice(first["adjectives"]), "O": rng.choice(first["objects"]),
+        "X": rng.choice(second["objects"]), "Y": rng.choice(third["objects"]), "Z": rng.choice(fourth["objects"]),
+        "P": rng.choice(data()["odd_places"]),
+    }  # fmt: skip
+
+
+def write(number: int, difficulty: str, words: int) -> Written:
+    """The word set and sentence of one scene number; None where two of its words are the same."""
+    rng = Random(f"words/{difficulty}/{words}/{number}")
+    values = _odd_scene(rng) if difficulty == "hard" else _scene(difficulty, rng)
+    template, content = rng.choice(_templates(difficulty, words))
+    used = [values[name].rsplit(" ", 1)[-1] for name in content]
+    if len(set(used)) < len(used):
+        return None
+    chosen = rng.sample(used, words)
+    sentence = realise(template, values, rng)
+    return (" ".join(sorted(chosen)), sentence), {"words": chosen, "example": sentence}
