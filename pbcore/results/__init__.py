@@ -1,0 +1,25 @@
+"""What runs leave behind: the record, the run directory, loading, merging, resuming."""
+
+from pbcore.results.build import build_cell, error_cell
+from pbcore.results.flat import frame, properties
+from pbcore.results.load import load, load_cells, load_many, load_samples
+from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, Score
+from pbcore.results.rundir import RunDir, create, open_run
+
+__all__ = [
+    "SCHEMA",
+    "CellRecord",
+    "RunDir",
+    "SampleRecord",
+    "Score",
+    "build_cell",
+    "create",
+    "error_cell",
+    "frame",
+    "load",
+    "load_cells",
+    "load_many",
+    "load_samples",
+    "open_run",
+    "properties",
+]

@@ -1,0 +1,142 @@
+"""From decoded answers and their scores to a cell's record. Imports no torch: it takes anything shaped like a Generation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any, Protocol
+
+from pbcore.results.plain import plain
+from pbcore.results.record import CellRecord, SampleRecord, Score
+from pbcore.results.stats import score_of
+from pbcore.tasks.scoring import Scored
+
+
+class Answer(Protocol):
+    """What is needed of a `models.base.Generation`."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def token_ids(self) -> Sequence[int]: ...
+    @property
+    def nfe(self) -> int: ...
+    @property
+    def answer_tokens(self) -> int: ...
+    @property
+    def steps(self) -> Sequence[int]: ...
+    @property
+    def confidences(self) -> Sequence[float]: ...
+
+
+def build_cell(
+    facts: CellRecord,
+    answers: Sequence[Answer],
+    scored: Sequence[Scored],
+    *,
+    rounds: Sequence[float],
+    indices: Sequence[int] | None = None,
+    absent: Mapping[str, str] | None = None,
+) -> tuple[CellRecord, list[SampleRecord]]:
+    """Fills in a cell's scores, rates and counts; returns it with its samples.
+
+    `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline, seed, data source, device …).
+    `rounds` are the seconds of each timed decoding of all samples; `indices` the samples' own numbers (default 0, 1, …);
+    `absent` metric → reason for metrics that were not measured at all. Raises ValueError where the lists' lengths differ or a
+    score is missing for a sample without a reason.
+
+        cell, samples = build_cell(CellRecord(id=…, model=…, task=…, sampler=…, headline="accuracy"), generations, scored, rounds=[1.9])
+        RunDir(path).write_cell(cell, samples)
+    """
+    numbers = list(range(len(answers))) if indices is None else list(indices)
+    if not answers or not len(answers) == len(scored) == len(numbers):
+        raise ValueError(f"cell {facts.id}: {len(answers)} answers, {len(scored)} scores, {len(numbers)} indices; give one each, at least one")
+    if not rounds:
+        raise ValueError(f"cell {facts.id}: no round was timed; give the seconds of at least one")
+    samples = [sample_record(i, answer, result) for i, answer, result in zip(numbers, answers, scored, strict=True)]
+    missing = {**absent_metrics(scored), **(absent or {})}
+    forwards, canvas_rate, answer_rate = _rates(facts.id, samples)
+    if not any(forwards):
+        missing["nfe"] = "the model does not say how many forwards it took"
+    seconds, answer_total = median(rounds), sum(sample.answer_tokens for sample in samples)
+    cell = replace(
+        facts,
+        n_samples=len(samples),
+        scores=_scores(facts.id, samples, missing),
+        absent={str(name): str(reason) for name, reason in missing.items()},
+        nfe_mean=sum(forwards) / len(forwards),
+        nfe_median=float(median(forwards)),
+        nfe_max=max(forwards),
+        tokens_per_step=canvas_rate,
+        tokens_per_forward=answer_rate,
+        seconds=float(seconds),
+        rounds=[float(value) for value in rounds],
+        samples_per_second=len(samples) / seconds if seconds > 0 else 0.0,
+        tokens_per_second=answer_total / seconds if seconds > 0 else 0.0,
+        failures=failure_counts(scored),
+    )
+    return cell, samples
+
+
+def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
+    """The record of a cell that could not be run: status `error` with its cause, no scores."""
+    cause = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    return replace(facts, status="error", error=cause, scores={})
+
+
+def sample_record(index: int, answer: Answer, scored: Scored) -> SampleRecord:
+    """One sample's record. Given positions (infilling; `steps` −1) count as neither canvas nor answer tokens: nobody decoded them."""
+    steps = [int(step) for step in answer.steps]
+    return SampleRecord(
+        index=int(index),
+        text=answer.text,
+        scores={str(name): float(value) for name, value in scored.scores.items()},
+        nfe=int(answer.nfe),
+        canvas_tokens=sum(step >= 0 for step in steps) if steps else len(answer.token_ids),
+        answer_tokens=sum(step >= 0 for step in steps[: answer.answer_tokens]) if steps else int(answer.answer_tokens),
+        details=plain(scored.details, f"details of sample {index}"),
+        steps=steps,
+        confidences=[float(value) for value in answer.confidences],
+    )
+
+
+def absent_metrics(scored: Sequence[Scored]) -> dict[str, str]:
+    """Metric → why it was not measured, over all samples (the first reason given)."""
+    found: dict[str, str] = {}
+    for result in scored:
+        for name, reason in result.details.get("absent", {}).items():
+            found.setdefault(str(name), str(reason))
+    return found
+
+
+def failure_counts(scored: Sequence[Scored]) -> dict[str, int]:
+    """Failure kind → number of samples that show it. A sample's `failure` detail is one kind or a list of kinds."""
+    counts: Counter[str] = Counter()
+    for result in scored:
+        kinds: Any = result.details.get("failure") or []
+        counts.update({str(kinds)} if isinstance(kinds, str) else {str(kind) for kind in kinds})
+    return dict(sorted(counts.items()))
+
+
+def _rates(cell_id: str, samples: Sequence[SampleRecord]) -> tuple[list[int], float, float]:
+    """NFE per sample, tokens per step and tokens per forward (DESIGN.md, decision 7: two rates, never mixed)."""
+    forwards = [sample.nfe for sample in samples]
+    if not any(forwards):
+        return forwards, 0.0, 0.0
+    if min(forwards) < 1:
+        raise ValueError(f"cell {cell_id}: sample {samples[forwards.index(min(forwards))].index} has NFE {min(forwards)}; each takes at least one forward")
+    per_step = sum(sample.canvas_tokens / sample.nfe for sample in samples) / len(samples)
+    return forwards, per_step, sum(sample.answer_tokens for sample in samples) / sum(forwards)
+
+
+def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:
+    names = list(dict.fromkeys(name for sample in samples for name in sample.scores))
+    scores: dict[str, Score] = {}
+    for name in names:
+        values = [sample.scores[name] for sample in samples if name in sample.scores]
+        if len(values) < len(samples) and name not in absent:
+            raise ValueError(f"cell {cell_id}: {name!r} is missing for {len(samples) - len(values)} of {len(samples)} samples and no reason is given")
+        scores[name] = score_of(name, values)
+    return scores

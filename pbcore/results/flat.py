@@ -1,0 +1,88 @@
+"""A cell as one flat row, and as the properties that go on pytest reports, JUnit files and pytest-benchmark JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from pbcore.results.plain import plain
+from pbcore.results.record import CellRecord
+
+RECORD_PROPERTY = "pbcore_record"
+COLUMNS = (
+    "id", "model", "task", "category", "sampler", "status", "n", "length", "headline", "score", "score_low", "score_high",
+)  # fmt: skip
+RATES = (
+    "nfe", "nfe_median", "nfe_max", "tokens_per_step", "tokens_per_forward",
+    "seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes",
+)  # fmt: skip
+CONDITIONS = (
+    "batch_size", "seed", "data_source", "data_hash", "device", "dtype", "worker", "shared_device", "dummy", "key", "error",
+    "absent", "failures", "decoding", "model_info", "settings",
+)  # fmt: skip
+
+
+def row(cell: CellRecord) -> dict[str, Any]:
+    """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates, conditions.
+
+    `n` is the number of samples, `length` the list lengths asked for, `nfe` the mean over samples; what was not measured is None
+    (NaN in a DataFrame).
+    """
+    ran = cell.status == "ok"
+    counted = ran and "nfe" not in cell.absent
+    headline = cell.scores.get(cell.headline)
+    flat: dict[str, Any] = {
+        "id": cell.id,
+        "model": cell.model,
+        "task": cell.task,
+        "category": cell.task.split("/", 1)[0],
+        "sampler": cell.sampler,
+        "status": cell.status,
+        "n": cell.n_samples,
+        "length": cell.length,
+        "headline": cell.headline,
+        "score": headline.mean if headline else None,
+        "score_low": headline.low if headline else None,
+        "score_high": headline.high if headline else None,
+    }
+    for name, score in cell.scores.items():
+        flat |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
+    flat |= {
+        "nfe": cell.nfe_mean if counted else None,
+        "nfe_median": cell.nfe_median if counted else None,
+        "nfe_max": cell.nfe_max if counted else None,
+        "tokens_per_step": cell.tokens_per_step if counted else None,
+        "tokens_per_forward": cell.tokens_per_forward if counted else None,
+    }
+    flat |= {name: getattr(cell, name) if ran else None for name in RATES[5:]}
+    return flat | {name: getattr(cell, name) for name in CONDITIONS}
+
+
+def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
+    """A DataFrame with a row per cell, in the order given; columns as in `row`, absent numbers NaN."""
+    rows = [row(cell) for cell in cells]
+    scores = dict.fromkeys(name for entry in rows for name in entry if name not in (*COLUMNS, *RATES, *CONDITIONS))
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *CONDITIONS])
+    numeric = ["n", "score", "score_low", "score_high", *scores, *RATES]
+    return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", "shared_device": bool, "dummy": bool})
+
+
+def properties(cell: CellRecord) -> list[tuple[str, Any]]:
+    """(name, value) pairs for `user_properties`, `record_property` and `extra_info`: the flat row for people and other
+    tools, then the whole record as JSON under `pbcore_record` for `pbcore.results.load`. Exact builtins only."""
+    scalars = [(name, value) for name, value in row(cell).items() if value is not None and not isinstance(value, dict)]
+    return [*plain_pairs(scalars), (RECORD_PROPERTY, json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True))]
+
+
+def plain_pairs(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Pairs whose values are exact builtins."""
+    return [(str(name), plain(value, name)) for name, value in pairs]
+
+
+def cell_of(found: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> CellRecord | None:
+    """The record in a report's properties or a benchmark's extra_info; None where they carry none of ours."""
+    text = dict(found).get(RECORD_PROPERTY)
+    return None if text is None else CellRecord.from_json(json.loads(text))

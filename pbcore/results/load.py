@@ -1,0 +1,123 @@
+"""Reads what runs left behind into one DataFrame, a row per cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pandas as pd
+
+from pbcore.results import published
+from pbcore.results.flat import cell_of, frame
+from pbcore.results.record import SCHEMA, CellRecord, SampleRecord
+from pbcore.results.rundir import open_run
+
+
+class LoadError(ValueError):
+    """A path that holds no results this package can read."""
+
+
+def load(path: str | Path) -> pd.DataFrame:
+    """A DataFrame with a row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, tokens_per_step,
+    tokens_per_forward, seconds … (all columns: `results.flat`).
+
+    `path` is a run directory (finished or interrupted), a results.json, a junit.xml or pytest-benchmark JSON that our plugin
+    wrote, a run folder of the 2026 rewrite, or its table as CSV. Raises LoadError naming the path and what can be read.
+    """
+    source = Path(path)
+    rows = published.read(source)
+    return rows if rows is not None else frame(load_cells(source))
+
+
+def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:
+    """The rows of several results one after another, with a column `run` that says which path each came from."""
+    tables = [load(path).assign(run=str(path)) for path in paths]
+    if not tables:
+        raise LoadError("no path given; name at least one run directory or results file")
+    return pd.concat([table.dropna(axis="columns", how="all") for table in tables], ignore_index=True).reindex(
+        columns=list(dict.fromkeys(column for table in tables for column in table.columns))
+    )
+
+
+def load_cells(path: str | Path) -> list[CellRecord]:
+    """The cell records of a run directory or of one of our files. Raises LoadError."""
+    source = Path(path)
+    if source.is_dir():
+        return _from_directory(source)
+    if not source.exists():
+        raise LoadError(f"{source} does not exist; give a run directory, results.json, junit.xml or pytest-benchmark JSON")
+    if source.suffix == ".xml":
+        cells = _from_junit(source)
+    elif source.suffix == ".json":
+        cells = _from_json(source)
+    else:
+        raise LoadError(f"{source}: can't read {source.suffix or 'such'} files; give a run directory, a .json or an .xml")
+    return sorted(cells, key=lambda cell: cell.id)
+
+
+def load_samples(run_dir: str | Path) -> dict[str, list[SampleRecord]]:
+    """The samples of every cell of a run directory: id → samples by index. Falls back on samples.jsonl where cells/ is gone.
+
+    Raises LoadError where neither exists (a lone results.json, junit.xml or benchmark JSON holds no samples).
+    """
+    source = Path(run_dir)
+    if not source.is_dir():
+        raise LoadError(f"{source} holds no samples; they are in a run directory (cells/ or samples.jsonl)")
+    stored = open_run(source).read_cells()
+    if stored:
+        return {entry.cell.id: sorted(entry.samples, key=lambda sample: sample.index) for entry in stored}
+    lines = source / "samples.jsonl"
+    if not lines.exists():
+        raise LoadError(f"{source} holds no samples: neither cells/ nor samples.jsonl")
+    found: dict[str, list[SampleRecord]] = {}
+    for line in lines.read_text(encoding="utf-8").splitlines():
+        data = json.loads(line)
+        found.setdefault(data.pop("cell"), []).append(SampleRecord(**data))
+    return found
+
+
+def _from_directory(source: Path) -> list[CellRecord]:
+    stored = open_run(source).read_cells() if (source / "cells").is_dir() else []
+    if stored:
+        return [entry.cell for entry in stored]
+    for name in ("results.json", "junit.xml"):
+        if (source / name).exists():
+            return load_cells(source / name)
+    if (source / "cells").is_dir():
+        return []
+    raise LoadError(f"{source} holds no results: neither cells/, results.json nor junit.xml")
+
+
+def _from_json(source: Path) -> list[CellRecord]:
+    try:
+        data: Any = json.loads(source.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise LoadError(f"{source} is no JSON ({error}); was the run cut off? Load its directory instead") from error
+    if isinstance(data, dict) and "benchmarks" in data:
+        cells = [cell for entry in data["benchmarks"] if (cell := cell_of(entry.get("extra_info", {}))) is not None]
+        return _nonempty(source, cells)
+    if isinstance(data, dict) and "cells" in data:
+        if data.get("schema") != SCHEMA:
+            raise LoadError(f"{source} has schema {data.get('schema')!r}; this version reads {SCHEMA}")
+        return [CellRecord.from_json(cell) for cell in data["cells"]]
+    raise LoadError(f"{source} is neither a results.json (has 'cells') nor a pytest-benchmark JSON (has 'benchmarks')")
+
+
+def _from_junit(source: Path) -> list[CellRecord]:
+    try:
+        root = ElementTree.parse(source).getroot()
+    except ElementTree.ParseError as error:
+        raise LoadError(f"{source} is no XML ({error})") from error
+    found = [
+        cell_of((item.get("name", ""), item.get("value", "")) for item in case.iter("property")) for case in root.iter("testcase")
+    ]
+    return _nonempty(source, [cell for cell in found if cell is not None])
+
+
+def _nonempty(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
+    if not cells:
+        raise LoadError(f"{source} has no cell of ours: no property 'pbcore_record' in it (was it written with pbcore's plugin on?)")
+    return cells

@@ -1,0 +1,42 @@
+"""Exact builtins: what JSON, JUnit properties and pytest reports may carry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+
+def plain(value: Any, where: str = "value") -> Any:
+    """`value` as exact builtins: numpy scalars, enums, tuples, sets, mappings and paths are turned into their plain kin.
+
+    pytest-xdist serializes reports by exact type, so a numpy float or a str-enum there ends a run with an internal error.
+    Raises TypeError for anything else, ValueError for a number that is not finite; both name the place (`where`).
+    """
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if isinstance(value, Enum):
+        return plain(value.value, where)
+    if isinstance(value, Mapping):
+        return {str(plain(key, f"a key of {where}")): plain(item, f"{where}[{key!r}]") for key, item in value.items()}
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, bytes):
+        raise TypeError(f"{where} is bytes, which JSON can't carry; decode it to text first")
+    if isinstance(value, Sequence):
+        return [plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, Set):
+        return sorted(plain(item, f"an item of {where}") for item in value)
+    if hasattr(value, "tolist"):
+        return plain(value.tolist(), where)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{where} is {value}: records hold finite numbers only; leave out what was not measured")
+        return float(value)
+    raise TypeError(f"{where} is a {type(value).__name__}, which a record can't hold; give numbers, text, lists or mappings")

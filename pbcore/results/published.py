@@ -1,0 +1,153 @@
+"""Results that others published: the 2026 rewrite's run folders and table, and the paper's tables (PAPER.md, Section 4), as our rows."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+TASKS = {
+    "puzzles_latin_square_n4": "puzzle/latin_square",
+    "puzzles_sudoku_n4": "puzzle/sudoku",
+    "text_writing_paraphrasing": "text_writing/paraphrasing",
+    "text_writing_summarization": "text_writing/summarization",
+    **{f"text_writing_words_to_sentence_{level}": f"text_writing/w2s_{level}" for level in ("easy", "medium", "hard")},
+    **{
+        f"waiting_line_{name}": f"waiting_line/{name}"
+        for name in ["copy", "sort", "reverse", "shuffle", "insert_index", "insert_random", "remove_index", "remove_random", "replace_index", "replace_random"]
+    },
+}
+SCORES = {
+    "score_strict": "accuracy_strict",
+    "grammar": "grammar",
+    "grammar_score": "grammar",
+    "inclusion": "inclusion",
+    "inclusion_score": "inclusion",
+    "rougeL": "rouge_l",
+    "rougeL_score": "rouge_l",
+    "bertscore": "bertscore",
+    "bertscore_score": "bertscore",
+    "inv_bleu": "inv_bleu",
+    "inv_bleu_score": "inv_bleu",
+}
+RESULTS_FILE = "results_parallelbench.json"
+_TOP_K = {"confidence_topk": "confidence", "topk_margin": "margin", "entropy_topk": "entropy", "left_to_right": "left_to_right", "random": "random"}
+
+
+def read(path: Path) -> pd.DataFrame | None:
+    """Rows of published results at `path`, or None where it holds none of their kinds.
+
+    Read are: a run folder of the 2026 rewrite or any folder above such folders (`<model>/<method>/<param>/<date>_all/`), its
+    table as CSV (columns model, method, param, task, score …), and the paper's tables as CSV (columns table, model, task, metric,
+    value_percent). Scores become shares of 1; what was NaN or empty there is NaN here.
+    """
+    if path.is_dir() and not (path / "cells").is_dir() and not (path / "results.json").exists():
+        files = sorted(path.rglob(RESULTS_FILE))
+        return pd.concat([_run_folder(file) for file in files], ignore_index=True) if files else None
+    if path.suffix == ".csv" and path.exists():
+        table = pd.read_csv(path)
+        if {"method", "param", "task", "score"} <= set(table.columns):
+            return _v2_table(table)
+        if {"table", "metric", "value_percent"} <= set(table.columns):
+            return _paper_tables(table)
+        raise ValueError(f"{path}: unknown columns {list(table.columns)}; known tables have method, param, task, score or table, metric, value_percent")
+    return None
+
+
+def read_samples(folder: Path) -> dict[str, dict[int, dict[str, Any]]]:
+    """The samples of one run folder of the rewrite: task → doc_id → its row. Ids are the rewrite's `doc_id`, never row numbers."""
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for file in sorted(folder.glob("samples_parallelbench_*.jsonl")):
+        task = TASKS.get(file.stem.removeprefix("samples_parallelbench_"), file.stem)
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        found[task] = {int(entry["doc_id"]): entry for entry in rows}
+    return found
+
+
+def sampler_name(method: str, param: str) -> str:
+    """Our name for a method and parameter folder of the rewrite, e.g. (`confidence_threshold`, `t0.7`) → `threshold-0.7`.
+
+    Methods without a counterpart keep their own words, joined so that they can stand in a node id.
+    """
+    if method in _TOP_K and re.fullmatch(r"k\d+", param):
+        return f"{_TOP_K[method]}-{param}"
+    if method == "confidence_threshold":
+        return f"threshold-{param.removeprefix('t')}"
+    if method == "confidence_factor":
+        return f"factor-{param.removeprefix('f')}"
+    if method == "klass" and (match := re.match(r"conf_threshold([\d.]+)_", param)):
+        return f"klass-{match[1]}"
+    return f"{method}-{param}"
+
+
+def _run_folder(file: Path) -> pd.DataFrame:
+    model, method, param = file.parts[-5:-2] if len(file.parts) >= 5 else ("unknown", "unknown", "unknown")
+    results = json.loads(file.read_text(encoding="utf-8"))["results"]
+    rows = []
+    for name, values in results.items():
+        task = TASKS.get(name.removeprefix("parallelbench_"))
+        if task is not None:
+            plain = {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
+            rows.append(_row(model, method, param, task, plain) | {"run": file.parent.name})
+    return pd.DataFrame(rows)
+
+
+def _v2_table(table: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for entry in table.to_dict("records"):
+        task = TASKS.get(str(entry["task"]))
+        if task is not None:
+            values = {str(key): value for key, value in entry.items()}
+            rows.append(_row(values["model"], values["method"], values["param"], task, values) | {"run": values.get("run", "")})
+    return pd.DataFrame(rows)
+
+
+def _row(model: str, method: str, param: str, task: str, values: dict[str, Any]) -> dict[str, Any]:
+    """One row in our columns. The rewrite's `score` is accuracy for lists and puzzles, grammar alone for text (FIELD.md §5)."""
+    text = task.startswith("text_writing/")
+    headline = "grammar" if text else "accuracy"
+    sampler, short = sampler_name(method, param), model.replace("__", "/")
+    scores = {SCORES[key]: _share(value) for key, value in values.items() if key in SCORES}
+    scores[headline] = _share(values.get("score"))
+    return {
+        "id": f"{short}/{task.split('/', 1)[1]}/{sampler}",
+        "model": short,
+        "task": task,
+        "category": task.split("/", 1)[0],
+        "sampler": sampler,
+        "status": "ok",
+        "headline": headline,
+        "score": scores[headline],
+        **scores,
+        "nfe": _number(values.get("nfe")),
+        "tokens_per_step": _number(values.get("tokens_per_step")),
+        "output_length": _number(values.get("output_length")),
+        "data_source": "published",
+        "dummy": False,
+        "shared_device": False,
+    }
+
+
+def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
+    """Tables 5–7 of the paper: a row per model and task, a column per metric."""
+    names = table["task"].map(lambda name: TASKS.get(str(name), str(name)))
+    wide = (
+        table.assign(task=names, value=table["value_percent"] / 100)
+        .pivot_table(index=["table", "model", "task", "setting"], columns="metric", values="value", sort=False)
+        .reset_index()
+        .rename_axis(columns=None)
+    )
+    return wide.assign(category=wide["task"].str.split("/").str[0], data_source="published", status="ok", dummy=False)
+
+
+def _share(percent: Any) -> float:
+    return _number(percent) / 100
+
+
+def _number(value: Any) -> float:
+    """A number as published; NaN for what is absent or was written as text such as N/A."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan

@@ -1,0 +1,187 @@
+"""The run directory: one atomic file per finished cell, so that a run that dies loses only the cells in flight.
+
+    reports/<run>/run.json            what was run: command, versions, machine, seed, data source
+                 /cells/<name>.json   {"schema": 1, "cell": {...}, "samples": [...]}, written whole or not at all
+                 /results.json        all cells, assembled from cells/ at the end or on demand
+                 /samples.jsonl       all samples, a line each
+
+Typical use. The controller: `run = create("reports"); run.write_run(facts)`. Every process: `RunDir(path).write_cell(cell, samples)`
+as soon as a cell is finished. The controller at the end: `run.assemble()`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pbcore.results.plain import plain
+from pbcore.results.record import SCHEMA, CellRecord, SampleRecord
+
+
+class RunDirError(ValueError):
+    """A path that is no run directory, or a file in it that can't be used."""
+
+
+class CorruptCellWarning(UserWarning):
+    """A cell file was unreadable and has been set aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCell:
+    """A cell as it lies on disk, with its samples."""
+
+    cell: CellRecord
+    samples: tuple[SampleRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunDir:
+    """A run directory at `path`. Cheap to make in any process; holds no open files."""
+
+    path: Path
+
+    @property
+    def cells_dir(self) -> Path:
+        return self.path / "cells"
+
+    def write_run(self, facts: Mapping[str, Any]) -> Path:
+        """Writes run.json: `facts` (plain values) with `schema` added. Returns its path."""
+        return write_atomic(self.path / "run.json", _dump({"schema": SCHEMA, **plain(facts, "run facts")}))
+
+    def read_run(self) -> dict[str, Any]:
+        """The facts of run.json; empty where the run died before it wrote them."""
+        file = self.path / "run.json"
+        if not file.exists():
+            return {}
+        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return data
+
+    def write_cell(self, cell: CellRecord, samples: Iterable[SampleRecord]) -> Path:
+        """Writes one finished cell, whole or not at all, and returns once it is on disk. A later record of the same id replaces it.
+
+        Raises TypeError or ValueError where a value is no plain finite JSON value, OSError where the disk is full.
+        """
+        data = {"schema": SCHEMA, "cell": cell.to_json(), "samples": [asdict(sample) for sample in samples]}
+        return write_atomic(self.cells_dir / cell_file(cell.id), _dump(plain(data, f"record of {cell.id}")))
+
+    def read_cells(self, say: Callable[[str], None] | None = None) -> list[StoredCell]:
+        """All finished cells, sorted by id. An unreadable file is renamed to `*.corrupt` and named through `say` (default: a warning)."""
+        stored = [cell for file in sorted(self.cells_dir.glob("*.json")) if (cell := _read_or_set_aside(file, say)) is not None]
+        return sorted(stored, key=lambda entry: entry.cell.id)
+
+    def assemble(self, say: Callable[[str], None] | None = None) -> tuple[Path, Path]:
+        """Joins cells/ into results.json and samples.jsonl (both replaced whole). Works on interrupted runs too."""
+        stored = self.read_cells(say)
+        results = {"schema": SCHEMA, "run": self.read_run(), "cells": [entry.cell.to_json() for entry in stored]}
+        lines = [
+            json.dumps({"cell": entry.cell.id, **asdict(sample)}, ensure_ascii=False, allow_nan=False)
+            for entry in stored
+            for sample in entry.samples
+        ]
+        return (
+            write_atomic(self.path / "results.json", _dump(results)),
+            write_atomic(self.path / "samples.jsonl", "".join(line + "\n" for line in lines)),
+        )
+
+
+def create(root: str | Path = "reports", name: str | None = None) -> RunDir:
+    """Makes a new run directory `root/name` and its cells/. Default name: date-time and a short random suffix.
+
+    Raises RunDirError where `root/name` exists and is not empty: a run never overwrites an earlier one.
+    """
+    if name is None:
+        name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    path = Path(root) / name
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise RunDirError(f"{path} exists and is not empty; choose another name for the run, or resume it")
+    (path / "cells").mkdir(parents=True, exist_ok=True)
+    return RunDir(path)
+
+
+def open_run(path: str | Path) -> RunDir:
+    """An existing run directory. Raises RunDirError where there is none, saying what is missing."""
+    run = RunDir(Path(path))
+    if not run.path.is_dir():
+        raise RunDirError(f"{run.path} is no directory; give a run directory such as reports/20260102-030405-ab12")
+    if not run.cells_dir.is_dir() and not (run.path / "results.json").exists():
+        raise RunDirError(f"{run.path} is no run directory: it has neither cells/ nor results.json")
+    return run
+
+
+def cell_file(cell_id: str) -> str:
+    """The file name for a cell id: readable, and distinct for distinct ids on any file system (also where case is ignored)."""
+    digest = hashlib.sha256(cell_id.encode()).hexdigest()[:10]
+    return f"{re.sub(r'[^A-Za-z0-9._+-]+', '_', cell_id)[:120]}-{digest}.json"
+
+
+def write_atomic(path: Path, text: str) -> Path:
+    """Writes `text` so that after a crash at any moment `path` holds either the old or the new text, never a part of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}-", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    _sync_dir(path.parent)
+    return path
+
+
+def parse_cell(text: str) -> StoredCell:
+    """A cell file's text. Raises ValueError (also KeyError, TypeError) where it is broken or of another schema."""
+    data = json.loads(text)
+    if data["schema"] != SCHEMA:
+        raise ValueError(f"schema {data['schema']!r}, this version reads {SCHEMA}")
+    return StoredCell(CellRecord.from_json(data["cell"]), tuple(SampleRecord(**sample) for sample in data["samples"]))
+
+
+def set_aside(file: Path) -> Path:
+    """Renames a broken file to `<name>.corrupt` (numbered where that is taken) and returns the new path."""
+    target, number = file.with_name(file.name + ".corrupt"), 1
+    while target.exists():
+        number += 1
+        target = file.with_name(f"{file.name}.corrupt{number}")
+    os.replace(file, target)
+    return target
+
+
+def _read_or_set_aside(file: Path, say: Callable[[str], None] | None) -> StoredCell | None:
+    try:
+        return parse_cell(file.read_text(encoding="utf-8"))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        target = set_aside(file)
+        message = f"cell file {file} can't be read ({type(error).__name__}: {error}); set aside as {target.name}, the cell counts as not run"
+        if say is None:
+            warnings.warn(message, CorruptCellWarning, stacklevel=3)
+        else:
+            say(message)
+        return None
+
+
+def _sync_dir(directory: Path) -> None:
+    """Makes a rename durable; platforms whose directories can't be opened (Windows) have no such call."""
+    if os.name != "posix":
+        return
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _dump(data: Mapping[str, Any] | Sequence[Any]) -> str:
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1) + "\n"

@@ -1,0 +1,77 @@
+"""Synthetic records: cells whose answers are right with a known chance, without any model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pbcore.results import CellRecord, RunDir, SampleRecord, build_cell
+from pbcore.tasks.scoring import Scored
+
+LIST_TASKS = ("copy", "sort", "reverse", "shuffle", "insert_index", "insert_random", "remove_index", "remove_random", "replace_index", "replace_random")
+
+
+@dataclass(frozen=True)
+class FakeAnswer:
+    """Shaped like a Generation."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    nfe: int
+    answer_tokens: int
+    steps: tuple[int, ...] = ()
+    confidences: tuple[float, ...] = ()
+
+
+def answer(nfe: int = 16, canvas: int = 32, length: int = 18, text: str = "an answer") -> FakeAnswer:
+    return FakeAnswer(text, tuple(range(canvas)), nfe, length)
+
+
+def cell(
+    model: str = "tiny",
+    task: str = "waiting_line/shuffle",
+    sampler: str = "confidence-k2",
+    right: Sequence[float] | float = 0.9,
+    n: int = 20,
+    nfe: Sequence[int] | int = 16,
+    headline: str = "accuracy",
+    seed: int = 0,
+    **facts: Any,
+) -> tuple[CellRecord, list[SampleRecord]]:
+    """One cell with its samples; `right` is each sample's score, or the share of right answers (spread by a fixed seed)."""
+    name = f"{model}/{task.split('/')[1]}/{sampler}"
+    if isinstance(right, (int, float)):
+        wrong = set(random.Random(f"{name}{seed}").sample(range(n), round(n * (1 - right))))
+        right = [float(i not in wrong) for i in range(n)]
+    steps = [nfe] * len(right) if isinstance(nfe, int) else list(nfe)
+    known = CellRecord(
+        id=name, model=model, task=task, sampler=sampler, headline=headline, seed=seed, data_hash="d1", key=facts.pop("key", f"key of {name}"),
+        batch_size=8, model_info=facts.pop("model_info", {"source": "embedded", "revision": "r1"}), **facts,
+    )  # fmt: skip
+    scored = [Scored({headline: value}, {} if value == 1 else {"why": "wrong", "failure": "item missing"}) for value in right]
+    return build_cell(known, [answer(nfe=count) for count in steps], scored, rounds=[1.5])
+
+
+def grid(
+    models: Sequence[str] = ("ideal", "tiny"),
+    tasks: Sequence[str] = tuple(f"waiting_line/{name}" for name in LIST_TASKS),
+    ks: Sequence[int] = (1, 2, 4, 8),
+    policies: Sequence[str] = ("random", "confidence"),
+) -> list[tuple[CellRecord, list[SampleRecord]]]:
+    """A full grid of top-k cells whose accuracy falls with k."""
+    return [
+        cell(model, task, f"{policy}-k{k}", right=max(0.0, 1 - (0.1 + 0.05 * (policy == "random")) * (k - 1)), nfe=32 // k)
+        for model in models
+        for task in tasks
+        for policy in policies
+        for k in ks
+    ]
+
+
+def write(run: RunDir, entries: Sequence[tuple[CellRecord, list[SampleRecord]]]) -> RunDir:
+    run.write_run({"command": "pytest benches", "seed": 0, "data_source": "own", "versions": {"pbcore": "0.1.0"}})
+    for record, samples in entries:
+        run.write_cell(record, samples)
+    return run
