@@ -1,0 +1,117 @@
+"""Which LanguageTool and which Java this machine has. Nothing is downloaded or started here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from language_tool_python.download_lt import LTP_DOWNLOAD_VERSION
+
+from pbcore.metrics.languagetool.errors import Unavailable
+from pbcore.metrics.languagetool.folders import cache_folder
+
+URL_VARIABLE = "PBCORE_LANGUAGETOOL_URL"
+MINIMUM_JAVA = 17
+SERVER_JAR = "languagetool-server.jar"
+HOW_TO_GET_IT = (
+    f"run `pbcore languagetool install`, or give a running server by --languagetool-url or {URL_VARIABLE}, "
+    "or name a folder that holds LanguageTool-<version>/ in LTP_PATH"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """A folder with LanguageTool's `languagetool-server.jar`, and how it was found."""
+
+    jar: Path
+    version: str
+    origin: str
+
+    @property
+    def folder(self) -> Path:
+        return self.jar.parent
+
+    @property
+    def identity(self) -> str:
+        """What tells this installation's verdicts from another's: its version and a digest of its jars' names and sizes."""
+        jars = sorted((path.name, path.stat().st_size) for path in self.folder.rglob("*.jar"))
+        return f"{self.version}-{hashlib.sha256(repr(jars).encode()).hexdigest()[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    path: Path
+    version: int
+    """The feature release: 8, 11, 17, 21 …"""
+
+
+def maven_folder() -> Path:
+    """Where `pbcore languagetool install` puts what it got from Maven Central, in language-tool-python's own layout."""
+    return cache_folder() / "languagetool"
+
+
+def find_installations() -> list[Installation]:
+    """All local installations in the order in which they are preferred.
+
+    First the folders of language-tool-python's environment variables, then what `pbcore languagetool install` got, then
+    language-tool-python's own download.
+    """
+    found = []
+    if jar_folder := os.environ.get("LTP_JAR_DIR_PATH"):
+        found += _in_folder(Path(jar_folder), "LTP_JAR_DIR_PATH")
+    if download_folder := os.environ.get("LTP_PATH"):
+        found += _below(Path(download_folder), "LTP_PATH")
+    found += _below(maven_folder(), "pbcore languagetool install")
+    found += _below(Path.home() / ".cache" / "language_tool_python", "language-tool-python's download")
+    return found
+
+
+def find_installation() -> Installation:
+    """The preferred local installation. Raises Unavailable, saying how to get one."""
+    found = find_installations()
+    if not found:
+        raise Unavailable(f"LanguageTool is not installed: {HOW_TO_GET_IT}")
+    return found[0]
+
+
+def find_java() -> Java:
+    """The Java on PATH, else the one in JAVA_HOME. Raises Unavailable if there is none, or only one that is too old."""
+    home = os.environ.get("JAVA_HOME")
+    command = shutil.which("java") or (shutil.which("java", path=str(Path(home) / "bin")) if home else None)
+    if command is None:
+        raise Unavailable(
+            f"LanguageTool needs Java {MINIMUM_JAVA} or newer and there is no `java` on PATH or in JAVA_HOME: "
+            f"install a Java runtime, or give a running server by --languagetool-url or {URL_VARIABLE}"
+        )
+    said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    if version is None:
+        raise Unavailable(f"`{command} -version` names no version (it said {said.strip()[:200]!r}); is it a Java runtime?")
+    if int(version[1]) < MINIMUM_JAVA:
+        raise Unavailable(
+            f"{command} is Java {version[1]}, LanguageTool needs {MINIMUM_JAVA} or newer: put a newer `java` first on PATH"
+        )
+    return Java(Path(command), int(version[1]))
+
+
+def _below(folder: Path, origin: str) -> list[Installation]:
+    """The installations `folder/LanguageTool-<version>/`, the version that language-tool-python asks for first, then newest first."""
+    found = [found for child in folder.glob("LanguageTool-*") for found in _in_folder(child, origin)]
+    return sorted(found, key=lambda one: (one.version == LTP_DOWNLOAD_VERSION, _numbers(one.version)), reverse=True)
+
+
+def _in_folder(folder: Path, origin: str) -> list[Installation]:
+    jar = folder / SERVER_JAR
+    if not jar.is_file():
+        return []
+    named = re.search(r"LanguageTool-(.+)", folder.name)
+    return [Installation(jar, named[1] if named else "unknown", origin)]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version))

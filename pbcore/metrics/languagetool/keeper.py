@@ -1,0 +1,170 @@
+"""The process that keeps one LanguageTool server for everyone on this machine; run as a script, with the standard library alone.
+
+`keeper.py FOLDER JAVA JAR MEGABYTES` starts Java, starts it again once if it dies, and stops it when nobody holds `users.lock` any
+more. Users hold that file shared-locked while they live. The kernel drops a lock with its process, however that ends, so a killed
+run needs no clean-up of its own. On Linux Java dies with the keeper.
+
+FOLDER/state.json, always written whole, is what users read: a State.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import http.client
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TextIO
+
+POLL = 0.2
+START_LIMIT = 120.0
+RESTARTS = 1
+PORT_TRIES = 5
+WARM_UP = "text=This+is+a+test.&language=en-US"
+
+CONFIG = "pipelineCaching=true\nmaxPipelinePoolSize=20\npipelineExpireTimeInSeconds=3600\n"
+LOGBACK = """<configuration>
+  <appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder><pattern>%d %level %msg%n</pattern></encoder></appender>
+  <root level="WARN"><appender-ref ref="out"/></root>
+</configuration>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`status` is `starting`, `ready` or `failed`; `generation` counts the servers started for the present users."""
+
+    status: str = "starting"
+    generation: int = 0
+    java: int | None = None
+    url: str | None = None
+    message: str = ""
+
+
+def main(folder: Path, java: str, jar: str, megabytes: str) -> None:
+    """Keeps a server until the last user is gone."""
+    command = [java, f"-Xmx{megabytes}m", *java_options(folder), "-cp", jar, "org.languagetool.server.HTTPServer"]
+    with (folder / "users.lock").open("w") as users:
+        generation = read_state(folder).generation
+        while generation <= RESTARTS and not unused(users):
+            generation += 1
+            process = start(folder, command, generation, lambda: unused(users))
+            if process is None:
+                break
+            while process.poll() is None and not unused(users):
+                time.sleep(POLL)
+            stop(process)
+        state = read_state(folder)
+        if not unused(users) and state.status != "failed":
+            message = f"LanguageTool's server died {state.generation} times in this run; the end of its log: {tail(folder)}"
+            write_state(folder, State("failed", state.generation, message=message))
+        while not unused(users):
+            time.sleep(POLL)
+        # `users` is locked against everyone from here to the exit: who comes now waits, then finds no state and no keeper.
+        (folder / "state.json").unlink(missing_ok=True)
+
+
+def java_options(folder: Path) -> list[str]:
+    """Without the first, Java's HTTP server waits 40 ms a request on kept connections; without the second, the log names every request."""
+    return ["-Dsun.net.httpserver.nodelay=true", f"-Dlogback.configurationFile={folder / 'logback.xml'}"]
+
+
+def unused(users: TextIO) -> bool:
+    """Whether no user is left; if so, the exclusive lock stays with us until we exit."""
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def start(folder: Path, command: list[str], generation: int, given_up: Callable[[], bool]) -> subprocess.Popen[bytes] | None:
+    """Starts Java on a free port and waits for its first verdict; None, with the state `failed`, if there is none."""
+    (folder / "server.properties").write_text(CONFIG)
+    (folder / "logback.xml").write_text(LOGBACK)
+    for _ in range(PORT_TRIES):
+        port = free_port()
+        whole = [*command, "--port", str(port), "--config", str(folder / "server.properties")]
+        with (folder / "server.log").open("wb") as log:
+            process = subprocess.Popen(
+                whole, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, preexec_fn=die_with_parent
+            )
+        write_state(folder, State("starting", generation, process.pid))
+        limit = time.monotonic() + START_LIMIT
+        while not (hopeless := process.poll() is not None or time.monotonic() > limit or given_up()):
+            if answers(port, lambda: process.poll() is not None or time.monotonic() > limit or given_up()):
+                write_state(folder, State("ready", generation, process.pid, f"http://127.0.0.1:{port}/"))
+                return process
+            time.sleep(POLL)
+        stop(process)
+        if hopeless and "Address already in use" not in tail(folder):
+            break
+    message = f"LanguageTool's server did not start: `{' '.join(whole)}` ended with {process.returncode} and said: {tail(folder)}"
+    write_state(folder, State("failed", generation, message=message))
+    return None
+
+
+def answers(port: int, given_up: Callable[[], bool]) -> bool:
+    """Whether the server gives a verdict; the first one loads the rules and takes seconds."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_LIMIT)
+    try:
+        connection.request("POST", "/v2/check", WARM_UP, {"Content-Type": "application/x-www-form-urlencoded"})
+        while not select.select([connection.sock], [], [], POLL)[0]:
+            if given_up():
+                return False
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def die_with_parent() -> None:
+    """In the child before it becomes Java: ask Linux to kill it when the keeper is gone (PR_SET_PDEATHSIG = 1)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def tail(folder: Path) -> str:
+    return " | ".join((folder / "server.log").read_text(errors="replace").strip().splitlines()[-3:]) or "(nothing)"
+
+
+def read_state(folder: Path) -> State:
+    try:
+        return State(**json.loads((folder / "state.json").read_text()))
+    except FileNotFoundError:
+        return State()
+
+
+def write_state(folder: Path, state: State) -> None:
+    new = folder / "state.json.new"
+    new.write_text(json.dumps(asdict(state)))
+    new.replace(folder / "state.json")
+
+
+if __name__ == "__main__":
+    with (Path(sys.argv[1]) / "keeper.lock").open("w") as alive:
+        # Taken before the fork and kept by the child: who started us sees a keeper as soon as this call returns.
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        if os.fork() == 0:
+            main(Path(sys.argv[1]), *sys.argv[2:])
