@@ -1,1 +1,48 @@
-"""Parallel decoding in diffusion LLMs, measured: tasks, ideal and real models, samplers, scores, trade-offs."""
+"""Parallel decoding in diffusion LLMs, measured. This file is the public API; names load on first use, so importing pbcore is cheap."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pbcore import analysis, results, theory
+    from pbcore.decoding import decode, register_policy
+    from pbcore.models import load_model, model_names, register_model
+    from pbcore.tasks import load_task, task_names
+
+_WHERE = {
+    "decode": "pbcore.decoding",
+    "register_policy": "pbcore.decoding",
+    "load_model": "pbcore.models",
+    "model_names": "pbcore.models",
+    "register_model": "pbcore.models",
+    "load_task": "pbcore.tasks",
+    "task_names": "pbcore.tasks",
+}
+_PACKAGES = ("analysis", "results", "theory")
+
+__all__ = [
+    "analysis",
+    "decode",
+    "load_model",
+    "load_task",
+    "model_names",
+    "register_model",
+    "register_policy",
+    "results",
+    "task_names",
+    "theory",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"pbcore.{name}")
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'pbcore' has no attribute {name!r}; its names: {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

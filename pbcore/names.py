@@ -93,7 +93,9 @@ def canonical(name: str) -> str:
 def _argument(name: str, text: str) -> tuple[str, str]:
     match = _ARGUMENT.fullmatch(text)
     if not text or match is None:
-        raise SamplerNameError(f"sampler {name!r}: {text!r} is no parameter; write a number (0.9), a letter and a number (k2), or a word (ref)")
+        raise SamplerNameError(
+            f"sampler {name!r}: {text!r} is no parameter; write a number (0.9), a letter and a number (k2), or a word (ref)"
+        )
     return match[1], match[2]
 
 
@@ -105,7 +107,14 @@ def _modifier(name: str, text: str) -> dict[str, object]:
         return {text: True}
     if text == "rcr":
         return {"remask": text}
-    for word, number in (("remdm", r"[1-9]\d*"), ("linear", r"[1-9]\d*"), ("cosine", r"[1-9]\d*"), ("b", r"[1-9]\d*"), ("t", r"\d+(\.\d+)?"), ("s", _COUNTS.pattern)):
+    for word, number in (
+        ("remdm", r"[1-9]\d*"),
+        ("linear", r"[1-9]\d*"),
+        ("cosine", r"[1-9]\d*"),
+        ("b", r"[1-9]\d*"),
+        ("t", r"\d+(\.\d+)?"),
+        ("s", _COUNTS.pattern),
+    ):
         if text.startswith(word) and re.fullmatch(number, text[len(word) :]):
             value = text[len(word) :]
             match word:

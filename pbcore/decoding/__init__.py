@@ -1,0 +1,9 @@
+"""Decoding: one batched loop, many policies."""
+
+from pbcore.decoding.engine import DecodingError, denoise
+from pbcore.decoding.policies import Policy, register_policy
+from pbcore.decoding.run import decode
+from pbcore.decoding.samplers import policy, resolve
+from pbcore.decoding.step import Move, Step
+
+__all__ = ["DecodingError", "Move", "Policy", "Step", "decode", "denoise", "policy", "register_policy", "resolve"]

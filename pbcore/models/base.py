@@ -52,11 +52,18 @@ class Context(Protocol):
     """A batch being decoded: its prompts, padding and caches."""
 
     def logits(self, query: Query) -> Tensor:
-        """Logits (M, V) in the model's dtype, one row for each of the M wanted positions in row-major order."""
+        """Logits (M, V) in the model's dtype, one row for each of the M wanted positions in row-major order.
+
+        The loop may write to the tensor it gets. `-inf` is allowed; NaN and `+inf` end the decoding with an error.
+        """
         ...
 
     def keep(self, rows: Tensor) -> None:
-        """Goes on with these rows only: `rows` (R',) are indices into the present rows."""
+        """Goes on with these rows only: `rows` (R',) are indices into the present rows.
+
+        Rebinds its tensors rather than changing them in place: with a cache the loop narrows a shallow copy within a block and
+        returns to the whole context, with `refresh`, at the next one.
+        """
         ...
 
 

@@ -1,0 +1,45 @@
+"""Random draws that depend on (seed, row, forward, position) alone: the same on every device, in every batch, in any order."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_MIX = (
+    -0x40A7B892E31B1A47,
+    -0x6B2FB644ECCEEE15,
+    -0x61C8864680B583EB,
+)  # splitmix64's constants as signed 64-bit numbers
+
+
+def uniform(seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0) -> Tensor:
+    """Uniform numbers in (0, 1), float64, of the shape that key (R,), nfe (R,) and position (R, C) broadcast to: (R, C).
+
+    Counter-based (splitmix64 as a hash), so there is no generator whose state could depend on the batch. `salt` tells several draws of
+    one step apart.
+    """
+    x = _mix(torch.full_like(key, seed) * 0x9E3779B1 + salt + 1)
+    x = _mix(x ^ key)
+    x = _mix(x ^ nfe)
+    bits = _mix(x[:, None] ^ position)  # (R, C)
+    return (((bits >> 11) & ((1 << 53) - 1)).double() + 0.5) / (1 << 53)
+
+
+def categorical(logits: Tensor, uniforms: Tensor) -> Tensor:
+    """One draw a row from softmax(logits): logits (M, V), uniforms (M,) in (0, 1); returns (M,) by inverting the distribution function."""
+    cdf = torch.softmax(logits.double(), dim=-1).cumsum(dim=-1)  # (M, V)
+    target = uniforms[:, None] * cdf[:, -1:]
+    return torch.searchsorted(cdf, target, right=True).squeeze(-1).clamp_(max=logits.shape[-1] - 1)
+
+
+def _mix(x: Tensor) -> Tensor:
+    """The finaliser of splitmix64 on int64; products wrap around."""
+    x = x + _MIX[2]
+    x = (x ^ _shift(x, 30)) * _MIX[0]
+    x = (x ^ _shift(x, 27)) * _MIX[1]
+    return x ^ _shift(x, 31)
+
+
+def _shift(x: Tensor, by: int) -> Tensor:
+    """Logical right shift; torch's own keeps the sign."""
+    return (x >> by) & ((1 << (64 - by)) - 1)

@@ -1,0 +1,21 @@
+"""Confidence top-k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.step import Step
+
+
+@register_policy("confidence")
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """Reveals the k positions whose predicted token is most probable (LLaDA's low-confidence remasking, arXiv 2502.09992)."""
+
+    k: int | None = None
+
+    def select(self, step: Step) -> Tensor:
+        return step.best(step.confidence, self.k)

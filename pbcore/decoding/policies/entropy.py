@@ -1,0 +1,27 @@
+"""Entropy top-k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.step import Step
+
+
+@register_policy("entropy")
+@dataclass(frozen=True, slots=True)
+class Entropy:
+    """Reveals the k positions of lowest entropy: score Σ p ln(p + 1e-10), higher is surer (Dream 7B, arXiv 2508.15487)."""
+
+    k: int | None = None
+
+    def select(self, step: Step) -> Tensor:
+        return step.best(step.rowwise(negative_entropy), self.k)
+
+
+def negative_entropy(log_probs: Tensor) -> Tensor:
+    """Σ p ln(p + 1e-10) of log-probabilities (m, V), in nats."""
+    probs = log_probs.exp()
+    return (probs * (probs + 1e-10).log()).sum(-1)

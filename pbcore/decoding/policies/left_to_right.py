@@ -1,0 +1,21 @@
+"""Left-to-right top-k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.step import Step
+
+
+@register_policy("left_to_right")
+@dataclass(frozen=True, slots=True)
+class LeftToRight:
+    """Reveals the k leftmost masked positions; the same as blocks of k decoded in one step each."""
+
+    k: int | None = None
+
+    def select(self, step: Step) -> Tensor:
+        return step.best(-step.position.to(step.confidence.dtype), self.k)

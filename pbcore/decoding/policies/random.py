@@ -1,0 +1,21 @@
+"""Random top-k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.step import Step
+
+
+@register_policy("random")
+@dataclass(frozen=True, slots=True)
+class Random:
+    """Reveals k masked positions drawn uniformly, afresh at every step (LLaDA, arXiv 2502.09992)."""
+
+    k: int | None = None
+
+    def select(self, step: Step) -> Tensor:
+        return step.best(step.uniform(), self.k)

@@ -1,0 +1,92 @@
+"""Policies by name. A policy is a frozen dataclass whose fields are its parameters; its docstring states rule, paper and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from importlib.metadata import entry_points
+from typing import Any, Protocol, TypeVar, get_type_hints
+
+from torch import Tensor
+
+from pbcore.decoding.step import Move, Step
+from pbcore.names import SamplerName, SamplerNameError
+
+
+class Policy(Protocol):
+    """Answers which masked slots to reveal."""
+
+    def select(self, step: Step) -> Tensor | Move:
+        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), or a Move."""
+        ...
+
+
+P = TypeVar("P", bound=type)
+_POLICIES: dict[str, type] = {}
+
+
+def register_policy(name: str) -> Callable[[P], P]:
+    """Class decorator: makes a policy dataclass available as `name` in sampler names.
+
+    Raises TypeError for a class that is no dataclass or has no `select`, ValueError for a name that is taken or can't be parsed.
+    """
+
+    def register(cls: P) -> P:
+        if not is_dataclass(cls) or not callable(getattr(cls, "select", None)):
+            raise TypeError(f"policy {name!r}: {cls.__name__} must be a dataclass with a method select(step)")
+        if not name.replace("_", "a").isalnum() or not name[0].isalpha() or name != name.lower():
+            raise ValueError(f"policy {name!r}: use lower-case letters, digits and _")
+        known = _POLICIES.get(name)
+        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ValueError(f"policy {name!r} is {known.__module__}.{known.__qualname__} already; choose another name")
+        _POLICIES[name] = cls
+        return cls
+
+    return register
+
+
+def policies() -> Mapping[str, type]:
+    """All policies by name: built in, registered by the user, and from entry points of the group `pbcore.policies`."""
+    for entry in entry_points(group="pbcore.policies"):
+        if entry.name not in _POLICIES:
+            register_policy(entry.name)(entry.load())
+    return dict(sorted(_POLICIES.items()))
+
+
+def build(name: SamplerName) -> Policy:
+    """The policy that a sampler name asks for, with its parameters. Raises SamplerNameError for unknown or unusable parameters."""
+    cls = policies()[name.policy]
+    hints = get_type_hints(cls)
+    names = [f.name for f in fields(cls) if f.init]
+    values: dict[str, Any] = {}
+    for word, number in name.arguments:
+        target = word or next((n for n in names if n not in values and hints[n] is not bool), "")
+        if target not in names or target in values:
+            allowed = ", ".join(_usage(n, hints[n]) for n in names) or "none"
+            raise SamplerNameError(
+                f"sampler {name}: policy {name.policy} has no parameter {word + number!r} (left); its parameters: {allowed}"
+            )
+        values[target] = _value(name, target, number, hints[target])
+    try:
+        policy: Policy = cls(**values)
+    except (TypeError, ValueError) as error:
+        raise SamplerNameError(f"sampler {name}: {error}") from error
+    return policy
+
+
+def _value(name: SamplerName, parameter: str, number: str, kind: Any) -> Any:
+    """A parameter's text as its field's type."""
+    if kind is bool:
+        if number:
+            raise SamplerNameError(f"sampler {name}: {parameter} is a switch and takes no number")
+        return True
+    whole = kind in (int, int | None)
+    if not number or (whole and not number.isdigit()):
+        raise SamplerNameError(
+            f"sampler {name}: {parameter} needs {'a whole number' if whole else 'a number'}, e.g. {parameter}{'2' if whole else '0.9'}"
+        )
+    return int(number) if whole else float(number)
+
+
+def _usage(parameter: str, kind: Any) -> str:
+    return parameter if kind is bool else f"{parameter}<{'int' if kind in (int, int | None) else 'number'}>"

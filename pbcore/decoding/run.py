@@ -1,0 +1,93 @@
+"""`decode`: prompts in, generations out; batches, out-of-memory halving, models that decode by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import torch
+
+from pbcore.decoding.engine import denoise
+from pbcore.decoding.samplers import policy, resolve
+from pbcore.models.base import Denoiser, Generation, Model, OwnDecoder, Prompt, Request
+from pbcore.names import SamplerName
+from pbcore.tasks.base import Sample
+
+DEFAULT_BATCH = {"cpu": 16, "cuda": 32}
+
+
+def decode(
+    model: Model,
+    prompts: Iterable[Prompt],
+    sampler: str | SamplerName,
+    max_new_tokens: int | None = None,
+    seed: int = 0,
+    record: bool = False,
+    batch_size: int | None = None,
+) -> list[Generation]:
+    """Answers each prompt with a sampler; one Generation per prompt, in order.
+
+    `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids; Samples bring their own length and
+    canvas. Rows draw their random numbers by `seed` and their identity (a Sample's index, else the place in `prompts`), so results
+    don't depend on `batch_size`, which bounds the rows decoded together (default: 16 on CPU, 32 on GPU) and halves when memory runs out.
+
+    Raises SamplerNameError for a sampler that doesn't exist, ModelError for a prompt that the model can't read, ValueError for
+    impossible lengths, DecodingError when the model's logits are no numbers.
+    """
+    prompts = list(prompts)
+    name = resolve(sampler) if isinstance(sampler, str) else sampler
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"batch_size is the number of rows decoded together, at least 1, not {batch_size}")
+    if isinstance(model, OwnDecoder):
+        model.check(name)
+        return model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
+    if name.policy == "ar":
+        raise ValueError(
+            f"{model.name} is a masked diffusion model; sampler 'ar' is for models that decode by themselves. Try left_to_right-k1"
+        )
+    requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
+    rule = policy(name)
+    results: list[Generation | None] = [None] * len(requests)
+    size = batch_size or DEFAULT_BATCH.get(model.device.type, 16)
+    for batch in _batches(requests, name, model.mask_id):
+        for part, generations in _in_pieces(
+            batch, size, lambda rows: denoise(model, [requests[i] for i in rows], rule, name, seed=seed, record=record)
+        ):
+            for i, generation in zip(part, generations, strict=True):
+                results[i] = generation
+    return [result for result in results if result is not None]
+
+
+def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, place: int) -> Request:
+    if isinstance(prompt, Sample):
+        return model.encode(prompt, max_new_tokens, prompt.index)
+    if not prompt:
+        raise ValueError(f"prompt {place} is empty: give a Sample, chat messages, a text or token ids")
+    return model.encode(prompt, max_new_tokens, place)
+
+
+def _batches(requests: Sequence[Request], name: SamplerName, mask_id: int) -> list[list[int]]:
+    """Rows that may share a batch, by prompt length (little padding); with a cache only rows of one canvas shape, whose blocks agree."""
+    shapes: dict[tuple[bool, ...] | None, list[int]] = {}
+    for i, request in enumerate(requests):
+        shape = tuple(token == mask_id for token in request.canvas) if name.cache else None
+        shapes.setdefault(shape, []).append(i)
+    return [sorted(rows, key=lambda i: len(requests[i].prompt_ids)) for rows in shapes.values()]
+
+
+def _in_pieces(
+    rows: list[int], size: int, work: Callable[[list[int]], list[Generation]]
+) -> Iterator[tuple[list[int], list[Generation]]]:
+    """Works off `rows` in pieces of `size`, which halves whenever memory runs out; gives up at one row."""
+    start = 0
+    while start < len(rows):
+        part = rows[start : start + size]
+        try:
+            generations = work(part)
+        except torch.OutOfMemoryError:
+            if len(part) == 1:
+                raise
+            size = max(1, len(part) // 2)
+            torch.cuda.empty_cache()
+            continue
+        yield part, generations
+        start += len(part)

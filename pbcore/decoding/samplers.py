@@ -1,0 +1,55 @@
+"""Sampler names made good: parsed, checked against the registered policies, spelled in one way."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from difflib import get_close_matches
+
+from pbcore.decoding.policies import Policy, build, policies
+from pbcore.names import SamplerName, SamplerNameError, parse
+
+
+def resolve(text: str) -> SamplerName:
+    """The sampler that `text` names. Raises SamplerNameError with close matches for an unknown policy, or the policy's own complaint."""
+    name = parse(text)
+    if name.policy == "ar":
+        return name
+    policy(name)
+    return name
+
+
+def policy(name: SamplerName) -> Policy:
+    """The policy of a sampler name with its parameters, ready for the loop.
+
+    Raises SamplerNameError where the policy is unknown, a parameter is wrong, or k and a schedule are both given or both missing.
+    """
+    known = policies()
+    if name.policy not in known:
+        near = get_close_matches(name.policy, known, n=3) or sorted(known)
+        raise SamplerNameError(
+            f"unknown policy {name.policy!r} in sampler {str(name)!r}; did you mean {', '.join(near)}?"
+        )
+    result = build(name)
+    scheduled = name.counts is not None or name.schedule is not None
+    if is_static(known[name.policy]):
+        k = getattr(result, "k", None)
+        if k is None and not scheduled:
+            raise SamplerNameError(
+                f"sampler {name}: say how many tokens a step, e.g. {name.policy}-k2, or give a schedule (+linear8, +s2_1_1)"
+            )
+        if k is not None and scheduled:
+            raise SamplerNameError(
+                f"sampler {name}: -k{k} and a schedule both say how many tokens a step; give one of them"
+            )
+        if k is not None and k < 1:
+            raise SamplerNameError(f"sampler {name}: k is the number of tokens a step, at least 1")
+    elif scheduled:
+        raise SamplerNameError(
+            f"sampler {name}: {name.policy} decides itself how many tokens to reveal, so a schedule can't be given"
+        )
+    return result
+
+
+def is_static(cls: type) -> bool:
+    """Whether a policy reveals a given number of tokens a step: it has a parameter k."""
+    return "k" in {field.name for field in fields(cls)}

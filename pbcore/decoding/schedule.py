@@ -1,0 +1,30 @@
+"""How many tokens a static policy reveals at each step of a block."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pbcore.names import SamplerName
+
+
+def quota(name: SamplerName, total: Tensor, index: Tensor, left: Tensor) -> Tensor | None:
+    """Tokens to reveal now, per row (R,), or None without a schedule.
+
+    `total` (R,) counts the masks that the block had, `index` the steps it has had, `left` the masks it still has. `counts` are taken as
+    given, zeros included. `linear` over S steps gives ⌊m/S⌋ + [i < m mod S] (the reference's static schedule), `cosine` leaves
+    ⌊m·cos(π/2·(i+1)/S)⌋ masks after step i (MaskGIT, arXiv 2202.04200). Whatever the schedule, its last step takes all that is left.
+    """
+    if name.counts is not None:
+        counts = torch.tensor(name.counts, device=total.device)  # (S,)
+        now, last = counts[index.clamp(max=len(name.counts) - 1)], index >= len(name.counts) - 1
+    elif name.schedule == "linear":
+        steps = name.schedule_steps
+        now, last = total // steps + (index < total % steps), index >= steps - 1
+    elif name.schedule == "cosine":
+        progress = ((index + 1).double() / name.schedule_steps).clamp(max=1)
+        keep = (total * torch.cos(torch.pi / 2 * progress) + 1e-9).floor().long()
+        now, last = (left - keep).clamp(min=0), index >= name.schedule_steps - 1
+    else:
+        return None
+    return torch.where(last, left, torch.minimum(now, left))

@@ -1,0 +1,110 @@
+"""What a policy sees at one step, and what it may answer. R rows, C slots of the active block, M candidates, V tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from pbcore.decoding.draws import uniform
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A policy's answer where revealing the predicted tokens is not all: (R, C) each.
+
+    `remask` puts slots back to the mask; `token` replaces what is revealed. A slot in both `reveal` and `remask` is masked.
+    """
+
+    reveal: Tensor
+    remask: Tensor | None = None
+    token: Tensor | None = None
+
+
+@dataclass(slots=True)
+class Step:
+    """One forward's outcome for the rows still decoding.
+
+    The slots of a row are the positions asked for in its active block, in canvas order; rows with fewer are padded on the right (never
+    `masked`). `masked` are the candidates. `token` and `confidence` are the model's prediction there, the latter its probability under
+    the un-noised softmax, 0 elsewhere. `quota`, where a schedule sets it, is how many to reveal.
+    """
+
+    masked: Tensor  # (R, C) bool
+    token: Tensor  # (R, C) long; the present token where not masked
+    confidence: Tensor  # (R, C) float
+    position: Tensor  # (R, C) long: place among all the row's asked positions
+    index: Tensor  # (R,) long: steps this row has had in this block
+    nfe: Tensor  # (R,) long: forwards before this one
+    logits: Tensor  # (M, V) float, one row per candidate in row-major order
+    quota: Tensor | None  # (R,) long
+    canvas_length: int
+    seed: int
+    key: Tensor  # (R,) long
+    kept: dict[str, Tensor] = field(default_factory=dict)
+
+    def scatter(self, values: Tensor, fill: float = 0.0) -> Tensor:
+        """Values (M,) of the candidates in their slots (R, C), `fill` elsewhere."""
+        out = values.new_full(self.masked.shape, fill)
+        out[self.masked] = values
+        return out
+
+    def rowwise(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """`function` of log-probabilities (m, V) → (m,), over all candidates in pieces that bound memory; returns slots (R, C)."""
+        pieces = [function(torch.log_softmax(piece, dim=-1)) for piece in pieces_of(self.logits)]
+        return self.scatter(torch.cat(pieces) if pieces else self.confidence.new_zeros(0))
+
+    def log_probs(self) -> Tensor:
+        """Log-probabilities of the candidates (M, V)."""
+        return torch.log_softmax(self.logits, dim=-1)
+
+    def uniform(self, salt: int = 0) -> Tensor:
+        """A fresh U(0, 1) for every slot (R, C); the same for a row whatever its batch."""
+        return uniform(self.seed, self.key, self.nfe, self.position, salt + 1)
+
+    def best(self, score: Tensor, k: int | Tensor | None) -> Tensor:
+        """The k candidates of highest `score` (R, C) in each row, ties to the lowest position; the schedule's count where there is one."""
+        count = self.quota if self.quota is not None else k
+        if count is None:
+            raise ValueError("this policy needs k (e.g. -k2) or a schedule (+s2_1_1, +linear8, +cosine8)")
+        limit = count[:, None] if isinstance(count, Tensor) else count
+        return self.masked & (self.rank(score) < limit)
+
+    def rank(self, score: Tensor) -> Tensor:
+        """Each candidate's place (R, C) when the row's candidates are sorted by `score`, best = 0, ties to the lowest position."""
+        order = score.masked_fill(~self.masked, -torch.inf).argsort(dim=-1, descending=True, stable=True)
+        places = torch.arange(order.shape[-1], device=order.device).expand_as(order)
+        return torch.empty_like(order).scatter_(-1, order, places)
+
+    def at_least_best(self, reveal: Tensor, score: Tensor) -> Tensor:
+        """`reveal`, and the best candidate of every row in which it takes none."""
+        reveal = reveal & self.masked
+        return torch.where(reveal.any(-1, keepdim=True), reveal, self.best_one(score))
+
+    def best_one(self, score: Tensor) -> Tensor:
+        """The best candidate of each row by `score` (R, C)."""
+        return self.masked & (self.rank(score) < 1)
+
+    def memory(self, name: str, fill: float, *, per_slot: bool = True) -> Tensor:
+        """A tensor that stays with the row over its steps: one number per asked position (R, A), or per row (R,).
+
+        Change it in place, or assign with `remember`. It starts as `fill`.
+        """
+        if name not in self.kept:
+            shape = (self.masked.shape[0], self.canvas_length) if per_slot else (self.masked.shape[0],)
+            self.kept[name] = torch.full(shape, fill, dtype=self.confidence.dtype, device=self.confidence.device)
+        return self.kept[name]
+
+    def remember(self, name: str, value: Tensor) -> None:
+        """Keeps `value` (R, …) with the rows for their next step."""
+        self.kept[name] = value
+
+
+def pieces_of(logits: Tensor, budget: int = 1 << 24) -> tuple[Tensor, ...]:
+    """Rows of (M, V) in pieces of at most `budget` numbers, as float32 or better."""
+    size = max(1, budget // max(1, logits.shape[-1]))
+    return tuple(
+        piece if piece.dtype in (torch.float32, torch.float64) else piece.float() for piece in logits.split(size)
+    )
