@@ -1,0 +1,55 @@
+"""What the terminal shows at the end of a run, on a screen: tables, what failed, what was not measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from pbcore.report.tables import terminal, trade_off_tables
+from pbcore.results.flat import frame
+from pbcore.results.record import CellRecord
+
+
+def summary(records: Iterable[CellRecord], width: int = 100) -> str:
+    """The trade-off tables of these cells as text, then counts, failure kinds and errors. Empty for no cells.
+
+        terminalreporter.write_line(summary([entry.cell for entry in run.read_cells()], width=terminalreporter._tw.fullwidth))
+    """
+    cells = list(records)
+    if not cells:
+        return ""
+    parts = [terminal(table, width) for table in trade_off_tables(frame(cells))]
+    return "\n\n".join([*parts, "\n".join([*_facts(cells), *_failures(cells), *_errors(cells)])])
+
+
+def _facts(cells: list[CellRecord]) -> list[str]:
+    ran = [cell for cell in cells if cell.status == "ok"]
+    seconds, samples = sum(cell.seconds for cell in ran), sum(cell.n_samples for cell in ran)
+    lines = [f"{len(cells)} cells, {samples:,} samples, {seconds:.1f} s of decoding; data: {_joined(cell.data_source for cell in cells)}"]
+    dummies = {cell.model for cell in cells if cell.dummy}
+    if dummies:
+        lines.append(f"left out of the tables (random weights, for timing only): {_joined(dummies)}")
+    if any(cell.shared_device for cell in ran):
+        lines.append("timings were taken while workers shared a device: they say nothing exact about speed")
+    return lines
+
+
+def _failures(cells: list[CellRecord]) -> list[str]:
+    counts: Counter[str] = Counter()
+    for cell in cells:
+        if not cell.dummy:
+            counts.update(cell.failures)
+    if not counts:
+        return []
+    return ["wrong answers by kind: " + ", ".join(f"{kind} {count}" for kind, count in counts.most_common(8))]
+
+
+def _errors(cells: list[CellRecord]) -> list[str]:
+    failed = [cell for cell in cells if cell.status != "ok"]
+    shown = [f"  {cell.id}: {(cell.error or 'no cause recorded').splitlines()[0][:160]}" for cell in failed[:10]]
+    more = [f"  … and {len(failed) - 10} more"] if len(failed) > 10 else []
+    return [f"{len(failed)} cells could not be run:", *shown, *more] if failed else []
+
+
+def _joined(names: Iterable[str]) -> str:
+    return ", ".join(sorted(set(names)))

@@ -1,0 +1,214 @@
+"""The trade-off table: rows samplers grouped by model, columns tasks, in each cell the score with its interval and tokens per step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pbcore.analysis.order import natural, short, sorted_tasks
+
+NOT_RUN = "·"
+NOT_MEASURED = "–"
+FAILED = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One cell of a table. Scores in percent; `margin` is the wider side of the 95 % interval; None where not measured."""
+
+    status: str  # "ok" | "unmeasured" | "error" | "absent"
+    score: float | None = None
+    margin: float | None = None
+    rate: float | None = None
+    decimals: int = 0
+
+    def text(self, rate: bool = True) -> str:
+        if self.status == "absent":
+            return NOT_RUN
+        if self.status == "error":
+            return FAILED
+        score = NOT_MEASURED if self.score is None else f"{self.score:.{self.decimals}f}"
+        margin = "" if self.margin is None else f"±{self.margin:.0f}"
+        return f"{score}{margin} {self.rate:.1f}" if rate and self.rate is not None else f"{score}{margin}"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One sampler of one model: an entry per task, and the plain means over all tasks (None unless every task has a score)."""
+
+    model: str
+    sampler: str
+    entries: tuple[Entry, ...]
+    mean: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One category's trade-off table with the footnotes its marks need."""
+
+    title: str
+    tasks: tuple[str, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+
+def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
+    """A table per category from a frame of `results.load`. Dummy models (random weights, for speed only) are left out."""
+    real = cells[~cells["dummy"].astype(bool)]
+    categories = dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(real["task"]))
+    return [_table(category, real[real["category"] == category]) for category in categories]
+
+
+def to_frame(table: Table) -> pd.DataFrame:
+    """The table as numbers: index (model, sampler); columns (task, score | margin | tokens_per_step), in percent and tokens."""
+    columns: dict[tuple[str, str], list[float | None]] = {}
+    for number, task in enumerate((*table.tasks, "mean")):
+        entries = [(*line.entries, line.mean)[number] for line in table.lines]
+        columns[task, "score"] = [entry.score for entry in entries]
+        columns[task, "margin"] = [entry.margin for entry in entries]
+        columns[task, "tokens_per_step"] = [entry.rate for entry in entries]
+    index = pd.MultiIndex.from_tuples([(line.model, line.sampler) for line in table.lines], names=["model", "sampler"])
+    return pd.DataFrame(columns, index=index, dtype="float64")
+
+
+def terminal(table: Table, width: int = 100) -> str:
+    """The table as aligned text at most `width` columns wide; task columns that don't fit go on in a further part.
+
+    Scores stand on a sampler's line. Where its tokens per step differ between tasks, they follow on a second line.
+    """
+    header = [*(short(task) for task in table.tasks), "mean", "tok/step"]
+    rows = [(label, texts) for line in table.lines for label, texts in _text_rows(line)]
+    first = max(len(label) for label, _ in rows)
+    widths = [max(len(texts[column]) for _, texts in [("", header), *rows]) for column in range(len(header))]
+    out = [table.title]
+    for part in _parts(widths, width - first):
+        out.append(" " * first + _aligned(header, widths, part))
+        previous = None
+        for line in table.lines:
+            if line.model != previous:
+                out.append(line.model)
+                previous = line.model
+            out += [f"{label:<{first}}{_aligned(texts, widths, part)}".rstrip() for label, texts in _text_rows(line)]
+    return "\n".join([*out, *(f"  {note}" for note in table.notes)])
+
+
+def markdown(table: Table) -> str:
+    """The table in Markdown, with its footnotes under it."""
+    header, *rows = _grid(table)
+    lines = ["| model | sampler | " + " | ".join(header) + " |", "|---|---|" + "---:|" * len(header)]
+    lines += [
+        f"| {line.model} | `{line.sampler}` | " + " | ".join(row) + " |" for line, row in zip(table.lines, rows, strict=True)
+    ]
+    return "\n".join([*lines, "", *(f"{note}  " for note in table.notes)]).rstrip() + "\n"
+
+
+def _table(category: str, cells: pd.DataFrame) -> Table:
+    tasks = sorted_tasks(cells["task"])
+    several = "run" in cells and cells["run"].nunique() > 1
+    rows: dict[tuple[str, str], dict[str, Entry]] = {}
+    for record in cells.to_dict("records"):
+        sampler = f"{record['sampler']} [{record['run']}]" if several else record["sampler"]
+        rows.setdefault((record["model"], sampler), {})[record["task"]] = _entry({str(k): v for k, v in record.items()})
+    models = list(dict.fromkeys(cells["model"]))
+    lines = []
+    for model, sampler in sorted(rows, key=lambda key: (models.index(key[0]), natural(key[1]))):
+        entries = tuple(rows[model, sampler].get(task, Entry("absent")) for task in tasks)
+        lines.append(Line(model, sampler, entries, _mean(entries)))
+    counts = sorted({int(n) for n, status in zip(cells["n"], cells["status"], strict=True) if status == "ok"})
+    samples = f"{counts[0]} samples" if len(counts) == 1 else f"{counts[0]}–{counts[-1]} samples" if counts else "no samples"
+    title = f"{category}: score in % ± 95 % interval, then tokens per step ({samples} a cell)"
+    return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)))
+
+
+def _entry(record: dict[str, Any]) -> Entry:
+    if record["status"] != "ok":
+        return Entry("error")
+    rate = _percent(record["tokens_per_step"], 1)
+    if pd.isna(record["score"]):
+        return Entry("unmeasured", rate=rate)
+    score = 100 * float(record["score"])
+    low, high = _percent(record.get("score_low")), _percent(record.get("score_high"))
+    margin = None if low is None or high is None else max(score - low, high - score)
+    return Entry("ok", score, margin, rate)
+
+
+def _mean(entries: tuple[Entry, ...]) -> Entry:
+    """Plain means (PAPER.md §4); none where a task is missing, for means over different tasks can't be compared."""
+    scores = [entry.score for entry in entries if entry.score is not None]
+    rates = [entry.rate for entry in entries if entry.rate is not None]
+    score = sum(scores) / len(scores) if len(scores) == len(entries) else None
+    rate = sum(rates) / len(rates) if len(rates) == len(entries) else None
+    return Entry("ok" if score is not None else "unmeasured", score, None, rate, decimals=1)
+
+
+def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
+    notes = []
+    found = {entry.status for line in lines for entry in line.entries}
+    if "unmeasured" in found:
+        notes.append(f"{NOT_MEASURED} not measured: {'; '.join(_reasons(cells))}")
+    if "error" in found:
+        notes.append(f"{FAILED}: the cell could not be run; its cause is listed under the tables")
+    if "absent" in found:
+        notes.append(f"{NOT_RUN} not run; a row's mean is given only where every task of the table has a score")
+    return notes
+
+
+def _reasons(cells: pd.DataFrame) -> list[str]:
+    reasons: dict[str, None] = {}
+    for record in cells[cells["score"].isna() & (cells["status"] == "ok")].to_dict("records"):
+        absent = record.get("absent")
+        why = absent.get(record["headline"]) if isinstance(absent, dict) else None
+        reasons[f"{record['headline']} ({why or 'no reason recorded'})"] = None
+    return list(reasons)
+
+
+def _uniform(line: Line) -> bool:
+    return len({entry.rate for entry in line.entries if entry.rate is not None}) <= 1
+
+
+def _text_rows(line: Line) -> list[tuple[str, list[str]]]:
+    """A line's label and texts for the terminal, and a second row with the rates where they differ between tasks."""
+    scores = [*(entry.text(rate=False) for entry in line.entries), line.mean.text(rate=False), _rate(line.mean.rate)]
+    if _uniform(line):
+        scores[-1] = _rate(next((entry.rate for entry in line.entries if entry.rate is not None), None))
+        return [(f"  {line.sampler}", scores)]
+    rates = ["" if entry.rate is None else _rate(entry.rate) for entry in line.entries]
+    return [(f"  {line.sampler}", scores), ("    tokens per step", [*rates, "", ""])]
+
+
+def _aligned(texts: list[str], widths: list[int], part: list[int]) -> str:
+    return "".join(f" {texts[column]:>{widths[column]}}" for column in part)
+
+
+def _grid(table: Table) -> list[list[str]]:
+    """Header and rows for Markdown. Where every row has one rate for all its tasks, the rate gets a column of its own."""
+    names = [*(short(task) for task in table.tasks), "mean"]
+    if all(_uniform(line) for line in table.lines):
+        return [[*names, "tok/step"], *(_text_rows(line)[0][1] for line in table.lines)]
+    return [names, *([entry.text() for entry in (*line.entries, line.mean)] for line in table.lines)]
+
+
+def _rate(rate: float | None) -> str:
+    return NOT_MEASURED if rate is None else f"{rate:.1f}"
+
+
+def _parts(widths: list[int], room: int) -> list[list[int]]:
+    """Column numbers in parts that fit into `room`, of about equal size; a column too wide for it stands alone."""
+    parts: list[list[int]] = [[]]
+    used = 0
+    for column, width in enumerate(widths):
+        if parts[-1] and used + width + 1 > room:
+            parts.append([])
+            used = 0
+        parts[-1].append(column)
+        used += width + 1
+    size = -(-len(widths) // len(parts))
+    even = [list(range(start, min(start + size, len(widths)))) for start in range(0, len(widths), size)]
+    fits = all(sum(widths[column] + 1 for column in part) <= room for part in even)
+    return even if fits else parts
+
+
+def _percent(value: Any, factor: float = 100) -> float | None:
+    return None if value is None or pd.isna(value) else factor * float(value)
