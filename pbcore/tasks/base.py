@@ -52,8 +52,8 @@ class Task:
     """A named list of samples with its scorer.
 
     `name` is a task name such as `waiting_line/shuffle`; `kind` the operation or generator (`shuffle`, `latin_square`,
-    `words_to_sentence` …); `category` the part before the slash; `headline` the score that stands for the task in tables; `data_hash` a digest of
-    all samples in order, so that two runs can tell whether they asked the same.
+    `words_to_sentence` …); `category` the part before the slash; `headline` the score that stands for the task in tables;
+    `data_hash` a digest of all samples in order, so that two runs can tell whether they asked the same.
     """
 
     name: str

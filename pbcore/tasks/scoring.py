@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ class Scorer(Protocol):
     @property
     def metrics(self) -> tuple[str, ...]: ...
 
-    def score(
-        self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]
-    ) -> list[Scored]: ...
+    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]: ...
 
 
 _SCORERS: dict[str, Scorer] = {}
@@ -46,11 +45,12 @@ def register_scorer(name: str, scorer: Scorer) -> None:
 def scorer(name: str) -> Scorer:
     """The scorer registered under `name`. Raises KeyError naming the known ones."""
     try:
-        return _SCORERS[name]
+        return scorers()[name]
     except KeyError:
-        raise KeyError(f"no scorer named {name!r}; known: {', '.join(sorted(_SCORERS)) or 'none (import pbcore)'}") from None
+        raise KeyError(f"no scorer named {name!r}; known: {', '.join(sorted(_SCORERS))}") from None
 
 
 def scorers() -> Mapping[str, Scorer]:
-    """All registered scorers by name."""
+    """All registered scorers by name. `pbcore.metrics` is loaded by name on first use, as any package that registers scorers could be."""
+    import_module("pbcore.metrics")
     return dict(_SCORERS)

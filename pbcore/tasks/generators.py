@@ -1,0 +1,111 @@
+"""What a generator of questions is: the types that lists, puzzles and texts share, and the seeded stream of drawn items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import Any
+
+from pbcore.tasks.scenes.sampling import SPLITS, split_of
+
+MOST_DRAWS = 2_000  # draws for one question before the space counts as exhausted
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One question: what fills the prompt, the official `answer` value, and the canvas for infilling.
+
+    `key` decides the split: two items with the same key are never in different splits.
+    """
+
+    input: Mapping[str, Any]
+    label: Any
+    key: str
+    length: int | None = None
+    canvas: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with the solved examples that are shown before it."""
+
+    item: Item
+    shots: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is asked of a generator. `name` is the task's: equal seeds give different tasks different data.
+
+    `distinct`: no question occurs twice, else that is left to chance.
+    """
+
+    name: str
+    settings: Settings
+    lengths: tuple[int, ...] | None
+    shots: int
+    split: str
+    seed: int
+    distinct: bool
+
+    def __post_init__(self) -> None:
+        if self.split not in SPLITS:
+            raise ValueError(f"split {self.split!r}: give one of {', '.join(SPLITS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """A way to make questions.
+
+    `stream(order)` yields questions for ever, or until there are no more; the lengths take turns, so every prefix is balanced,
+    and the first k questions are the same however many are taken. `settings` maps the names of the settings to their defaults;
+    `lengths` holds the allowed values of `n` (None: no length), `what` says what `n` counts; `room(n)` is the canvas a length needs;
+    `check(settings)` raises ValueError for settings that can't be.
+    """
+
+    stream: Callable[[Order], Iterator[Asked]]
+    settings: Settings
+    lengths: range | None = None
+    what: str = "items"
+    room: Callable[[int], int] = lambda n: 0
+    check: Callable[[Settings], None] = lambda settings: None
+
+
+Draw = Callable[[Random, int, Settings], Item]
+
+
+def power_of_two(least: int) -> int:
+    """The smallest power of two that is at least `least`."""
+    return 1 << (least - 1).bit_length()
+
+
+def drawn(draw: Draw) -> Callable[[Order], Iterator[Asked]]:
+    """An endless stream from a function that draws one item; question number i has a random generator of its own."""
+
+    def stream(order: Order) -> Iterator[Asked]:
+        lengths: Sequence[int] = order.lengths or (0,)
+        seen: set[str] = set()
+        for number in count():
+            rng = Random(f"{order.name}/{order.split}/{order.seed}/{number}")
+            item = _fitting(draw, rng, lengths[number % len(lengths)], order, seen)
+            if order.distinct:
+                seen.add(str(item.input))
+            yield Asked(item, tuple(_fitting(draw, rng, rng.choice(lengths), order, set()) for _ in range(order.shots)))
+
+    return stream
+
+
+def _fitting(draw: Draw, rng: Random, length: int, order: Order, seen: set[str]) -> Item:
+    """The first drawn item of the split that was not seen yet."""
+    for _ in range(MOST_DRAWS):
+        item = draw(rng, length, order.settings)
+        if split_of(f"{order.name}/{item.key}") == order.split and str(item.input) not in seen:
+            return item
+    raise ValueError(
+        f"{order.name}: the {order.split} split has only {len(seen)} different questions (length {length} is used up): "
+        "ask for fewer, for other lengths, or give more items"
+    )

@@ -1,0 +1,128 @@
+"""The ten list operations: the people of a waiting line, or single symbols with pre-filled formatting (`list_ops`)."""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from importlib.resources import files
+from random import Random
+from typing import Any
+
+import yaml
+
+from pbcore.tasks.generators import Generator, Item, Settings, drawn, power_of_two
+
+MASK = "[MASK]"
+LENGTHS = range(2, 61)
+NEW_SYMBOL = "F"
+SETTINGS = {"items": "people", "word": None, "identity": False, "infill": False}
+
+# What an operation needs beside the list, and how its answer is found.
+OPERATIONS = (
+    "copy", "reverse", "sort", "shuffle",
+    "insert_index", "insert_random", "remove_index", "remove_random", "replace_index", "replace_random",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def people() -> tuple[str, ...]:
+    """The fixed pool: 120 people, `First Last`; every first and every last name is used once."""
+    text = files("pbcore.tasks").joinpath("data/people.yaml").read_text(encoding="utf-8")
+    return tuple(yaml.safe_load(text)["people"])
+
+
+def symbols(count: int) -> tuple[str, ...]:
+    """Single symbols without F: capitals, and where more than 25 are needed small letters and digits too."""
+    capitals = string.ascii_uppercase.replace(NEW_SYMBOL, "")
+    return tuple(capitals if count <= len(capitals) else capitals + string.ascii_lowercase + string.digits)
+
+
+def formatted(items: Sequence[str]) -> str:
+    """A list as the answers write it: `["First Last", "First Last"]`."""
+    return "[" + ", ".join(f'"{item}"' for item in items) + "]"
+
+
+def by_last_name(item: str) -> tuple[str, str]:
+    """The sort key that the sort prompt asks for: the last word, then the words before it."""
+    first, _, last = item.rpartition(" ")
+    return last, first
+
+
+def room(n: int) -> int:
+    """Canvas tokens for a list of n people: max(32, next power of two ≥ 5n + 2)."""
+    return max(32, power_of_two(5 * n + 2))
+
+
+def operate(operation: str, items: Sequence[str], index: int, word: str | None, moved: Sequence[str]) -> list[str]:
+    """The answer of one operation at one index (where it has one); `moved` is the answer of a shuffle."""
+    fixed = {"copy": list(items), "reverse": list(reversed(items)), "sort": sorted(items, key=by_last_name), "shuffle": list(moved)}
+    if operation in fixed:
+        return fixed[operation]
+    new = [] if word is None else [word]
+    kept = index if operation.startswith("insert") else index + 1
+    return [*items[:index], *new, *items[kept:]]
+
+
+def _draw(operation: str, rng: Random, n: int, settings: Settings) -> Item:
+    items, word = _items(operation, rng, n, settings)
+    verb, _, where = operation.partition("_")
+    index = rng.randrange(n + 1 if verb == "insert" else n) if where else 0
+    answer = operate(operation, items, index, word, _shuffled(items, rng, settings) if operation == "shuffle" else ())
+    asked: dict[str, Any] = {"context": formatted(items)}
+    if word is not None:
+        asked["word"] = word
+    if where == "index":
+        asked["index"] = index
+    label: Any = formatted(answer)
+    if where == "random" or operation == "shuffle":
+        label = {"input": items, **({"word": word} if word is not None else {}), "example": label}
+    canvas = formatted([MASK] * len(answer)) if settings["infill"] else None
+    return Item(asked, label, asked["context"], n, canvas)
+
+
+def _items(operation: str, rng: Random, n: int, settings: Settings) -> tuple[list[str], str | None]:
+    """The list and the new item, if the operation needs one; the new item is never in the list."""
+    kind = settings["items"]
+    needs_word = operation.startswith(("insert", "replace"))
+    word = settings["word"] if needs_word else None
+    needed = n + (needs_word and word is None)
+    pool = people() if kind == "people" else symbols(needed) if kind == "symbols" else kind
+    free = [item for item in pool if item != word]
+    if len(free) < needed:
+        raise ValueError(f"{operation} with n = {n} needs {needed} different items, settings.items has {len(free)}: give more")
+    chosen = rng.sample(free, needed)
+    return chosen[:n], chosen[n] if needed > n else word
+
+
+def _shuffled(items: Sequence[str], rng: Random, settings: Settings) -> list[str]:
+    while True:
+        moved = rng.sample(items, len(items))
+        if settings["identity"] or moved != list(items):
+            return moved
+
+
+def _check(settings: Settings) -> None:
+    kind, word = settings["items"], settings["word"]
+    if kind not in ("people", "symbols"):
+        if not isinstance(kind, list) or not all(isinstance(item, str) for item in kind) or len(set(kind)) < max(3, len(kind)):
+            raise ValueError(f"settings.items {kind!r}: give people, symbols, or a list of at least 3 different texts")
+        if any(not item.strip() or character in item for item in kind for character in '",[]'):
+            raise ValueError("settings.items: an item is empty or holds a quote, comma or bracket, which the list format needs")
+    if word is not None and not isinstance(word, str):
+        raise ValueError(f"settings.word {word!r}: give the text of the new item")
+    for name in ("identity", "infill"):
+        if not isinstance(settings[name], bool):
+            raise ValueError(f"settings.{name} {settings[name]!r}: give true or false")
+
+
+def parse_context(context: str) -> list[str]:
+    """The items of a prompt's list, which is JSON."""
+    return [str(item) for item in json.loads(context)]
+
+
+LIST_GENERATORS = {
+    operation: Generator(drawn(partial(_draw, operation)), SETTINGS, LENGTHS, "items of the list", room, _check)
+    for operation in OPERATIONS
+}

@@ -1,0 +1,123 @@
+"""Latin squares of any symbols, and 4×4 sudokus with one solution."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from random import Random
+
+from pbcore.tasks.generators import Generator, Item, Settings, drawn, power_of_two
+
+SYMBOLS = string.ascii_uppercase + string.digits
+SIDE = 4
+CELLS = SIDE * SIDE
+BLANK = "0"
+DIGITS = "1234"
+
+
+def latin_square(symbols: Sequence[str], rng: Random) -> list[list[str]]:
+    """A random Latin square, row by row: each row a random order that repeats no symbol of a column.
+
+    A Latin rectangle can always be completed (Hall), so only the current row is ever searched back.
+    """
+    rows: list[list[str]] = []
+    while len(rows) < len(symbols):
+        used = [{row[column] for row in rows} for column in range(len(symbols))]
+        rows.append(_row([], symbols, used, rng) or [])
+    return rows
+
+
+def _row(start: list[str], symbols: Sequence[str], used: Sequence[set[str]], rng: Random) -> list[str] | None:
+    if len(start) == len(symbols):
+        return start
+    free = [symbol for symbol in symbols if symbol not in start and symbol not in used[len(start)]]
+    for symbol in rng.sample(free, len(free)):
+        row = _row([*start, symbol], symbols, used, rng)
+        if row is not None:
+            return row
+    return None
+
+
+def _draw_latin(rng: Random, n: int, settings: Settings) -> Item:
+    symbols = rng.sample(SYMBOLS, n)
+    listed = f"[{', '.join(symbols)}]"
+    example = "\n".join(",".join(row) for row in latin_square(symbols, rng))
+    return Item({"size": n, "symbols": listed}, {"symbols": symbols, "example": example}, listed, n)
+
+
+def allowed(grid: str, cell: int) -> list[str]:
+    """The digits that a cell may take next to the filled cells of its row, column and 2×2 box."""
+    return [digit for digit in DIGITS if all(grid[other] != digit for other in _peers()[cell])]
+
+
+@lru_cache(maxsize=1)
+def _peers() -> tuple[tuple[int, ...], ...]:
+    def units(cell: int) -> tuple[int, int, tuple[int, int]]:
+        row, column = divmod(cell, SIDE)
+        return row, column, (row // 2, column // 2)
+
+    def meet(cell: int, other: int) -> bool:
+        return any(a == b for a, b in zip(units(cell), units(other), strict=True))
+
+    return tuple(tuple(other for other in range(CELLS) if other != cell and meet(cell, other)) for cell in range(CELLS))
+
+
+def solutions(grid: str) -> Iterator[str]:
+    """All solutions of a sudoku of 16 cells in reading order, 0 for a blank, in increasing order.
+
+    Raises ValueError for a text that is no such grid.
+    """
+    if len(grid) != CELLS or set(grid) - set(BLANK + DIGITS):
+        raise ValueError(f"sudoku {grid!r}: give 16 digits from 0 to 4, row by row, 0 for a blank")
+    if all(grid[cell] == BLANK or grid[cell] in allowed(grid, cell) for cell in range(CELLS)):
+        yield from _completions(grid)
+
+
+def _completions(grid: str) -> Iterator[str]:
+    cell = grid.find(BLANK)
+    if cell < 0:
+        yield grid
+        return
+    for digit in allowed(grid, cell):
+        yield from _completions(grid[:cell] + digit + grid[cell + 1 :])
+
+
+@lru_cache(maxsize=1)
+def all_sudokus() -> tuple[str, ...]:
+    """The 288 solved 4×4 sudokus."""
+    return tuple(solutions(BLANK * CELLS))
+
+
+def has_one_solution(grid: str) -> bool:
+    found = solutions(grid)
+    return next(found, None) is not None and next(found, None) is None
+
+
+def rows(grid: str) -> str:
+    """A grid of 16 cells as four lines of four."""
+    return "\n".join(grid[start : start + SIDE] for start in range(0, CELLS, SIDE))
+
+
+def _draw_sudoku(rng: Random, n: int, settings: Settings) -> Item:
+    """The key is the solved grid: no solution of a test puzzle occurs in training."""
+    solved = rng.choice(all_sudokus())
+    while True:
+        blanks = set(rng.sample(range(CELLS), settings["blanks"]))
+        grid = "".join(BLANK if cell in blanks else digit for cell, digit in enumerate(solved))
+        if has_one_solution(grid):
+            return Item({"sudoku": rows(grid)}, rows(solved), solved, CELLS - len(blanks))
+
+
+def _check_sudoku(settings: Settings) -> None:
+    blanks = settings["blanks"]
+    if type(blanks) is not int or not 1 <= blanks <= 10:
+        raise ValueError(f"settings.blanks {blanks!r}: give 1 to 10")
+
+
+PUZZLE_GENERATORS = {
+    "latin_square": Generator(
+        drawn(_draw_latin), {}, range(2, 10), "the side of the square", lambda n: max(64, power_of_two(4 * n * n))
+    ),
+    "sudoku": Generator(drawn(_draw_sudoku), {"blanks": 4}, check=_check_sudoku),
+}

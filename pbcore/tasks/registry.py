@@ -1,0 +1,164 @@
+"""The tasks by name: `load_task`, `generate`, and a user's own tasks file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib.resources import files
+from itertools import islice
+from pathlib import Path
+
+from pbcore.tasks.base import Sample, Task
+from pbcore.tasks.generators import Asked, Order
+from pbcore.tasks.official import official_rows, read_rows
+from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, check_scorer, read_specs
+
+PAPER_CATEGORIES = ("waiting_line", "text_writing", "puzzle")
+
+_ADDED: dict[str, TaskSpec] = {}
+
+
+class TaskNameError(ValueError):
+    """A task name that doesn't exist; `matches` holds the closest ones that do."""
+
+    def __init__(self, name: object) -> None:
+        official = {spec.official: spec.name for spec in _specs().values() if spec.official}
+        close = get_close_matches(str(name), [*all_task_names(), *official], n=3, cutoff=0.5)
+        self.matches = list(dict.fromkeys(official.get(match, match) for match in close))
+        hint = f"close matches: {', '.join(self.matches)}" if self.matches else f"there are {', '.join(all_task_names())}"
+        super().__init__(f"no task named {name!r}; {hint}")
+
+
+@lru_cache(maxsize=1)
+def _built_in() -> dict[str, TaskSpec]:
+    return read_specs(files("pbcore.tasks").joinpath("data/tasks.yaml").read_text(encoding="utf-8"), "tasks.yaml")
+
+
+def _specs() -> dict[str, TaskSpec]:
+    return {**_built_in(), **_ADDED}
+
+
+def task_names() -> list[str]:
+    """The 17 tasks of the paper, by category."""
+    return [name for name in _built_in() if name.split("/")[0] in PAPER_CATEGORIES]
+
+
+def all_task_names() -> list[str]:
+    """All tasks: the 17, `list_ops/*`, and those that `add_tasks_file` added."""
+    return list(_specs())
+
+
+def task_spec(name: str) -> TaskSpec:
+    """What was declared for a task. Raises TaskNameError (a ValueError) with close matches."""
+    try:
+        return _specs()[name]
+    except (KeyError, TypeError):
+        raise TaskNameError(name) from None
+
+
+def add_tasks_file(path: str | Path) -> list[str]:
+    """Adds the tasks of a user's YAML file and returns their names; docs/tasks.md shows one.
+
+    Paths in the file are relative to it. Adding the same file again changes nothing. Raises ValueError, naming file, task and
+    key, for anything unknown, and for a name that exists already; FileNotFoundError for a file that doesn't.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"no tasks file {file}; give a YAML file with one entry per task")
+    added = read_specs(file.read_text(encoding="utf-8"), str(file), file.parent)
+    for name, spec in added.items():
+        check_scorer(spec, f"{file}, task {name}")
+        if _specs().get(name, spec) != spec:
+            raise ValueError(f"{file}: a task named {name!r} exists already; choose another name")
+        if spec.rows is not None:
+            list(read_rows(spec.rows, spec))
+    _ADDED.update(added)
+    return list(added)
+
+
+def load_task(
+    name: str,
+    data_dir: str | Path | None = None,
+    n: int | Sequence[int] | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    split: str = "test",
+) -> Task:
+    """A task with its samples: own data by seed, or the official rows of `data_dir`.
+
+    `n` is the length, or several that take turns; `limit` the number of samples (more than the task's usual number where the data is
+    generated). The first k samples are the same for every limit. `split` is `test` or `train`; they share no list, puzzle or text.
+    Raises ValueError (TaskNameError for the name) for arguments that can't be, and FileNotFoundError for official files that are missing.
+    """
+    spec = task_spec(name)
+    _check_integer("limit", limit, 1)
+    _check_integer("seed", seed, 0)
+    lengths = None if n is None else check_lengths(name, spec.kind, n)
+    rows: Iterable[tuple[int, Asked]]
+    source = "own"
+    if data_dir is not None:
+        if split != "test":
+            raise ValueError(f"split {split!r}: the official data has only a test split; leave data_dir out for {split} data")
+        rows, source = official_rows(spec, Path(data_dir), lengths), "official"
+    elif spec.rows is not None:
+        if split != "test" or n is not None:
+            raise ValueError(f"{name} reads its samples from {spec.rows}: it has no split but test, and no n to choose")
+        rows = read_rows(spec.rows, spec)
+    else:
+        rows = enumerate(islice(_stream(spec, lengths, split, seed, distinct=True), limit or spec.count))
+    taken = tuple(islice(_samples(spec, rows, source), limit))
+    options = {"split": split, "seed": seed, "lengths": list(lengths or spec.lengths or ()), **spec.settings}
+    return Task(spec.name, spec.kind, taken, spec.scorer, spec.headline, source, data_hash(taken), options)
+
+
+def generate(name: str, split: str = "train", seed: int = 0, n: int | Sequence[int] | None = None) -> Iterator[Sample]:
+    """Own samples of a task, one after another, for ever (texts: until the grammar has no more; then ValueError says how many there are).
+
+    Samples may repeat, which `load_task` does not allow. Raises as `load_task` does, before the first sample is asked for.
+    """
+    spec = task_spec(name)
+    _check_integer("seed", seed, 0)
+    if spec.generator is None:
+        raise ValueError(f"{name} reads its samples from {spec.rows}: there is no generator to ask for more")
+    lengths = None if n is None else check_lengths(name, spec.kind, n)
+    return _samples(spec, enumerate(_stream(spec, lengths, split, seed, distinct=False)), "own")
+
+
+def data_hash(samples: Iterable[Sample]) -> str:
+    """sha256 over all that a run depends on: messages, labels, canvases and lengths, in order."""
+    digest = hashlib.sha256()
+    for sample in samples:
+        row = [sample.task, sample.index, sample.messages, sample.label, sample.max_new_tokens, sample.canvas]
+        digest.update(json.dumps(row, sort_keys=True, ensure_ascii=True).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _check_integer(name: str, given: object, least: int) -> None:
+    if given is not None and (type(given) is not int or given < least):
+        raise ValueError(f"{name} {given!r}: give an integer of at least {least}")
+
+
+def _stream(
+    spec: TaskSpec, lengths: tuple[int, ...] | None, split: str, seed: int, distinct: bool
+) -> Iterator[Asked]:
+    order = Order(spec.name, spec.settings, lengths or spec.lengths, spec.shots, split, seed, distinct)
+    return GENERATORS[spec.kind].stream(order)
+
+
+def _samples(spec: TaskSpec, rows: Iterable[tuple[int, Asked]], source: str) -> Iterator[Sample]:
+    for index, asked in rows:
+        item = asked.item
+        yield Sample(
+            task=spec.name,
+            index=index,
+            messages=spec.messages(item, asked.shots),
+            input=item.input,
+            label=item.label,
+            max_new_tokens=spec.tokens(item.length),
+            length=item.length,
+            canvas=item.canvas,
+            source=source,
+        )

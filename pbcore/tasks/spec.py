@@ -1,0 +1,191 @@
+"""Tasks declared as data: what one entry of tasks.yaml, or of a user's own file, says."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pbcore.tasks.base import Message
+from pbcore.tasks.generators import Generator, Item
+from pbcore.tasks.lists import LIST_GENERATORS
+from pbcore.tasks.puzzles import PUZZLE_GENERATORS
+from pbcore.tasks.scoring import scorers
+from pbcore.tasks.texts import TEXT_GENERATORS
+
+GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS}
+
+REQUIRED = ("prompt", "scorer", "max_new_tokens")
+KEYS = frozenset({*REQUIRED, "generator", "settings", "samples", "headline", "shots", "lengths", "official", "prompt_single"})
+DEFAULT_SAMPLES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """A task as declared. Questions come from `generator` (`count` of them) or from the rows of `rows`.
+
+    `kind` is the generator's name, or `rows`; `lengths` the values of n when none is asked for; `official` the place of the
+    official rows, `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` where n = 1.
+    """
+
+    name: str
+    kind: str
+    prompt: str
+    scorer: str
+    headline: str
+    max_new_tokens: int
+    settings: Mapping[str, Any]
+    count: int
+    shots: int = 0
+    lengths: tuple[int, ...] | None = None
+    rows: Path | None = None
+    official: str | None = None
+    prompt_single: str | None = None
+
+    @property
+    def generator(self) -> Generator | None:
+        return GENERATORS.get(self.kind)
+
+    def tokens(self, length: int | None) -> int:
+        """Canvas tokens of a question: `max_new_tokens`, or more where a longer n needs them."""
+        room = self.generator.room(length) if self.generator and length is not None and self.lengths else 0
+        return max(self.max_new_tokens, room)
+
+    def filled(self, asked: Mapping[str, Any], length: int | None) -> str:
+        """The prompt of one question; a literal backslash-n becomes a newline. Raises KeyError for a value that is missing."""
+        prompt = self.prompt_single if length == 1 and self.prompt_single else self.prompt
+        return prompt.format(**asked).replace("\\n", "\n")
+
+    def messages(self, item: Item, shots: tuple[Item, ...]) -> tuple[Message, ...]:
+        """The chat: per shot a user turn and the assistant's answer, then the question."""
+        turns: list[Message] = []
+        for shot in shots:
+            answer = shot.label if isinstance(shot.label, str) else shot.label.get("example", shot.label.get("summary"))
+            if answer is None:
+                raise ValueError(f"{self.name}: a shot has no answer to show; its label has {sorted(shot.label)}")
+            turns.append({"role": "user", "content": self.filled(shot.input, shot.length)})
+            turns.append({"role": "assistant", "content": str(answer)})
+        return (*turns, {"role": "user", "content": self.filled(item.input, item.length)})
+
+
+def placeholders(prompt: str) -> set[str]:
+    """The names in braces of a prompt. Raises ValueError for braces that are no placeholder."""
+    return {field for _, field, _, _ in string.Formatter().parse(prompt) if field is not None}
+
+
+def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, TaskSpec]:
+    """The tasks of a YAML text; `where` names it in errors, `folder` is what the paths of `samples` are relative to.
+
+    Raises ValueError that says which task and key is wrong, what was given and what is allowed.
+    """
+    try:
+        loaded = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{where} is not valid YAML: {error}") from None
+    if not isinstance(loaded, dict) or not loaded:
+        raise ValueError(f"{where}: give one entry per task, `category/name:` with its keys below it")
+    return {str(name): read_spec(str(name), entry, f"{where}, task {name}", folder) for name, entry in loaded.items()}
+
+
+def read_spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
+    """One entry as a TaskSpec, every key checked."""
+    if name.count("/") != 1 or not all(part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")):
+        raise ValueError(f"{where}: a task's name is `category/name` in letters, digits, _ and -")
+    if not isinstance(entry, dict):
+        raise ValueError(f"{where}: give the keys of the task, such as generator, scorer and prompt")
+    unknown = sorted(set(map(str, entry)) - KEYS)
+    if unknown:
+        raise ValueError(f"{where}: no key {', '.join(unknown)}; there are {', '.join(sorted(KEYS))}")
+    missing = [key for key in REQUIRED if key not in entry]
+    if missing:
+        raise ValueError(f"{where}: the keys {', '.join(missing)} are missing")
+    rows = entry.get("samples") if isinstance(entry.get("samples"), str) else None
+    if (rows is None) == ("generator" not in entry):
+        raise ValueError(f"{where}: give either a generator, or samples: a file of rows (and not both)")
+    kind = "rows" if rows is not None else _one_of(where, "generator", entry["generator"], GENERATORS)
+    spec = TaskSpec(
+        name=name,
+        kind=kind,
+        prompt=_text(where, entry, "prompt"),
+        scorer=_text(where, entry, "scorer"),
+        headline=_text(where, entry, "headline") if "headline" in entry else "",
+        max_new_tokens=_number(where, "max_new_tokens", entry["max_new_tokens"], 1),
+        settings=_settings(where, kind, entry.get("settings", {})),
+        count=_number(where, "samples", entry.get("samples", DEFAULT_SAMPLES), 1) if rows is None else 0,
+        shots=_number(where, "shots", entry.get("shots", 0), 0),
+        lengths=_lengths(where, kind, entry),
+        rows=None if rows is None else (folder or Path()) / rows,
+        official=_text(where, entry, "official") if "official" in entry else None,
+        prompt_single=_text(where, entry, "prompt_single") if "prompt_single" in entry else None,
+    )
+    try:
+        placeholders(spec.prompt), placeholders(spec.prompt_single or "")
+    except ValueError as error:
+        raise ValueError(f"{where}, prompt: {error}; write a literal brace as {{{{ or }}}}") from None
+    return spec
+
+
+def check_scorer(spec: TaskSpec, where: str) -> None:
+    """Raises ValueError where a task's scorer is not registered, or has no such headline score."""
+    known = scorers()
+    _one_of(where, "scorer", spec.scorer, known)
+    if spec.headline:
+        _one_of(where, "headline", spec.headline, known[spec.scorer].metrics)
+
+
+def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
+    """`n` or `lengths`, an integer or several, as a tuple. Raises ValueError for what the generator can't do."""
+    generator = GENERATORS.get(kind)
+    if generator is None or generator.lengths is None:
+        raise ValueError(f"{where}: n = {given!r}, but {kind} has no length to choose; leave it out")
+    values = list(given) if isinstance(given, list | tuple | range | set) else [given]
+    low, high = generator.lengths[0], generator.lengths[-1]
+    if not values or any(type(value) is not int or value not in generator.lengths for value in values):
+        raise ValueError(f"{where}: n = {given!r}; give an integer from {low} to {high} ({generator.what}), or a list of them")
+    return tuple(sorted(set(values)))
+
+
+def _lengths(where: str, kind: str, entry: Mapping[str, Any]) -> tuple[int, ...] | None:
+    generator = GENERATORS.get(kind)
+    if "lengths" in entry:
+        return check_lengths(f"{where}, lengths", kind, entry["lengths"])
+    if generator is not None and generator.lengths is not None:
+        raise ValueError(f"{where}: {kind} needs lengths, such as lengths: [{generator.lengths[1]}] ({generator.what})")
+    return None
+
+
+def _settings(where: str, kind: str, given: Any) -> Mapping[str, Any]:
+    generator = GENERATORS.get(kind)
+    known = generator.settings if generator else {}
+    if not isinstance(given, dict) or set(given) - set(known):
+        listed = ", ".join(sorted(known)) or "none"
+        raise ValueError(f"{where}: settings {given!r}; the settings of {kind} are: {listed}")
+    settings = {**known, **given}
+    if generator:
+        try:
+            generator.check(settings)
+        except ValueError as error:
+            raise ValueError(f"{where}, {error}") from None
+    return settings
+
+
+def _one_of(where: str, key: str, given: Any, known: Any) -> str:
+    if not isinstance(given, str) or given not in known:
+        raise ValueError(f"{where}: {key} {given!r}; give one of {', '.join(sorted(known)) or 'none (import pbcore.metrics)'}")
+    return given
+
+
+def _text(where: str, entry: Mapping[str, Any], key: str) -> str:
+    if not isinstance(entry[key], str) or not entry[key]:
+        raise ValueError(f"{where}: {key} {entry[key]!r}; give a text")
+    return str(entry[key])
+
+
+def _number(where: str, key: str, given: Any, least: int) -> int:
+    if type(given) is not int or given < least:
+        raise ValueError(f"{where}: {key} {given!r}; give an integer of at least {least}")
+    return int(given)

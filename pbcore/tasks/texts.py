@@ -1,0 +1,78 @@
+"""The text tasks: word sets, dialogues and paraphrases of the scene grammar, in the official layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice
+from typing import Any
+
+from pbcore.tasks.generators import Asked, Generator, Item, Order, Settings
+from pbcore.tasks.scenes import dialogues, paraphrases, word_sets
+from pbcore.tasks.scenes.words import DIFFICULTIES, WORD_COUNTS
+
+FIRST_BATCH = 128
+
+Batch = Callable[[int], list[dict[str, Any]]]
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words as the prompt names them: `dog, park, ball, and throw`."""
+    if len(words) < 3:
+        return " and ".join(words)
+    return ", ".join(words[:-1]) + f", and {words[-1]}"
+
+
+def _endless(batch: Batch) -> Iterator[dict[str, Any]]:
+    """Items from batches that double: the first k of a batch don't depend on its size."""
+    given, size = 0, FIRST_BATCH
+    while True:
+        yield from islice(batch(size), given, None)
+        given, size = size, 2 * size
+
+
+def _with_shots(items: Iterator[Item], shots: int) -> Iterator[Asked]:
+    while True:
+        shown = tuple(next(items) for _ in range(shots))
+        yield Asked(next(items), shown)
+
+
+def _words(order: Order) -> Iterator[Asked]:
+    def asked(n: int) -> Iterator[Asked]:
+        def batch(size: int) -> list[dict[str, Any]]:
+            return word_sets(order.settings["difficulty"], split=order.split, seed=order.seed, count=size, words=n)
+
+        items = (
+            Item({"words": listed(row["words"])}, {"words": row["words"], "example": row["example"]}, listed(row["words"]), n)
+            for row in _endless(batch)
+        )
+        return _with_shots(items, order.shots)
+
+    streams = [asked(n) for n in order.lengths or (4,)]
+    return (next(stream) for stream in cycle(streams))
+
+
+def _dialogues(order: Order) -> Iterator[Asked]:
+    rows = _endless(lambda size: dialogues(split=order.split, seed=order.seed, count=size))
+    items = (Item({"text": row["text"]}, {"text": row["text"], "summary": row["summary"]}, row["text"], 1) for row in rows)
+    return _with_shots(items, order.shots)
+
+
+def _paraphrases(order: Order) -> Iterator[Asked]:
+    """The examples are one text, a printed list, as in the official rows."""
+    rows = _endless(lambda size: paraphrases(split=order.split, seed=order.seed, count=size))
+    items = (
+        Item({"text": row["text"]}, {"text": row["text"], "examples": str(list(row["examples"]))}, row["text"], 1) for row in rows
+    )
+    return _with_shots(items, order.shots)
+
+
+def _check_words(settings: Settings) -> None:
+    if settings["difficulty"] not in DIFFICULTIES:
+        raise ValueError(f"settings.difficulty {settings['difficulty']!r}: give one of {', '.join(DIFFICULTIES)}")
+
+
+TEXT_GENERATORS = {
+    "words_to_sentence": Generator(_words, {"difficulty": "easy"}, WORD_COUNTS, "words", check=_check_words),
+    "summarization": Generator(_dialogues, {}),
+    "paraphrasing": Generator(_paraphrases, {}),
+}
