@@ -105,6 +105,5 @@ class Step:
 def pieces_of(logits: Tensor, budget: int = 1 << 24) -> tuple[Tensor, ...]:
     """Rows of (M, V) in pieces of at most `budget` numbers, as float32 or better."""
     size = max(1, budget // max(1, logits.shape[-1]))
-    return tuple(
-        piece if piece.dtype in (torch.float32, torch.float64) else piece.float() for piece in logits.split(size)
-    )
+    pieces = (logits[start : start + size] for start in range(0, len(logits), size))
+    return tuple(piece if piece.dtype in (torch.float32, torch.float64) else piece.float() for piece in pieces)

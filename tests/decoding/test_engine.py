@@ -1,0 +1,231 @@
+"""The decoding loop."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pbcore.decoding import DecodingError, decode, register_policy
+from pbcore.decoding.step import Move, Step
+from tests.decoding.toys import EOS, MASK, Toy
+
+SAMPLERS = [
+    "random-k3", "confidence-k1", "confidence-k4+b4", "left_to_right-k2", "margin-k2", "entropy-k2+t1.0", "threshold-0.5+b4",
+    "threshold-0.3+t0.7", "factor-1.0", "confidence+linear3", "confidence+cosine3+b4", "random+s3_0_5", "threshold-0.5+b2+prefix",
+    "confidence-k1+b4+dual", "threshold-0.4+no_early_eos", "confidence-k2+eos_stop",
+]  # fmt: skip
+
+
+def slow_confidence(toy: Toy, key: int, length: int, k: int, block: int) -> tuple[list[int], int]:
+    """Confidence top-k one row at a time, in plain Python: the loop's obvious twin."""
+    canvas, nfe = [MASK] * length, 0
+    for start in range(0, length, block):
+        while MASK in canvas[start : start + block]:
+            scored = []
+            for i in range(start, start + block):
+                if canvas[i] == MASK:
+                    logits = toy.rule(tuple(canvas), i, key)
+                    logits[MASK] = -math.inf
+                    top = max(logits)
+                    scored.append((1 / sum(math.exp(x - top) for x in logits), -i, logits.index(top)))
+            for _, i, token in sorted(scored, reverse=True)[:k]:
+                canvas[-i] = token
+            nfe += 1
+    return canvas, nfe
+
+
+class TestLoop:
+    @pytest.mark.parametrize(("k", "block"), [(1, 8), (2, 8), (3, 8), (3, 4), (8, 8), (1, 1)])
+    def test_agrees_with_a_plain_loop(self, k: int, block: int) -> None:
+        """Tokens and NFE equal those of a row-by-row loop without any batching."""
+        toy = Toy()
+        for key, generation in enumerate(decode(toy, [[5]] * 4, f"confidence-k{k}+b{block}")):
+            assert (list(generation.token_ids), generation.nfe) == slow_confidence(toy, key, 8, k, block)
+
+    @pytest.mark.parametrize("sampler", SAMPLERS)
+    def test_batch_does_not_matter(self, sampler: str) -> None:
+        """Batches of 1, 3 and 7 give the same generations, trajectories included."""
+        runs = [decode(Toy(), [[5]] * 7, sampler, seed=3, record=True, batch_size=size) for size in (1, 3, 7)]
+        assert runs[0] == runs[1] == runs[2]
+
+    @pytest.mark.parametrize("sampler", SAMPLERS)
+    def test_seed_decides(self, sampler: str) -> None:
+        """The same seed repeats itself; another changes what is drawn and nothing else."""
+        first, again, other = (decode(Toy(), [[5]] * 6, sampler, seed=seed) for seed in (1, 1, 2))
+        assert first == again
+        assert (first == other) == (not sampler.startswith("random") and "+t" not in sampler)
+
+    @settings(max_examples=40, deadline=None)
+    @given(
+        sampler=st.sampled_from(SAMPLERS),
+        canvases=st.lists(st.lists(st.sampled_from([MASK, 5, 7]), min_size=8, max_size=8), min_size=1, max_size=4),
+    )
+    def test_invariants(self, sampler: str, canvases: list[list[int]]) -> None:
+        """Given tokens stay, every mask is revealed once, blocks go left to right, NFE lies between blocks and tokens."""
+        block = next((int(part[1:]) for part in sampler.split("+") if part[0] == "b"), None)
+        canvases = [canvas for canvas in canvases if block is None or canvas.count(MASK) % block == 0] or [[MASK] * 8]
+        for canvas, generation in zip(
+            canvases, decode(Toy(), [[3, -1, *canvas] for canvas in canvases], sampler, record=True), strict=True
+        ):
+            asked = [i for i, token in enumerate(canvas) if token == MASK]
+            assert MASK not in generation.token_ids
+            assert [generation.token_ids[i] for i in range(8) if i not in asked] == [t for t in canvas if t != MASK]
+            assert all((generation.steps[i] >= 0) == (i in asked) for i in range(8)) or "eos_stop" in sampler
+            assert generation.trajectory is not None
+            assert len(generation.trajectory) == generation.nfe + 1
+            for before, after in pairwise(generation.trajectory):
+                assert all(a == b for b, a in zip(before, after, strict=True) if b != MASK)
+            if block:
+                steps = [[generation.steps[i] for i in asked[b : b + block]] for b in range(0, len(asked), block)]
+                assert all(max(left) < min(right) for left, right in pairwise(steps))
+            if "+s" not in sampler and "linear" not in sampler and "cosine" not in sampler:
+                assert generation.nfe <= len(asked)
+
+    def test_counts_per_row(self) -> None:
+        """A row that is surer finishes in fewer forwards and leaves the batch."""
+
+        def rule(canvas: tuple[int, ...], position: int, key: int) -> list[float]:
+            return [0.0] * 3 + [20.0 if key else 0.1] + [0.0] * 8
+
+        toy = Toy(rule)
+        unsure, sure = decode(toy, [[5], [5]], "threshold-0.9")
+        assert (unsure.nfe, sure.nfe) == (8, 1)
+        assert toy.forwards == [2, 1, 1, 1, 1, 1, 1, 1]
+
+    def test_only_masks_of_the_block_are_asked_for(self) -> None:
+        """The model projects the masked positions of the active block and nothing else."""
+        toy = Toy()
+        decode(toy, [[5]], "confidence-k2+b4")
+        assert [query.want.sum().item() for query in toy.queries] == [4, 2, 4, 2]
+
+    def test_answer_ends_at_first_eos(self) -> None:
+        """`answer_tokens` counts what stands before the first EOS."""
+        (generation,) = decode(Toy(lambda c, i, k: [0.0, 9.0 * (i >= 3)] + [5.0] * 10), [[5]], "confidence-k8")
+        assert generation.token_ids[3:] == (EOS,) * 5
+        assert generation.answer_tokens == 3
+
+    def test_mask_is_never_predicted(self) -> None:
+        """A model that prefers the mask token still ends."""
+        (generation,) = decode(Toy(lambda c, i, k: [9.0] + [float(j) for j in range(11)]), [[5]], "confidence-k4")
+        assert set(generation.token_ids) == {11}
+
+    def test_nothing_to_decode(self) -> None:
+        """A canvas without masks comes back as it is, without a forward."""
+        (generation,) = decode(Toy(), [[3, -1, 5, 6, 7]], "confidence-k1")
+        assert (generation.token_ids, generation.nfe) == ((5, 6, 7), 0)
+
+    def test_ragged_canvases(self) -> None:
+        """Canvases of different lengths share a batch and answer as they would alone."""
+        prompts = [[3, -1, *[MASK] * n] for n in (2, 8, 5)]
+        together = decode(Toy(), prompts, "confidence-k2")
+        assert [len(generation.token_ids) for generation in together] == [2, 8, 5]
+        assert [generation.nfe for generation in together] == [1, 4, 3]
+
+    def test_ragged_batch_pads_on_the_right(self) -> None:
+        """Padding is never asked for, and a short row's own tokens don't depend on it."""
+        rule = lambda c, i, k: [float((i * 5 + j * 3 + k) % 7) for j in range(12)]  # noqa: E731
+        prompts = [[3, -1, *[MASK] * n] for n in (2, 8, 5)]
+        assert decode(Toy(rule), prompts, "margin-k2") == decode(Toy(rule), prompts, "margin-k2", batch_size=1)
+
+
+class TestOptions:
+    def test_eos_stop_saves_forwards(self) -> None:
+        """With `+eos_stop` a row ends once everything before its first EOS is there; the rest is EOS."""
+        rule = lambda c, i, k: [0.0, 9.0 * (i >= 2)] + [5.0 - i] * 10  # noqa: E731
+        stop, full = (
+            decode(Toy(rule), [[5]], sampler)[0] for sampler in ("left_to_right-k1+eos_stop", "left_to_right-k1")
+        )
+        assert stop.token_ids == full.token_ids
+        assert (stop.nfe, full.nfe) == (3, 8)
+
+    def test_no_early_eos_waits(self) -> None:
+        """With `+no_early_eos` no EOS is revealed while a mask stands to its left."""
+        rule = lambda c, i, k: [0.0, 9.0 * (i >= 2)] + [float(j == 5) for j in range(10)]  # noqa: E731
+        plain, held = (decode(Toy(rule), [[5]], f"confidence-k1{end}")[0].steps for end in ("", "+no_early_eos"))
+        assert plain[7] < plain[0]
+        assert max(held[:2]) < min(held[2:])
+
+    def test_cache_windows(self) -> None:
+        """With a cache the first forward of a block refreshes and each knows the block's window; no forward is wasted."""
+        toy = Toy()
+        generations = decode(toy, [[5], [5]], "confidence-k2+b4+prefix")
+        assert [(q.window, q.refresh) for q in toy.queries] == [
+            ((0, 4), True),
+            ((0, 4), False),
+            ((4, 8), True),
+            ((4, 8), False),
+        ]
+        assert [g.nfe for g in generations] == [4, 4]
+        toy = Toy()
+        decode(toy, [[5], [5]], "confidence-k4+b4+prefix")
+        assert [q.refresh for q in toy.queries] == [True, True]
+
+
+class TestErrors:
+    @pytest.mark.parametrize("bad", [math.nan, math.inf])
+    def test_bad_logits_name_the_row(self, bad: float) -> None:
+        """NaN and +inf end the decoding with the row, the step and the model."""
+        rule = lambda c, i, k: [0.0, bad if k == 1 and c.count(MASK) < 8 else 0.0] + [1.0] * 10  # noqa: E731
+        with pytest.raises(DecodingError, match=r"toy .* row 1 \(key 1\) at step 1"):
+            decode(Toy(rule), [[5], [5]], "confidence-k1")
+
+    def test_block_must_divide(self) -> None:
+        """A block length that leaves a remainder is refused."""
+        with pytest.raises(ValueError, match="block length 3 doesn't divide the 8 tokens"):
+            decode(Toy(), [[5]], "confidence-k1+b3")
+
+    def test_cache_must_exist(self) -> None:
+        """A cache that the model lacks is refused with those it has."""
+        with pytest.raises(ValueError, match=r"toy has no dual cache; it has \['prefix'\]"):
+            decode(Toy(caches=frozenset({"prefix"})), [[5]], "confidence-k1+b4+dual")
+
+    def test_idle_policy_is_caught(self) -> None:
+        """A policy that reveals nothing would never end."""
+        from dataclasses import dataclass
+
+        @register_policy("idle_for_a_test")
+        @dataclass(frozen=True)
+        class Idle:
+            def select(self, step: Step) -> torch.Tensor | Move:
+                return torch.zeros_like(step.masked)
+
+        with pytest.raises(DecodingError, match="revealed nothing for row 0 at step 0"):
+            decode(Toy(), [[5]], "idle_for_a_test")
+
+    def test_empty_prompt(self) -> None:
+        """An empty prompt is refused by its place."""
+        with pytest.raises(ValueError, match="prompt 1 is empty"):
+            decode(Toy(), [[5], []], "confidence-k1")
+
+    def test_batch_size(self) -> None:
+        """A batch size below one is refused."""
+        with pytest.raises(ValueError, match="at least 1, not 0"):
+            decode(Toy(), [[5]], "confidence-k1", batch_size=0)
+
+
+class TestMemory:
+    def test_halves_when_memory_runs_out(self) -> None:
+        """Out of memory halves the batch and goes on; the answers are the same."""
+
+        class Small(Toy):
+            def prepare(self, requests, *, cache, seed):  # type: ignore[no-untyped-def]
+                if len(requests) > 2:
+                    raise torch.OutOfMemoryError("too many rows")
+                return super().prepare(requests, cache=cache, seed=seed)
+
+        assert decode(Small(), [[5]] * 7, "confidence-k2", batch_size=8) == decode(Toy(), [[5]] * 7, "confidence-k2")
+
+    def test_gives_up_at_one_row(self) -> None:
+        """One row that doesn't fit is an error."""
+
+        class Full(Toy):
+            def prepare(self, requests, *, cache, seed):  # type: ignore[no-untyped-def]
+                raise torch.OutOfMemoryError("no room")
+
+        with pytest.raises(torch.OutOfMemoryError):
+            decode(Full(), [[5]] * 3, "confidence-k2")

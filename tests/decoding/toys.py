@@ -1,0 +1,74 @@
+"""Toy denoisers: logits are a fixed function of the row's canvas, cheap and different at every state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pbcore.models.base import Prompt, Query, Request
+
+MASK, EOS = 0, 1
+Rule = Callable[[tuple[int, ...], int, int], list[float]]  # (canvas of the row, position, key) → logits
+
+
+def scrambled(vocab_size: int = 12, sharpness: float = 3.0) -> Rule:
+    """Logits that look random and change with every revealed token."""
+
+    def rule(canvas: tuple[int, ...], position: int, key: int) -> list[float]:
+        generator = torch.Generator().manual_seed(hash((canvas, position, key)) % (1 << 31))
+        return (torch.randn(vocab_size, generator=generator) * sharpness).tolist()
+
+    return rule
+
+
+@dataclass
+class Toy:
+    """A denoiser over token ids; it counts its forwards and remembers how many rows each had."""
+
+    rule: Rule = field(default_factory=scrambled)
+    vocab_size: int = 12
+    name: str = "toy"
+    mask_id: int = MASK
+    eos_id: int = EOS
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    caches: frozenset[str] = frozenset({"prefix", "dual"})
+    info: Mapping[str, Any] = field(default_factory=dict)
+    forwards: list[int] = field(default_factory=list)
+    queries: list[Query] = field(default_factory=list)
+
+    def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
+        """A prompt of token ids; after a 0 in it comes the canvas (infilling: 0 there is the mask)."""
+        ids = [int(token) for token in prompt]  # type: ignore[arg-type, call-overload]
+        if -1 in ids:
+            cut = ids.index(-1)
+            return Request(tuple(ids[:cut]), tuple(ids[cut + 1 :]), key)
+        return Request(tuple(ids), (self.mask_id,) * (max_new_tokens or 8), key)
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        return " ".join(map(str, token_ids))
+
+    def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> ToyContext:
+        return ToyContext(self, torch.tensor([request.key for request in requests]))
+
+
+@dataclass
+class ToyContext:
+    toy: Toy
+    keys: Tensor
+
+    def logits(self, query: Query) -> Tensor:
+        assert len(query.canvas) == len(self.keys), "rows of the query and of the context"
+        self.toy.forwards.append(len(self.keys))
+        self.toy.queries.append(query)
+        canvases = [tuple(row) for row in query.canvas.tolist()]
+        wanted = query.want.nonzero().tolist()
+        return torch.tensor([self.toy.rule(canvases[r], c, int(self.keys[r])) for r, c in wanted]).reshape(
+            -1, self.toy.vocab_size
+        )
+
+    def keep(self, rows: Tensor) -> None:
+        self.keys = self.keys[rows]

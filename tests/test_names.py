@@ -1,0 +1,73 @@
+"""Sampler names."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pbcore.names import SamplerName, SamplerNameError, canonical, parse
+
+names = st.builds(
+    SamplerName,
+    policy=st.sampled_from(["confidence", "left_to_right", "eb"]),
+    arguments=st.lists(st.sampled_from([("k", "2"), ("", "0.9"), ("ref", "")]), max_size=2).map(tuple),
+    block=st.none() | st.integers(1, 64),
+    cache=st.sampled_from([None, "prefix", "dual"]),
+    temperature=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
+    remask=st.just(None),
+    counts=st.none() | st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple),
+    eos_stop=st.booleans(),
+    no_early_eos=st.booleans(),
+)
+
+
+class TestParse:
+    @given(names)
+    def test_round_trip(self, name: SamplerName) -> None:
+        """A printed name reads back as itself, in characters that pytest's -k takes."""
+        assert parse(str(name)) == name
+        assert re.fullmatch(r"[\w.+-]+", str(name))
+
+    def test_parts(self) -> None:
+        """Every part of a full name lands in its field."""
+        name = parse("klass-0.9-kl0.01+b8+prefix+t1.0+eos_stop")
+        assert name.arguments == (("", "0.9"), ("kl", "0.01"))
+        assert (name.policy, name.block, name.cache, name.temperature, name.eos_stop) == (
+            "klass",
+            8,
+            "prefix",
+            1.0,
+            True,
+        )
+
+    def test_remasking_and_schedules(self) -> None:
+        """`+remdm2`, `+rcr`, `+linear8` and explicit counts are told apart."""
+        assert (parse("confidence-k1+remdm2").remask, parse("confidence-k1+remdm2").remask_rounds) == ("remdm", 2)
+        assert parse("confidence-k1+rcr").remask == "rcr"
+        assert (parse("margin+linear8").schedule, parse("margin+linear8").schedule_steps) == ("linear", 8)
+        assert parse("margin+s1_0_2").counts == (1, 0, 2)
+
+    def test_one_spelling(self) -> None:
+        """Modifiers are put in one order and temperature is written one way."""
+        assert canonical("confidence-k2+t1+prefix+b8") == "confidence-k2+b8+prefix+t1.0"
+
+    @pytest.mark.parametrize(
+        ("text", "complaint"),
+        [
+            ("", "no policy name"),
+            ("Confidence-k2", "no policy name"),
+            ("confidence-", "no parameter"),
+            ("confidence-k2+x9", "unknown modifier"),
+            ("confidence-k2+b0", "unknown modifier"),
+            ("confidence-k2+b8+b4", "a second time"),
+            ("confidence-k2+prefix+dual", "a second time"),
+            ("confidence+s1_2+linear4", "not both"),
+        ],
+    )
+    def test_complaints(self, text: str, complaint: str) -> None:
+        """A name that can't be read says which part and what is allowed."""
+        with pytest.raises(SamplerNameError, match=complaint):
+            parse(text)
