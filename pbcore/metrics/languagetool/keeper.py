@@ -29,6 +29,7 @@ POLL = 0.2
 START_LIMIT = 120.0
 RESTARTS = 1
 PORT_TRIES = 5
+PORT_TAKEN = "Address already in use"
 WARM_UP = "text=This+is+a+test.&language=en-US"
 
 CONFIG = "pipelineCaching=true\nmaxPipelinePoolSize=20\npipelineExpireTimeInSeconds=3600\n"
@@ -99,33 +100,34 @@ def start(folder: Path, command: list[str], generation: int, given_up: Callable[
                 whole, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, preexec_fn=die_with_parent
             )
         write_state(folder, State("starting", generation, process.pid))
-        limit = time.monotonic() + START_LIMIT
-        while not (hopeless := process.poll() is not None or time.monotonic() > limit or given_up()):
-            if answers(port, lambda: process.poll() is not None or time.monotonic() > limit or given_up()):
-                write_state(folder, State("ready", generation, process.pid, f"http://127.0.0.1:{port}/"))
-                return process
-            time.sleep(POLL)
+        if answers(port, process, given_up):
+            write_state(folder, State("ready", generation, process.pid, f"http://127.0.0.1:{port}/"))
+            return process
         stop(process)
-        if hopeless and "Address already in use" not in tail(folder):
+        if PORT_TAKEN not in tail(folder):
             break
     message = f"LanguageTool's server did not start: `{' '.join(whole)}` ended with {process.returncode} and said: {tail(folder)}"
     write_state(folder, State("failed", generation, message=message))
     return None
 
 
-def answers(port: int, given_up: Callable[[], bool]) -> bool:
-    """Whether the server gives a verdict; the first one loads the rules and takes seconds."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_LIMIT)
-    try:
-        connection.request("POST", "/v2/check", WARM_UP, {"Content-Type": "application/x-www-form-urlencoded"})
-        while not select.select([connection.sock], [], [], POLL)[0]:
-            if given_up():
-                return False
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
+def answers(port: int, process: subprocess.Popen[bytes], given_up: Callable[[], bool]) -> bool:
+    """Waits for the server's first verdict, for which it loads the rules; False if it ends, takes too long or is given up."""
+    limit = time.monotonic() + START_LIMIT
+    while process.poll() is None and time.monotonic() < limit and not given_up():
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_LIMIT)
+        try:
+            connection.request("POST", "/v2/check", WARM_UP, {"Content-Type": "application/x-www-form-urlencoded"})
+            while not select.select([connection.sock], [], [], POLL)[0]:
+                if process.poll() is not None or time.monotonic() > limit or given_up():
+                    return False
+            if connection.getresponse().status == 200:
+                return True
+        except (OSError, http.client.HTTPException):
+            time.sleep(POLL)
+        finally:
+            connection.close()
+    return False
 
 
 def die_with_parent() -> None:

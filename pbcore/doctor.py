@@ -1,0 +1,109 @@
+"""`pbcore doctor`: what is present on this machine, and what to do about what is not."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from pbcore.metrics import semantic
+from pbcore.metrics.grammar import CACHE_FILE
+from pbcore.metrics.languagetool.cache import VerdictCache
+from pbcore.metrics.languagetool.errors import Unavailable
+from pbcore.metrics.languagetool.find import URL_VARIABLE, find_installation, find_java
+from pbcore.metrics.languagetool.folders import cache_folder
+from pbcore.metrics.languagetool.server import UserServer
+
+KEYS = ("INCEPTION_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
+LIBRARIES = ("pytest", "pytest-benchmark", "pytest-xdist", "transformers", "language-tool-python", "rouge-score", "sacrebleu", "bert-score")
+
+
+def report() -> str:
+    """What was found, a line each: Python, torch and GPU, libraries, Java, LanguageTool, BERTScore, caches, and which API keys are set."""
+    checks: dict[str, Callable[[], str]] = {
+        "Python": lambda: f"{platform.python_version()} ({sys.executable}) on {platform.platform()}",
+        "cores": lambda: f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} usable",
+        "torch": _torch,
+        "libraries": lambda: ", ".join(_version(name) for name in LIBRARIES),
+        "Java": lambda: f"{(java := find_java()).version} ({java.path})",
+        "LanguageTool": _languagetool,
+        "BERTScore": _bertscore,
+        "cache": _cache,
+        "grammar verdicts": _verdicts,
+        "Hugging Face cache": _hub,
+        "API keys": lambda: ", ".join(f"{name} {'set' if os.environ.get(name) else 'not set'}" for name in KEYS),
+    }
+    lines = []
+    for name, check in checks.items():
+        try:
+            lines.append((name, check()))
+        except (Unavailable, semantic.Unavailable) as error:
+            lines.append((name, f"MISSING: {error}"))
+    width = max(len(name) for name, _ in lines)
+    return "\n".join(f"{name:<{width}}  {said}" for name, said in lines)
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds `pbcore doctor`."""
+    parser = subparsers.add_parser("doctor", help="what is present on this machine: torch, Java, LanguageTool, models, caches, keys")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    print(report())
+    return 0
+
+
+def _torch() -> str:
+    import torch
+
+    if not torch.cuda.is_available():
+        return f"{torch.__version__}, no CUDA device"
+    devices = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    return f"{torch.__version__}, " + ", ".join(f"{one.name} ({one.total_memory / 2**30:.0f} GiB)" for one in devices)
+
+
+def _version(name: str) -> str:
+    try:
+        return f"{name} {importlib.metadata.version(name)}"
+    except importlib.metadata.PackageNotFoundError:
+        return f"{name} missing"
+
+
+def _languagetool() -> str:
+    url = os.environ.get(URL_VARIABLE)
+    if url:
+        return f"{UserServer(url).identity} answers at {url} ({URL_VARIABLE})"
+    found = find_installation()
+    return f"{found.version} in {found.folder} (found by {found.origin})"
+
+
+def _bertscore() -> str:
+    source = semantic.find(os.environ.get(semantic.MODEL_VARIABLE) or semantic.DEFAULT_MODEL, os.environ.get(semantic.LAYER_VARIABLE) or "")
+    return f"{source}, in {source.folder}"
+
+
+def _cache() -> str:
+    folder = cache_folder()
+    return f"{folder}, {_megabytes(folder)}" if folder.is_dir() else f"{folder}, not there yet"
+
+
+def _verdicts() -> str:
+    path = cache_folder() / CACHE_FILE
+    return f"{len(VerdictCache(path))} in {path}" if path.is_file() else "none yet"
+
+
+def _hub() -> str:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    folder = Path(HF_HUB_CACHE)
+    models = sorted(path.name.removeprefix("models--").replace("--", "/") for path in folder.glob("models--*"))
+    return f"{folder}, {', '.join(models) or 'no models'}"
+
+
+def _megabytes(folder: Path) -> str:
+    return f"{sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()) / 2**20:.0f} MiB"

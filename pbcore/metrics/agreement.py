@@ -1,0 +1,93 @@
+"""How this package's scores agree with published ones: `pbcore agreement FILE` prints the table.
+
+FILE has one JSON object per line: `task`, `response`, `label`, and published values, of which None is not compared: `grammar`,
+`inclusion`, `rougeL` (unstemmed), `bertscore`, `inv_bleu`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from pbcore.metrics.text import PARAPHRASING, SUMMARIZATION, WORDS_TO_SENTENCE, TextScorer
+from pbcore.tasks.base import Sample
+
+TOLERANCE = 1e-6
+_OURS = {
+    "inclusion": "inclusion",
+    "rougeL": "rouge_l_unstemmed",
+    "inv_bleu": "inv_bleu",
+    "grammar": "grammar",
+    "bertscore": "bertscore",
+}
+
+
+@dataclass(slots=True)
+class Row:
+    """One metric: how many published values were compared, how many are equal to 1e-6, the largest difference, and what differs."""
+
+    metric: str
+    compared: int = 0
+    equal: int = 0
+    largest: float = 0.0
+    differing: list[str] = field(default_factory=list)
+    absent: str = ""
+
+
+def table(path: Path) -> list[Row]:
+    """A row per metric that has published values in `path`."""
+    published = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    rows = {metric: Row(metric) for metric in _OURS if any(entry.get(metric) is not None for entry in published)}
+    for part, scorer in (("words_to_sentence", WORDS_TO_SENTENCE), ("summariz", SUMMARIZATION), ("paraphras", PARAPHRASING)):
+        _compare([entry for entry in published if part in entry["task"]], scorer, rows)
+    return list(rows.values())
+
+
+def _compare(entries: Sequence[dict[str, Any]], scorer: TextScorer, rows: dict[str, Row]) -> None:
+    wanted = frozenset(_OURS[name] for name in rows if _OURS[name] in scorer.metrics)
+    samples = [Sample(entry["task"], index, (), {}, entry["label"], 64) for index, entry in enumerate(entries)]
+    for entry, scored in zip(entries, scorer.score([entry["response"] for entry in entries], samples, wanted), strict=True):
+        for metric, row in rows.items():
+            theirs, ours = entry.get(metric), scored.scores.get(_OURS[metric])
+            if theirs is None:
+                continue
+            if ours is None:
+                row.absent = scored.details["absent"][_OURS[metric]]
+                continue
+            row.compared += 1
+            row.largest = max(row.largest, abs(ours - theirs))
+            if abs(ours - theirs) <= TOLERANCE:
+                row.equal += 1
+            else:
+                rules = ", ".join(match["rule"] for match in scored.details.get("matches", ())) or "no rule fired"
+                said = f" ({rules})" if metric == "grammar" else ""
+                row.differing.append(f"{metric}: published {theirs:g}, here {ours:g}{said}: {entry['response']!r}")
+
+
+def render(rows: Sequence[Row]) -> str:
+    """The table as Markdown, with every answer that differs, and why a metric was not measured."""
+    cells = [(row.metric, row.compared, row.equal, f"{row.largest:.1e}" if row.compared else "") for row in rows]
+    head = ("metric", "answers compared", f"equal to {TOLERANCE:g}", "largest difference")
+    notes = [line for row in rows for line in row.differing]
+    notes += [f"{row.metric} not measured: {row.absent}" for row in rows if row.absent]
+    return "\n".join([tabulate(cells, head, tablefmt="github", disable_numparse=True), *(["", *notes] if notes else [])])
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds `pbcore agreement FILE`."""
+    parser = subparsers.add_parser("agreement", help="compare this package's text scores with published ones")
+    parser.add_argument("path", type=Path, metavar="FILE", help="answers with their published scores, one JSON object per line")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    """0 if every compared value is equal."""
+    rows = table(args.path)
+    print(render(rows))
+    return int(any(row.differing for row in rows))

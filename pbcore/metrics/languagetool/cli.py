@@ -1,0 +1,78 @@
+"""`pbcore languagetool install|status`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from language_tool_python.download_lt import LocalLanguageTool
+from language_tool_python.exceptions import LanguageToolError
+
+from pbcore.metrics.languagetool import maven
+from pbcore.metrics.languagetool.errors import Unavailable
+from pbcore.metrics.languagetool.find import URL_VARIABLE, Installation, find_installation, find_java
+from pbcore.metrics.languagetool.server import SharedServer, UserServer
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds `pbcore languagetool`."""
+    parser = subparsers.add_parser("languagetool", help="the grammar checker: install it, or say what is there")
+    actions = parser.add_subparsers(required=True)
+    install = actions.add_parser("install", help=f"get LanguageTool {maven.VERSION} into the user's cache")
+    install.add_argument(
+        "--from",
+        dest="origin",
+        choices=("auto", "maven", "download"),
+        default="auto",
+        help="Maven Central (77 MB, the English server), language-tool-python's download (250 MB, all languages), "
+        "or the first of the two that works (default)",
+    )
+    install.set_defaults(run=_install)
+    status = actions.add_parser("status", help="what is installed, and whether a server gives verdicts")
+    status.set_defaults(run=_status)
+
+
+def _install(args: argparse.Namespace) -> int:
+    """Prints what was tried and what came of it; 0 if LanguageTool is there in the end."""
+    ways = {"maven": maven.install, "download": download}
+    for origin in ways if args.origin == "auto" else [args.origin]:
+        try:
+            done = ways[origin]()
+        except Unavailable as error:
+            print(f"{origin}: {error}")
+            continue
+        print(f"LanguageTool {done.version} is in {done.folder}")
+        return 0
+    return 1
+
+
+def _status(args: argparse.Namespace) -> int:
+    """0 if verdicts can be had."""
+    url = os.environ.get(URL_VARIABLE)
+    try:
+        if url:
+            server = UserServer(url)
+            print(f"LanguageTool {server.identity} answers at {server.start()} (from {URL_VARIABLE})")
+        else:
+            installation, java = find_installation(), find_java()
+            print(f"LanguageTool {installation.version} in {installation.folder} (found by {installation.origin})")
+            print(f"Java {java.version}: {java.path}")
+            shared = SharedServer(installation)
+            try:
+                print(f"server: gives verdicts at {shared.start()}")
+            finally:
+                shared.stop()
+    except Unavailable as error:
+        print(f"LanguageTool: {error}")
+        return 1
+    return 0
+
+
+def download() -> Installation:
+    """language-tool-python's own download, checked by it against the digests it records. Raises Unavailable."""
+    find_java()
+    try:
+        LocalLanguageTool.from_version_name(maven.VERSION).download()
+    except (LanguageToolError, OSError) as error:
+        raise Unavailable(f"language-tool-python could not download LanguageTool {maven.VERSION}: {error}") from error
+    return find_installation()

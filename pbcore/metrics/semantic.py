@@ -1,0 +1,153 @@
+"""BERTScore F1 (Zhang et al. 2020) by bert-score, with a model that is here already: nothing is downloaded while scoring."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+MODEL_VARIABLE = "PBCORE_BERTSCORE_MODEL"
+LAYER_VARIABLE = "PBCORE_BERTSCORE_LAYER"
+DEFAULT_MODEL = "roberta-large"
+BATCH = 64
+
+
+class Unavailable(RuntimeError):
+    """BERTScore can't be had here; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Which model scores: its name as the user gave it, the local folder that holds it, and the layer whose vectors are compared."""
+
+    name: str
+    folder: Path
+    layer: int
+
+    def __str__(self) -> str:
+        return f"{self.name}, layer {self.layer}"
+
+
+class BertScore:
+    """BERTScore F1 with one model, loaded once, in batches on its device. No idf weights, no baseline rescaling."""
+
+    def __init__(self, source: Source, device: str | None = None) -> None:
+        """Raises Unavailable if bert-score is not installed or the folder holds no model that it can read."""
+        import torch
+
+        library = _library()
+        if "t5" in str(source.folder) or str(source.folder).startswith("scibert"):
+            raise Unavailable(f"bert-score takes every path with 't5' in it for a T5 model: rename or move {source.folder}")
+        self.source = source
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self._tokenizer = library.get_tokenizer(str(source.folder))
+        self._model = library.get_model(str(source.folder), source.layer).to(self.device)
+        positions = self._model.config.max_position_embeddings - (self._model.config.pad_token_id or 0) - 1
+        self._tokenizer.model_max_length = min(self._tokenizer.model_max_length, positions)
+
+    def f1(self, predictions: Sequence[str], references: Sequence[str]) -> list[float]:
+        """F1 in [0, 1] of each pair of stripped texts; 0 for an empty one."""
+        pairs = [(ours.strip(), theirs.strip()) for ours, theirs in zip(predictions, references, strict=True)]
+        full = [index for index, pair in enumerate(pairs) if all(pair)]
+        scores = [0.0] * len(pairs)
+        if full:
+            weights: defaultdict[int, float] = defaultdict(lambda: 1.0)
+            weights |= {self._tokenizer.sep_token_id: 0.0, self._tokenizer.cls_token_id: 0.0}
+            measured = _library().bert_cos_score_idf(
+                self._model,
+                [pairs[index][1] for index in full],
+                [pairs[index][0] for index in full],
+                self._tokenizer,
+                weights,
+                device=self.device,
+                batch_size=BATCH,
+            )  # (N, 3): precision, recall, F1
+            for index, value in zip(full, measured[:, 2].tolist(), strict=True):
+                scores[index] = min(max(value, 0.0), 1.0)
+        return scores
+
+
+def scorer() -> BertScore:
+    """This process's scorer, with the model of $PBCORE_BERTSCORE_MODEL (a name or a folder; default roberta-large).
+
+    Raises Unavailable if bert-score or the model is not here.
+    """
+    found = _scorer(os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, os.environ.get(LAYER_VARIABLE) or "")
+    if isinstance(found, Unavailable):
+        raise Unavailable(str(found))
+    return found
+
+
+def find(name: str, layer: str = "") -> Source:
+    """The model called `name` among local folders and downloaded models. Raises Unavailable; never goes to the network."""
+    number = _layer(name, layer)
+    if Path(name).is_dir():
+        return Source(name, Path(name), number)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Source(name, Path(snapshot_download(name, local_files_only=True)), number)
+    except (LocalEntryNotFoundError, HFValidationError) as error:
+        raise Unavailable(
+            f"BERTScore's model {name} is not on this machine: run `pbcore bertscore install`, "
+            f"or name a folder that holds it in {MODEL_VARIABLE}"
+        ) from error
+
+
+def install(name: str) -> Source:
+    """Downloads a model by name into the Hugging Face cache, without the weights of other frameworks."""
+    from huggingface_hub import snapshot_download
+
+    wanted = ["*.json", "*.txt", "*.safetensors", "*.model"]
+    return Source(name, Path(snapshot_download(name, allow_patterns=wanted)), _layer(name, ""))
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds `pbcore bertscore install|status`."""
+    parser = subparsers.add_parser("bertscore", help="BERTScore's model: whether it is here, and its download")
+    parser.add_argument("action", choices=("install", "status"))
+    parser.add_argument("--model", default=os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, help="default: %(default)s")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    try:
+        source = install(args.model) if args.action == "install" else find(args.model, os.environ.get(LAYER_VARIABLE) or "")
+    except (Unavailable, OSError) as error:
+        print(f"BERTScore: {error}")
+        return 1
+    print(f"BERTScore: {source}, in {source.folder}")
+    return 0
+
+
+@cache
+def _scorer(name: str, layer: str) -> BertScore | Unavailable:
+    try:
+        return BertScore(find(name, layer))
+    except Unavailable as error:
+        return error
+
+
+def _layer(name: str, layer: str) -> int:
+    """The layer asked for, else bert-score's own choice for models that it knows by name (their folder's name counts)."""
+    if layer:
+        return int(layer)
+    known: dict[str, int] = _library().model2layers
+    for candidate in (name, Path(name).name):
+        if candidate in known:
+            return known[candidate]
+    raise Unavailable(f"bert-score has no layer for {name}: give one in {LAYER_VARIABLE} (roberta-large has {known[DEFAULT_MODEL]})")
+
+
+def _library() -> Any:
+    try:
+        import bert_score.utils
+    except ImportError as error:
+        raise Unavailable(f"BERTScore needs bert-score ({error}): pip install 'pbcore[bertscore]'") from error
+    return bert_score.utils
