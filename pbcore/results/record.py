@@ -87,6 +87,8 @@ class CellRecord:
         """Reads a record; unknown fields are refused so that a newer schema is noticed."""
         unknown = set(data) - {f.name for f in fields(cls)}
         if unknown:
-            raise ValueError(f"cell record has unknown fields {sorted(unknown)}: written by a newer version (this one reads schema {SCHEMA})")
+            raise ValueError(
+                f"cell record has unknown fields {sorted(unknown)}: written by a newer version (this one reads schema {SCHEMA})"
+            )
         scores = {name: Score(**value) for name, value in data.get("scores", {}).items()}
         return cls(**{**data, "scores": scores})

@@ -1,0 +1,79 @@
+"""In which order a sampler revealed its tokens: AR-ness, and how many tokens it took a step."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from scipy import stats
+
+from pbcore.results.record import SampleRecord
+
+
+def kendall(steps: Sequence[int]) -> float | None:
+    """Kendall's τ-b between position and the step at which it was revealed: 1 left to right, −1 right to left, 0 no order.
+
+    `steps[i]` is the step of position i, −1 where it was given (left out). None where undefined: fewer than two decoded positions,
+    or all in one step.
+    """
+    decoded = [(position, step) for position, step in enumerate(steps) if step >= 0]
+    if len({step for _, step in decoded}) < 2:
+        return None
+    tau = float(stats.kendalltau([position for position, _ in decoded], [step for _, step in decoded]).statistic)
+    return None if math.isnan(tau) else tau
+
+
+def leftmost_share(steps: Sequence[int]) -> float | None:
+    """The share of decoded tokens that were the leftmost masked one when revealed (within a step counted from the left).
+
+    1 for strict left to right. None where nothing was decoded.
+    """
+    decoded = [position for position, step in enumerate(steps) if step >= 0]
+    if not decoded:
+        return None
+    order = sorted(decoded, key=lambda position: (steps[position], position))
+    open_positions, hits, front = set(decoded), 0, 0
+    for position in order:
+        while decoded[front] not in open_positions:
+            front += 1
+        hits += position == decoded[front]
+        open_positions.remove(position)
+    return hits / len(order)
+
+
+def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, float]:
+    """A cell's order statistics, for `CellRecord.decoding`: means over the samples for which each is defined.
+
+    `kendall` over the whole canvas, `kendall_answer` over the answer (what stands before the first EOS), `leftmost_share`,
+    `max_tokens_in_step` (the largest of any sample). Empty where no steps were recorded.
+    """
+    values: dict[str, list[float]] = {}
+    largest = 0
+    for sample in samples:
+        if not sample.steps:
+            continue
+        found = {
+            "kendall": kendall(sample.steps),
+            "kendall_answer": kendall(answer_steps(sample)),
+            "leftmost_share": leftmost_share(sample.steps),
+        }
+        for name, value in found.items():
+            if value is not None:
+                values.setdefault(name, []).append(value)
+        largest = max(largest, *Counter(step for step in sample.steps if step >= 0).values(), 0)
+    means = {name: float(np.mean(found)) for name, found in values.items()}
+    return means | {"max_tokens_in_step": float(largest)} if largest else means
+
+
+def answer_steps(sample: SampleRecord) -> list[int]:
+    """The steps of the positions before the first EOS: `answer_tokens` counts the decoded ones among them."""
+    left = sample.answer_tokens
+    kept = []
+    for step in sample.steps:
+        if left == 0:
+            break
+        kept.append(step)
+        left -= step >= 0
+    return kept

@@ -1,0 +1,128 @@
+"""Two runs compared sample by sample: exact McNemar, paired permutation, Holm, and what a test of this size can see (FIELD.md §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy import stats
+
+RESOLUTION = 1e-4
+GRID = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """One score of one cell in two runs. `change` = head − base (mean); `p` one-sided: the chance of a drop this clear from noise.
+
+    `worse` and `better` are the sample indices whose score fell or rose (for binary scores: newly wrong, newly right).
+    """
+
+    n: int
+    base: float
+    head: float
+    p: float
+    binary: bool
+    worse: tuple[int, ...]
+    better: tuple[int, ...]
+
+    @property
+    def change(self) -> float:
+        return self.head - self.base
+
+
+def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
+    """Compares scores by sample index: exact McNemar one-sided for 0/1 scores, else the paired permutation test.
+
+    For sampled decoding over several seeds give each index its mean over seeds. Raises ValueError where the indices differ.
+    """
+    if not base or head.keys() != base.keys():
+        odd = sorted(head.keys() ^ base.keys())[:5]
+        raise ValueError(f"runs hold different samples (e.g. {odd}); compare runs of the same samples, at least one")
+    indices = sorted(base)
+    worse = tuple(i for i in indices if head[i] < base[i])
+    better = tuple(i for i in indices if head[i] > base[i])
+    binary = all(value in (0, 1) for values in (head, base) for value in values.values())
+    p = mcnemar(len(worse), len(better)) if binary else permutation([head[i] - base[i] for i in indices])
+    means = [float(np.mean([values[i] for i in indices])) for values in (base, head)]
+    return Paired(len(indices), *means, p, binary, worse, better)
+
+
+def mcnemar(newly_wrong: int, newly_right: int) -> float:
+    """Exact one-sided McNemar p (McNemar 1947): P(X ≥ newly_wrong) for X ~ Binomial(newly_wrong + newly_right, ½)."""
+    if newly_wrong < 0 or newly_right < 0:
+        raise ValueError(f"counts of flips can't be negative: {newly_wrong} newly wrong, {newly_right} newly right")
+    return float(stats.binom.sf(newly_wrong - 1, newly_wrong + newly_right, 0.5))
+
+
+def permutation(differences: Sequence[float]) -> float:
+    """Exact one-sided paired permutation p for a fall: the share of all 2ⁿ sign patterns whose total loss is at least the one seen.
+
+    Differences (head − base) are rounded to 1e-4, coarser where their sum would need more than 20,000 units; on the rounded values the
+    p is exact, by convolution, so no random numbers are drawn. For 0/1 scores it equals `mcnemar`.
+    """
+    sizes = np.abs(np.asarray(differences, dtype=np.float64))
+    if not np.all(np.isfinite(sizes)):
+        raise ValueError("differences must be finite")
+    unit = max(RESOLUTION, float(sizes.sum()) / GRID)
+    weights = np.rint(sizes / unit).astype(np.int64)
+    if np.all(weights[sizes > 0] == weights.max(initial=0)):
+        weights = (weights > 0).astype(np.int64)
+    loss = int(weights[np.asarray(differences) < 0].sum())
+    chances = np.zeros(int(weights.sum()) + 1)  # chance of each total loss under random signs
+    chances[0] = 1.0
+    for weight in weights[weights > 0]:
+        shifted = np.zeros_like(chances)
+        shifted[weight:] = chances[:-weight]
+        chances = (chances + shifted) / 2
+    return float(min(1.0, chances[loss:].sum()))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values (Holm 1979), in the order given: reject where ≤ level, and the chance of any false alarm is ≤ level."""
+    adjusted = [0.0] * len(p_values)
+    running = 0.0
+    for rank, number in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        running = max(running, min(1.0, (len(p_values) - rank) * p_values[number]))
+        adjusted[number] = running
+    return adjusted
+
+
+def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> float:
+    """The chance that exact McNemar at `level` catches a true drop of `drop` (share of samples) with n samples.
+
+    Each sample turns wrong with chance `drop + churn` and right with chance `churn`: churn is what flips both ways without meaning
+    (0 for a change that only breaks things; p(1 − p)-like for independent draws). Raises ValueError for shares outside [0, 1].
+    """
+    wrong, right = drop + churn, churn
+    if n < 1 or not (0 <= drop <= 1 and churn >= 0 and wrong + right <= 1 + 1e-12):
+        raise ValueError(f"n={n}, drop={drop}, churn={churn}: need n >= 1 and shares whose sum drop + 2 churn is at most 1")
+    if wrong + right == 0:
+        return 0.0
+    flips = np.arange(n + 1)
+    chance = stats.binom.pmf(flips, n, min(1.0, wrong + right))
+    return float(np.sum(chance * stats.binom.sf(_critical(n, level) - 1, flips, wrong / (wrong + right))))
+
+
+def detectable_drop(n: int, power_wanted: float = 0.8, *, churn: float = 0.0, level: float = 0.05) -> float | None:
+    """The smallest true drop (share of samples, in steps of 0.1 point) that n samples catch with the power wanted; None if none does."""
+    low, high = 0, int((1 - 2 * churn) * 1000)
+    if high < 1 or power(n, high / 1000, churn=churn, level=level) < power_wanted:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if power(n, middle / 1000, churn=churn, level=level) >= power_wanted:
+            high = middle
+        else:
+            low = middle
+    return high / 1000
+
+
+@lru_cache(maxsize=64)
+def _critical(n: int, level: float) -> np.ndarray:
+    """For each number of flips 0 … n the fewest newly wrong ones that are significant (flips + 1: no count is)."""
+    flips = np.arange(n + 1)
+    least: np.ndarray = stats.binom.isf(level, flips, 0.5).astype(np.int64) + 1
+    return least

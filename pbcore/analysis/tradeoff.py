@@ -1,0 +1,136 @@
+"""Speed against quality: curves per policy family, Pareto front, PBx and AUP (PAPER.md §4, FIELD.md §5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from pbcore.analysis.order import family, natural
+
+Point = tuple[float, float]
+AUP_DROP = 5.0
+AUP_ALPHA = 3.0
+
+
+def pbx(points: Iterable[Point], level: float, interpolate: bool = False) -> float | None:
+    """The largest tokens per step at which the mean score is still at least `level`; None if it never is.
+
+    `points`: (tokens per step, mean score in %), in any order. The plain form takes measured points only; `interpolate=True` joins
+    neighbouring points by straight lines, as the 2026 rewrite's leaderboard does. Raises ValueError for a value that is not finite
+    or a rate that is not positive.
+    """
+    best = _best_per_rate(points)
+    reached = [x for x, y in best if y >= level]
+    if not reached:
+        return None
+    last = max(reached)
+    if not interpolate:
+        return last
+    number = [x for x, _ in best].index(last)
+    if number + 1 == len(best):
+        return last
+    (x0, y0), (x1, y1) = best[number], best[number + 1]
+    return x0 + (x1 - x0) * (y0 - level) / (y0 - y1)
+
+
+def aup(points: Iterable[Point], y_max: float | None = None) -> float:
+    """Accuracy under parallelism (arXiv 2601.07568): the area under score over rate, where lost score counts exponentially less.
+
+    With points (ρᵢ, yᵢ) sorted by rate and those below y₁ − 5 left out:
+    AUP = ρ₁y₁ + ½ Σ (ρᵢ − ρᵢ₋₁)(yᵢW(yᵢ) + yᵢ₋₁W(yᵢ₋₁)), W(y) = min(e^{−3(1 − y/y_max)}, 1).
+    ρ in tokens per forward, y in %; `y_max`: the best score of any method on the task (None: the best of these points).
+    Raises ValueError for no points or values as in `pbx`.
+    """
+    best = _best_per_rate(points)
+    if not best:
+        raise ValueError("aup needs at least one point (tokens per forward, score in %)")
+    top = max(y for _, y in best) if y_max is None else float(y_max)
+    if not math.isfinite(top) or top < 0:
+        raise ValueError(f"y_max is {y_max}; give the best score of any method in %")
+    kept = [(x, y) for x, y in best if y >= best[0][1] - AUP_DROP]
+    rates = np.array([x for x, _ in kept])
+    scores = np.array([y for _, y in kept])
+    weights = np.minimum(np.exp(-AUP_ALPHA * (1 - scores / top)), 1.0) if top > 0 else np.ones_like(scores)
+    return float(rates[0] * scores[0] + np.trapezoid(scores * weights, rates))
+
+
+def pareto(points: Iterable[Point]) -> list[Point]:
+    """The points that no other beats in both rate and score, by rising rate."""
+    front: list[Point] = []
+    for x, y in sorted(set(points), reverse=True):
+        if not front or y > front[-1][1]:
+            front.append((x, y))
+    return front[::-1]
+
+
+def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
+    """Trade-off curves: a row per model and sampler with its plain means over the tasks of `cells` (a frame of `results.load`).
+
+    Columns: model, family, sampler, `rate`, score (in %), margin (half-width of the mean's 95 % interval, in %; NaN without intervals),
+    tasks. Rows are sorted along each curve. Left out: dummy models, failed cells, and samplers that lack one of the tasks (means over
+    different tasks can't be compared). Raises ValueError where one cell stands in the frame twice.
+    """
+    columns = ["model", "family", "sampler", rate, "score", "margin", "tasks"]
+    usable = cells[(~cells["dummy"].astype(bool)) & (cells["status"] == "ok") & cells["score"].notna() & cells[rate].notna()]
+    if usable.empty:
+        return pd.DataFrame(columns=columns)
+    twice = usable[usable.duplicated(["model", "task", "sampler"])]
+    if not twice.empty:
+        raise ValueError(f"{len(twice)} cells occur twice (first: {twice['id'].iloc[0]}); compare runs one at a time")
+    wanted = usable.groupby("model")["task"].nunique()
+    rows = []
+    for (model, sampler), group in usable.groupby(["model", "sampler"], sort=False):
+        if len(group) < wanted[model]:
+            continue
+        margins = _half_widths(group)
+        margin = 100 * float(np.sqrt(np.sum(margins**2))) / len(group)
+        rows.append([model, family(sampler), sampler, group[rate].mean(), 100 * group["score"].mean(), margin, len(group)])
+    table = pd.DataFrame(rows, columns=columns)
+    table["order"] = [natural(name) for name in table["sampler"]]
+    return table.sort_values(["model", "family", rate, "order"]).drop(columns="order").reset_index(drop=True)
+
+
+def pbx_table(cells: pd.DataFrame, levels: Sequence[float] = (60, 70, 80, 90), interpolate: bool = False) -> pd.DataFrame:
+    """PBx per model and policy family: columns model, family, PB60 … (tokens per step; NaN where never reached)."""
+    found = curves(cells)
+    rows = []
+    for (model, name), group in found.groupby(["model", "family"]):
+        points = list(zip(group["tokens_per_step"], group["score"], strict=True))
+        rows.append({"model": model, "family": name} | {f"PB{level:g}": pbx(points, level, interpolate) for level in levels})
+    table = pd.DataFrame(rows, columns=["model", "family", *(f"PB{level:g}" for level in levels)])
+    return table.astype({f"PB{level:g}": "float64" for level in levels})
+
+
+def means(cells: pd.DataFrame, column: str = "score") -> pd.DataFrame:
+    """Category means and `overall` (plain means over tasks, PAPER.md §4): index (model, sampler), a column per category.
+
+    NaN where a task of the category that the frame knows has no value for this row.
+    """
+    real = cells[~cells["dummy"].astype(bool)]
+    wide = real.pivot_table(index=["model", "sampler"], columns="task", values=column, aggfunc="mean", dropna=False)
+    categories = {task: str(task).split("/", 1)[0] for task in wide.columns}
+    found = {
+        name: wide[[task for task in wide.columns if categories[task] == name]].mean(axis=1, skipna=False)
+        for name in dict.fromkeys(categories.values())
+    }
+    return pd.DataFrame({**found, "overall": wide.mean(axis=1, skipna=False)}).dropna(how="all")
+
+
+def _half_widths(group: pd.DataFrame) -> np.ndarray:
+    if "score_low" not in group or "score_high" not in group:
+        return np.full(len(group), np.nan)
+    return ((group["score_high"] - group["score_low"]) / 2).to_numpy(dtype=float)
+
+
+def _best_per_rate(points: Iterable[Point]) -> list[Point]:
+    """Points by rising rate, of several at one rate the best."""
+    best: dict[float, float] = {}
+    for rate, score in points:
+        x, y = float(rate), float(score)
+        if not (math.isfinite(x) and math.isfinite(y)) or x <= 0:
+            raise ValueError(f"point ({rate}, {score}): need a positive rate and a finite score in %")
+        best[x] = max(y, best.get(x, y))
+    return sorted(best.items())

@@ -1,0 +1,81 @@
+"""What decides a cell's outcome, as one digest: a finished cell is taken over by a later run only where its key is the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pbcore.results.plain import plain
+from pbcore.results.rundir import StoredCell, open_run
+
+CODE = ("pbcore.decoding", "pbcore.metrics", "pbcore.tasks")
+
+
+def cell_key(
+    *,
+    model: str,
+    model_identity: Mapping[str, Any],
+    task: str,
+    data_hash: str,
+    sampler: str,
+    settings: Mapping[str, Any],
+    dtype: str,
+    seed: int,
+    code: str | None = None,
+) -> str:
+    """A digest over everything that decides a cell's outcome.
+
+    `model_identity` says which weights (revision, fingerprint, source), `settings` how it is generated (max_new_tokens, metrics,
+    limit …; not the batch size, which changes no result). `code` defaults to `code_version()`. The key is the same in every
+    process and on every machine. Raises TypeError or ValueError for values that are not plain.
+
+        key = cell_key(model="tiny", model_identity=dict(model.info), task=task.name, data_hash=task.data_hash, sampler="random-k2",
+                       settings={"max_new_tokens": 32}, dtype="float32", seed=0)
+    """
+    parts = {
+        "model": model,
+        "model_identity": model_identity,
+        "task": task,
+        "data_hash": data_hash,
+        "sampler": sampler,
+        "settings": settings,
+        "dtype": dtype,
+        "seed": seed,
+        "code": code_version() if code is None else code,
+    }
+    return hashlib.sha256(json.dumps(plain(parts, "cell key"), sort_keys=True).encode()).hexdigest()[:32]
+
+
+@cache
+def code_version(packages: tuple[str, ...] = CODE) -> str:
+    """A digest of the source files of decoding, metrics and tasks (also their YAML), by package path, so that it is the same wherever
+    they are installed. Raises ModuleNotFoundError for an unknown package."""
+    digest = hashlib.sha256()
+    for package in packages:
+        spec = find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            raise ModuleNotFoundError(f"no package {package!r}, whose source is part of a cell's key")
+        root = Path(next(iter(spec.submodule_search_locations)))
+        for file in sorted(file for pattern in ("*.py", "*.yaml") for file in root.rglob(pattern)):
+            digest.update(f"{package}:{file.relative_to(root).as_posix()}\0".encode())
+            digest.update(file.read_bytes().replace(b"\r\n", b"\n") + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def finished(
+    run_dir: str | Path | Iterable[str | Path], say: Callable[[str], None] | None = None
+) -> dict[str, tuple[str, StoredCell]]:
+    """id → (key, stored cell) of every cell of a run (or several; later ones win) that ended well. Cells that errored are not
+    finished: a resumed run does them again. Corrupt files are set aside and named through `say` (default: a warning).
+
+        done = finished("reports/20260102-030405-ab12")
+        if cell_id in done and done[cell_id][0] == key: run.write_cell(done[cell_id][1].cell, done[cell_id][1].samples)
+    """
+    paths = [run_dir] if isinstance(run_dir, (str, Path)) else list(run_dir)
+    stored = [entry for path in paths for entry in open_run(path).read_cells(say)]
+    return {entry.cell.id: (entry.cell.key, entry) for entry in stored if entry.cell.status == "ok"}
