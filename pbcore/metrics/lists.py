@@ -1,0 +1,160 @@
+"""Scores of list answers: what counts as right for each operation, and what is wrong with a wrong one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pbcore.metrics.answers import label_part, label_text, lenient_list, quoted, strict_list
+from pbcore.tasks.base import Sample
+from pbcore.tasks.lists import by_last_name
+from pbcore.tasks.scoring import Scored, register_scorer
+
+Items = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a list task expects. `known` are the items that may occur at all, `size` the length of a right answer.
+
+    `needed` are the items that no right answer lacks. `near` holds the wrong answers that a name of their own fits: (answer, failure, why).
+    """
+
+    accepts: Callable[[list[str]], bool]
+    known: Items
+    needed: Items
+    size: int
+    near: tuple[tuple[list[str], str, str], ...] = ()
+
+
+def one_answer(sample: Sample) -> Expected:
+    """The label is the only right answer (copy, sort, reverse and all `*_index` operations)."""
+    answer = lenient_list(label_text(sample))
+    given = lenient_list(str(sample.input.get("context", "")))
+    word = sample.input.get("word")
+    near = tuple(
+        (other, "wrong position", f"right for position {index}, asked was position {sample.input['index']}")
+        for index, other in _everywhere(given, word, len(answer))
+        if "index" in sample.input and other != answer
+    )
+    return Expected(lambda items: items == answer, [*answer, *given], answer, len(answer), near)
+
+
+def _everywhere(given: list[str], word: str | None, size: int) -> list[tuple[int, list[str]]]:
+    """What insert, remove or replace gives at each index; which of the three, the sizes tell."""
+    new = [] if word is None else [str(word)]
+    removed = len(given) + len(new) - size
+    if removed not in (0, 1):
+        return []
+    return [(index, [*given[:index], *new, *given[index + removed :]]) for index in range(len(given) + 1 - removed)]
+
+
+def sorted_by_last_name(sample: Sample) -> list[str]:
+    """The order that the sort prompt asks for; the official labels are in the order of the whole names."""
+    return sorted(lenient_list(label_text(sample)), key=by_last_name)
+
+
+def permutation(sample: Sample) -> Expected:
+    """Any order of the input (`list_ops/shuffle`)."""
+    given = label_part(sample, "input", list)
+    return Expected(lambda items: sorted(items) == sorted(given), given, given, len(given))
+
+
+def other_permutation(sample: Sample) -> Expected:
+    """Any order of the input but its own (`waiting_line/shuffle`)."""
+    given = label_part(sample, "input", list)
+    unchanged = (list(given), "unchanged", "the order is the same as the original")
+    return Expected(lambda items: sorted(items) == sorted(given) and items != given, given, given, len(given), (unchanged,))
+
+
+def inserted(sample: Sample) -> Expected:
+    """The new item anywhere, the others in their order."""
+    given, word = label_part(sample, "input", list), label_part(sample, "word", str)
+    right = [answer for _, answer in _everywhere(given, word, len(given) + 1)]
+    return Expected(lambda items: items in right, [*given, word], [*given, word], len(given) + 1)
+
+
+def removed(sample: Sample) -> Expected:
+    """Any one item left out, the others in their order."""
+    given = label_part(sample, "input", list)
+    right = [answer for _, answer in _everywhere(given, None, len(given) - 1)]
+    unchanged = (list(given), "unchanged", "nobody was removed")
+    return Expected(lambda items: items in right, given, [], len(given) - 1, (unchanged,))
+
+
+def replaced(sample: Sample) -> Expected:
+    """The new item in any one place, the others in theirs."""
+    given, word = label_part(sample, "input", list), label_part(sample, "word", str)
+    right = [answer for _, answer in _everywhere(given, word, len(given))]
+    unchanged = (list(given), "unchanged", f'"{word}" replaced nobody')
+    return Expected(lambda items: items in right, [*given, word], [word], len(given), (unchanged,))
+
+
+def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
+    """What is wrong with a wrong list: the kind of failure (PAPER, Appendix H) and a sentence."""
+    if not items:
+        return "malformed", "the answer holds no list"
+    for answer, failure, why in expected.near:
+        if items == answer:
+            return failure, why
+    unknown = [item for item in items if item not in expected.known]
+    words = {word for item in expected.known for word in item.split()}
+    recombined = [item for item in unknown if len(item.split()) > 1 and set(item.split()) <= words]
+    if recombined:
+        return "recombined", f"{quoted(recombined)}: first and last names of different people"
+    if unknown:
+        return "unknown item", f"{quoted(unknown)} is neither in the list nor the new item"
+    twice = [item for item, count in Counter(items).items() if count > max(1, Counter(expected.needed)[item])]
+    if twice:
+        return "item twice", f"{quoted(twice)} occurs more than once"
+    missing = [item for item in expected.needed if item not in items]
+    if missing:
+        return "item missing", f"{quoted(missing)} is missing"
+    if len(items) != expected.size:
+        fewer = len(items) < expected.size
+        return "item missing" if fewer else "extra item", f"{len(items)} items where {expected.size} are right"
+    return "wrong order", "the items are right, their order is not"
+
+
+@dataclass(frozen=True, slots=True)
+class ListScorer:
+    """`accuracy` of the leniently and `accuracy_strict` of the strictly read list; `asked` adds `accuracy_as_asked`.
+
+    `accuracy_as_asked` compares the leniently read list with `asked(sample)`, where the official label isn't what the prompt asks for.
+    """
+
+    expect: Callable[[Sample], Expected]
+    asked: Callable[[Sample], list[str]] | None = None
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return ("accuracy", "accuracy_strict", *(("accuracy_as_asked",) if self.asked else ()))
+
+    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
+        """One result per answer; `details` say what is wrong."""
+        return [self._one(text, sample, metrics) for text, sample in zip(predictions, samples, strict=True)]
+
+    def _one(self, text: str, sample: Sample, metrics: frozenset[str]) -> Scored:
+        expected = self.expect(sample)
+        items, strict = lenient_list(text), strict_list(text)
+        right = expected.accepts(items)
+        scores = {"accuracy": float(right), "accuracy_strict": float(strict is not None and expected.accepts(strict))}
+        if self.asked:
+            scores["accuracy_as_asked"] = float(items == self.asked(sample))
+        details: dict[str, Any] = {}
+        if not right:
+            details["failure"], details["why"] = diagnosis(items, expected)
+        elif not scores["accuracy_strict"]:
+            details["why"] = "right, but not a list in brackets with every item in double quotes"
+        return Scored({metric: score for metric, score in scores.items() if metric in metrics}, details)
+
+
+register_scorer("list_match", ListScorer(one_answer))
+register_scorer("list_sort", ListScorer(one_answer, sorted_by_last_name))
+register_scorer("list_shuffle", ListScorer(other_permutation))
+register_scorer("list_permutation", ListScorer(permutation))
+register_scorer("list_insert_random", ListScorer(inserted))
+register_scorer("list_remove_random", ListScorer(removed))
+register_scorer("list_replace_random", ListScorer(replaced))

@@ -1,0 +1,100 @@
+"""Scores of puzzle answers: Latin squares of given symbols, and sudokus with one solution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pbcore.metrics.answers import csv_rows, digit_rows, label_part, label_text, lines
+from pbcore.tasks.base import Sample
+from pbcore.tasks.scoring import Scored, register_scorer
+
+
+@dataclass(frozen=True, slots=True)
+class LatinSquareScorer:
+    """`accuracy`: the first n valid rows form a Latin square; any square of the symbols is right, text between the rows is ignored.
+
+    `accuracy_strict` is the same: the official benchmark has no stricter reading. In both, a row may repeat a symbol in an extra cell;
+    `accuracy_as_asked` takes only rows of n cells.
+    """
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return ("accuracy", "accuracy_strict", "accuracy_as_asked")
+
+    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
+        """One result per answer; `details` say what is wrong."""
+        return [self._one(text, sample, metrics) for text, sample in zip(predictions, samples, strict=True)]
+
+    def _one(self, text: str, sample: Sample, metrics: frozenset[str]) -> Scored:
+        symbols = label_part(sample, "symbols", list)
+        rows = csv_rows(text, symbols)
+        wrong = latin_fault(rows, symbols)
+        exact = latin_fault([row for row in rows if len(row) == len(symbols)], symbols)
+        scores = {
+            "accuracy": float(not wrong),
+            "accuracy_strict": float(not wrong),
+            "accuracy_as_asked": float(not exact),
+        }
+        details: dict[str, Any] = {}
+        if wrong:
+            details = {"failure": "malformed" if not rows else wrong[0], "why": wrong[1]}
+        elif exact:
+            details = {"why": f"accepted as by the official benchmark, but {exact[1]}"}
+        return Scored({metric: score for metric, score in scores.items() if metric in metrics}, details)
+
+
+def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[str, str] | None:
+    """What keeps the first n rows from being a Latin square, as a kind and a sentence; None if nothing does."""
+    side = len(symbols)
+    if len(rows) < side:
+        return "row missing", f"only {len(rows)} of {side} rows hold every symbol and nothing else"
+    for column in range(side):
+        if {row[column] for row in rows[:side]} != set(symbols):
+            return "column repeats", f"column {column + 1} does not hold every symbol once"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class SudokuScorer:
+    """`accuracy`: the lines with four digits, whatever stands between them, are the solution; `accuracy_strict`: all lines are."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return ("accuracy", "accuracy_strict")
+
+    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
+        """One result per answer; `details` say what is wrong."""
+        return [self._one(text, sample, metrics) for text, sample in zip(predictions, samples, strict=True)]
+
+    def _one(self, text: str, sample: Sample, metrics: frozenset[str]) -> Scored:
+        solution = lines(label_text(sample))
+        rows = digit_rows(text)
+        scores = {"accuracy": float(rows == solution), "accuracy_strict": float(lines(text) == solution)}
+        details: dict[str, Any] = {}
+        if rows != solution:
+            details["failure"], details["why"] = sudoku_fault(rows, solution, lines(str(sample.input.get("sudoku", ""))))
+        elif not scores["accuracy_strict"]:
+            details["why"] = "right, but with more than four lines of four digits"
+        return Scored({metric: score for metric, score in scores.items() if metric in metrics}, details)
+
+
+def sudoku_fault(rows: Sequence[str], solution: Sequence[str], puzzle: Sequence[str]) -> tuple[str, str]:
+    """What is wrong with the rows of a wrong answer: the kind of failure and a sentence."""
+    if not rows:
+        return "malformed", "the answer holds no row of four digits"
+    if len(rows) != len(solution):
+        return ("row missing" if len(rows) < len(solution) else "extra row"), f"{len(rows)} rows of four digits instead of {len(solution)}"
+    cells = [(row, column) for row in range(len(solution)) for column in range(len(solution[row]))]
+    wrong = [(row, column) for row, column in cells if rows[row][column] != solution[row][column]]
+    if len(puzzle) == len(solution):
+        changed = [(row, column) for row, column in wrong if puzzle[row][column] not in ("0", rows[row][column])]
+        if changed:
+            return "given changed", f"row {changed[0][0] + 1}, column {changed[0][1] + 1}: a given digit was changed"
+    row, column = wrong[0]
+    return "wrong digit", f"row {row + 1}, column {column + 1}: {rows[row][column]} instead of {solution[row][column]}"
+
+
+register_scorer("latin_square", LatinSquareScorer())
+register_scorer("sudoku", SudokuScorer())
