@@ -46,8 +46,8 @@ def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
     better = tuple(i for i in indices if head[i] > base[i])
     binary = all(value in (0, 1) for values in (head, base) for value in values.values())
     p = mcnemar(len(worse), len(better)) if binary else permutation([head[i] - base[i] for i in indices])
-    means = [float(np.mean([values[i] for i in indices])) for values in (base, head)]
-    return Paired(len(indices), *means, p, binary, worse, better)
+    before, after = (float(np.mean([values[i] for i in indices])) for values in (base, head))
+    return Paired(len(indices), before, after, p, binary, worse, better)
 
 
 def mcnemar(newly_wrong: int, newly_right: int) -> float:

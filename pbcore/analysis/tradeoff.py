@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -80,17 +81,17 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     twice = usable[usable.duplicated(["model", "task", "sampler"])]
     if not twice.empty:
         raise ValueError(f"{len(twice)} cells occur twice (first: {twice['id'].iloc[0]}); compare runs one at a time")
-    wanted = usable.groupby("model")["task"].nunique()
-    rows = []
-    for (model, sampler), group in usable.groupby(["model", "sampler"], sort=False):
+    wanted = {str(model): group["task"].nunique() for model, group in usable.groupby("model")}
+    rows: list[list[Any]] = []
+    for names, group in usable.groupby(["model", "sampler"], sort=False):
+        model, sampler = map(str, names)
         if len(group) < wanted[model]:
             continue
         margins = _half_widths(group)
         margin = 100 * float(np.sqrt(np.sum(margins**2))) / len(group)
         rows.append([model, family(sampler), sampler, group[rate].mean(), 100 * group["score"].mean(), margin, len(group)])
-    table = pd.DataFrame(rows, columns=columns)
-    table["order"] = [natural(name) for name in table["sampler"]]
-    return table.sort_values(["model", "family", rate, "order"]).drop(columns="order").reset_index(drop=True)
+    rows.sort(key=lambda row: (row[0], row[1], row[3], natural(row[2])))
+    return pd.DataFrame(rows, columns=columns)
 
 
 def pbx_table(cells: pd.DataFrame, levels: Sequence[float] = (60, 70, 80, 90), interpolate: bool = False) -> pd.DataFrame:

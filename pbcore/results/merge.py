@@ -45,10 +45,10 @@ def merge(sources: Sequence[str | Path], target: str | Path) -> RunDir:
 
 def conflict(first: StoredCell, second: StoredCell) -> str | None:
     """Why two records of one cell can't both be right; None where they agree or one of them errored."""
-    if first.cell.key != second.cell.key:
-        return f"keys differ ({first.cell.key[:12]} and {second.cell.key[:12]}): other data, model, settings, seed or code"
     if "error" in (first.cell.status, second.cell.status):
         return None
+    if first.cell.key != second.cell.key:
+        return f"keys differ ({first.cell.key[:12]} and {second.cell.key[:12]}): other data, model, settings, seed or code"
     answers = [{sample.index: (sample.text, sample.scores, sample.nfe) for sample in entry.samples} for entry in (first, second)]
     differing = sorted(i for i in answers[0].keys() | answers[1].keys() if answers[0].get(i) != answers[1].get(i))
     return f"outcomes differ under the same key at samples {differing[:5]}" if differing else None

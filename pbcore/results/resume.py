@@ -13,7 +13,7 @@ from typing import Any
 from pbcore.results.plain import plain
 from pbcore.results.rundir import StoredCell, open_run
 
-CODE = ("pbcore.decoding", "pbcore.metrics", "pbcore.tasks")
+CODE = ("pbcore.decoding", "pbcore.metrics", "pbcore.models", "pbcore.tasks", "pbcore.theory")
 
 
 def cell_key(
@@ -53,7 +53,7 @@ def cell_key(
 
 @cache
 def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files of decoding, metrics and tasks (also their YAML), by package path, so that it is the same wherever
+    """A digest of the source files of decoding, metrics, models, tasks and theory (also YAML), by package path, so that it is the same wherever
     they are installed. Raises ModuleNotFoundError for an unknown package."""
     digest = hashlib.sha256()
     for package in packages:

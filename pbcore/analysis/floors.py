@@ -1,0 +1,58 @@
+"""Absolute floors: `"tiny/copy/* accuracy>=0.98"`."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from pbcore.results.flat import row
+from pbcore.results.record import CellRecord
+
+_TEXT = re.compile(r"\s*(?P<cells>\S+)\s+(?P<metric>[a-z][a-z0-9_]*)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>\d+(?:\.\d+)?)\s*(?P<percent>%?)\s*")
+_SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
+
+
+class FloorError(ValueError):
+    """A floor that can't be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Cells whose id matches `cells` (shell pattern) must have `metric` (a score, nfe, tokens_per_step …) `sign` `value`."""
+
+    cells: str
+    metric: str
+    sign: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.cells} {self.metric}{self.sign}{self.value:g}"
+
+
+def parse_floor(text: str) -> Floor:
+    """Reads `PATTERN METRIC>=VALUE`; the value may be a percentage. Raises FloorError that shows the form."""
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise FloorError(f"floor {text!r} can't be read; write a pattern of cell ids, a metric, >= > <= or <, and a number: 'tiny/copy/* accuracy>=0.98'")
+    value = float(match["value"]) / (100 if match["percent"] else 1)
+    return Floor(match["cells"], match["metric"], match["sign"], value)
+
+
+def broken_floors(floors: Iterable[Floor], cells: Iterable[CellRecord]) -> list[tuple[str, str]]:
+    """(cell id or pattern, reason) for each floor not kept. A floor that no cell matches, or whose metric a cell lacks, is not kept."""
+    found = []
+    rows = {cell.id: row(cell) for cell in cells}
+    for floor in floors:
+        matching = [name for name in sorted(rows) if fnmatchcase(name, floor.cells)]
+        if not matching:
+            found.append((floor.cells, f"floor '{floor}' matches no cell of the run"))
+        for name in matching:
+            value = rows[name].get(floor.metric)
+            if not isinstance(value, (int, float)):
+                found.append((name, f"floor '{floor}': {floor.metric} was not measured"))
+            elif not _SIGNS[floor.sign](value, floor.value):
+                found.append((name, f"floor '{floor}': it is {value:.4g}"))
+    return found

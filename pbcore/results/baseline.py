@@ -1,0 +1,154 @@
+"""Baselines for gates: what a cell's row must be compared on, packed into one line a cell of a committed file.
+
+The file is JSON, sorted, a line per cell, so that a diff shows which cells changed:
+
+    {"schema": 1, "cells": {
+    "ideal/copy/random-k2": {"data_hash": "…", "nfe": "16x100", "scores": {"accuracy": "1111…"}, …},
+    …
+    }}
+
+Outcomes are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones as numbers with four decimals,
+forwards as runs (`16x100 15x8`: sixteen a hundred times, then fifteen eight times).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from pbcore.results.record import SCHEMA
+from pbcore.results.rundir import RunDirError, StoredCell, open_run, write_atomic
+
+IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family")
+
+
+class BaselineError(ValueError):
+    """A baseline that can't be read or written."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineCell:
+    """What a later run of one cell is judged against. `scores`: name → outcome per index; `indices`, `nfe` in the same order."""
+
+    id: str
+    model: str
+    task: str
+    sampler: str
+    seed: int
+    dtype: str
+    data_hash: str
+    length: str
+    headline: str
+    model_identity: dict[str, str]
+    indices: tuple[int, ...]
+    scores: dict[str, tuple[float, ...]]
+    nfe: tuple[int, ...]
+    tokens_per_step: float
+
+
+def baseline_cell(stored: StoredCell) -> BaselineCell:
+    """A finished cell as a baseline row. A score that some sample lacks is left out."""
+    cell, samples = stored.cell, sorted(stored.samples, key=lambda sample: sample.index)
+    names = [name for name in sorted(cell.scores) if all(name in sample.scores for sample in samples)]
+    return BaselineCell(
+        id=cell.id,
+        model=cell.model,
+        task=cell.task,
+        sampler=cell.sampler,
+        seed=cell.seed,
+        dtype=cell.dtype,
+        data_hash=cell.data_hash,
+        length=cell.length,
+        headline=cell.headline,
+        model_identity={name: str(cell.model_info[name]) for name in IDENTITY if cell.model_info.get(name) is not None},
+        indices=tuple(sample.index for sample in samples),
+        scores={name: tuple(round(sample.scores[name], 4) for sample in samples) for name in names},
+        nfe=tuple(sample.nfe for sample in samples),
+        tokens_per_step=round(cell.tokens_per_step, 6),
+    )
+
+
+def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
+    """Writes a baseline file, replaced whole. Raises BaselineError where a cell errored or none is given: a baseline with holes would
+    let later runs pass without being judged."""
+    found = sorted(cells, key=lambda entry: entry.cell.id)
+    failed = [entry.cell.id for entry in found if entry.cell.status != "ok"]
+    if failed or not found:
+        raise BaselineError(f"no baseline written: {f'cells failed: {failed[:5]}' if failed else 'the run has no cells'}")
+    lines = [f"{json.dumps(e.cell.id)}: {json.dumps(_packed(baseline_cell(e)), sort_keys=True, ensure_ascii=False)}" for e in found]
+    return write_atomic(Path(path), f'{{"schema": {SCHEMA}, "cells": {{\n' + ",\n".join(lines) + "\n}}\n")
+
+
+def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
+    """id → row of a baseline file or a run directory. Raises BaselineError: no such file, another schema, or broken lines."""
+    source = Path(path)
+    if source.is_dir():
+        try:
+            stored = open_run(source).read_cells()
+        except RunDirError as error:
+            raise BaselineError(str(error)) from error
+        cells = {entry.cell.id: baseline_cell(entry) for entry in stored if entry.cell.status == "ok"}
+        if not cells:
+            raise BaselineError(f"{source} holds no finished cell (cells/ is needed, results.json alone has no samples)")
+        return cells
+    if not source.exists():
+        raise BaselineError(f"no baseline at {source}; give a run directory or a file written by --update-baseline")
+    try:
+        data = json.loads(source.read_text(encoding="utf-8"))
+        schema, rows = data["schema"], data["cells"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BaselineError(f"{source} is no baseline file ({type(error).__name__}: {error})") from error
+    if schema != SCHEMA:
+        raise BaselineError(f"{source} has schema {schema!r}, this version writes and reads {SCHEMA}; write it anew with --update-baseline")
+    return {name: _unpacked(source, name, row) for name, row in rows.items()}
+
+
+def pack_runs(values: Sequence[int]) -> str:
+    """`[16, 16, 15]` → `16x2 15`."""
+    runs = ((value, len(list(group))) for value, group in groupby(values))
+    return " ".join(f"{value}x{count}" if count > 1 else str(value) for value, count in runs)
+
+
+def unpack_runs(text: str) -> tuple[int, ...]:
+    """The reverse of `pack_runs`. Raises ValueError for other text."""
+    found: list[int] = []
+    for part in text.split():
+        value, _, count = part.partition("x")
+        found += [int(value)] * (int(count) if count else 1)
+    return tuple(found)
+
+
+def _packed(cell: BaselineCell) -> dict[str, Any]:
+    row = {name: value for name, value in asdict(cell).items() if name != "id"}
+    consecutive = cell.indices == tuple(range(len(cell.indices)))
+    row["indices"] = f"0-{len(cell.indices) - 1}" if consecutive and cell.indices else list(cell.indices)
+    row["nfe"] = pack_runs(cell.nfe)
+    row["scores"] = {name: _pack_scores(values) for name, values in cell.scores.items()}
+    return row
+
+
+def _unpacked(source: Path, name: str, row: Mapping[str, Any]) -> BaselineCell:
+    try:
+        given = dict(row)
+        indices, scores = given["indices"], given["scores"]
+        given["indices"] = tuple(range(int(indices.partition("-")[2]) + 1)) if isinstance(indices, str) else tuple(indices)
+        given["nfe"] = unpack_runs(given["nfe"])
+        given["scores"] = {key: tuple(map(float, value)) for key, value in scores.items()}
+        cell = BaselineCell(id=name, **given)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        allowed = [entry.name for entry in fields(BaselineCell)]
+        raise BaselineError(f"{source}: the line of {name} is broken ({type(error).__name__}: {error}); it holds {allowed}") from error
+    odd = [key for key, values in (*cell.scores.items(), ("nfe", cell.nfe)) if len(values) != len(cell.indices)]
+    if odd:
+        raise BaselineError(f"{source}: the line of {name} has {len(cell.indices)} indices but other counts for {odd}")
+    return cell
+
+
+def _pack_scores(values: Sequence[float]) -> str | list[float]:
+    if all(value in (0, 1) for value in values):
+        return "".join(str(int(value)) for value in values)
+    return list(values)
