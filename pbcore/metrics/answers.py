@@ -57,14 +57,18 @@ def label_part(sample: Sample, key: str, kind: type) -> Any:
     """One part of a sample's label. Raises ValueError, naming task and sample, where the label lacks it."""
     part = sample.label.get(key) if isinstance(sample.label, dict) else None
     if not isinstance(part, kind):
-        raise ValueError(f"{sample.task}, sample {sample.index}: its scorer needs a label with {key}, given {sample.label!r}")
+        raise ValueError(
+            f"{sample.task}, sample {sample.index}: its scorer needs a label with {key}, given {sample.label!r}"
+        )
     return part
 
 
 def label_text(sample: Sample) -> str:
     """A sample's label where it is one text. Raises ValueError, naming task and sample, where it isn't."""
     if not isinstance(sample.label, str):
-        raise ValueError(f"{sample.task}, sample {sample.index}: its scorer needs a text as label, given {sample.label!r}")
+        raise ValueError(
+            f"{sample.task}, sample {sample.index}: its scorer needs a text as label, given {sample.label!r}"
+        )
     return sample.label
 
 

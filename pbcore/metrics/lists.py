@@ -66,7 +66,9 @@ def other_permutation(sample: Sample) -> Expected:
     """Any order of the input but its own (`waiting_line/shuffle`)."""
     given = label_part(sample, "input", list)
     unchanged = (list(given), "unchanged", "the order is the same as the original")
-    return Expected(lambda items: sorted(items) == sorted(given) and items != given, given, given, len(given), (unchanged,))
+    return Expected(
+        lambda items: sorted(items) == sorted(given) and items != given, given, given, len(given), (unchanged,)
+    )
 
 
 def inserted(sample: Sample) -> Expected:

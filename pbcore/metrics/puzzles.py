@@ -74,7 +74,9 @@ class SudokuScorer:
         scores = {"accuracy": float(rows == solution), "accuracy_strict": float(lines(text) == solution)}
         details: dict[str, Any] = {}
         if rows != solution:
-            details["failure"], details["why"] = sudoku_fault(rows, solution, lines(str(sample.input.get("sudoku", ""))))
+            details["failure"], details["why"] = sudoku_fault(
+                rows, solution, lines(str(sample.input.get("sudoku", "")))
+            )
         elif not scores["accuracy_strict"]:
             details["why"] = "right, but with more than four lines of four digits"
         return Scored({metric: score for metric, score in scores.items() if metric in metrics}, details)
@@ -85,7 +87,9 @@ def sudoku_fault(rows: Sequence[str], solution: Sequence[str], puzzle: Sequence[
     if not rows:
         return "malformed", "the answer holds no row of four digits"
     if len(rows) != len(solution):
-        return ("row missing" if len(rows) < len(solution) else "extra row"), f"{len(rows)} rows of four digits instead of {len(solution)}"
+        return (
+            "row missing" if len(rows) < len(solution) else "extra row"
+        ), f"{len(rows)} rows of four digits instead of {len(solution)}"
     cells = [(row, column) for row in range(len(solution)) for column in range(len(solution[row]))]
     wrong = [(row, column) for row, column in cells if rows[row][column] != solution[row][column]]
     if len(puzzle) == len(solution):

@@ -10,5 +10,17 @@ from pbcore.tasks.registry import (
     task_names,
     task_spec,
 )
+from pbcore.tasks.spec import TaskSpec
 
-__all__ = ["Sample", "Task", "TaskNameError", "add_tasks_file", "all_task_names", "generate", "load_task", "task_names", "task_spec"]
+__all__ = [
+    "Sample",
+    "Task",
+    "TaskNameError",
+    "TaskSpec",
+    "add_tasks_file",
+    "all_task_names",
+    "generate",
+    "load_task",
+    "task_names",
+    "task_spec",
+]

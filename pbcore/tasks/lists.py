@@ -57,7 +57,12 @@ def room(n: int) -> int:
 
 def operate(operation: str, items: Sequence[str], index: int, word: str | None, moved: Sequence[str]) -> list[str]:
     """The answer of one operation at one index (where it has one); `moved` is the answer of a shuffle."""
-    fixed = {"copy": list(items), "reverse": list(reversed(items)), "sort": sorted(items, key=by_last_name), "shuffle": list(moved)}
+    fixed = {
+        "copy": list(items),
+        "reverse": list(reversed(items)),
+        "sort": sorted(items, key=by_last_name),
+        "shuffle": list(moved),
+    }
     if operation in fixed:
         return fixed[operation]
     new = [] if word is None else [word]
@@ -91,7 +96,9 @@ def _items(operation: str, rng: Random, n: int, settings: Settings) -> tuple[lis
     pool = people() if kind == "people" else symbols(needed) if kind == "symbols" else kind
     free = [item for item in pool if item != word]
     if len(free) < needed:
-        raise ValueError(f"{operation} with n = {n} needs {needed} different items, settings.items has {len(free)}: give more")
+        raise ValueError(
+            f"{operation} with n = {n} needs {needed} different items, settings.items has {len(free)}: give more"
+        )
     chosen = rng.sample(free, needed)
     return chosen[:n], chosen[n] if needed > n else word
 
@@ -106,10 +113,16 @@ def _shuffled(items: Sequence[str], rng: Random, settings: Settings) -> list[str
 def _check(settings: Settings) -> None:
     kind, word = settings["items"], settings["word"]
     if kind not in ("people", "symbols"):
-        if not isinstance(kind, list) or not all(isinstance(item, str) for item in kind) or len(set(kind)) < max(3, len(kind)):
+        if (
+            not isinstance(kind, list)
+            or not all(isinstance(item, str) for item in kind)
+            or len(set(kind)) < max(3, len(kind))
+        ):
             raise ValueError(f"settings.items {kind!r}: give people, symbols, or a list of at least 3 different texts")
         if any(not item.strip() or character in item for item in kind for character in '",[]'):
-            raise ValueError("settings.items: an item is empty or holds a quote, comma or bracket, which the list format needs")
+            raise ValueError(
+                "settings.items: an item is empty or holds a quote, comma or bracket, which the list format needs"
+            )
     if word is not None and not isinstance(word, str):
         raise ValueError(f"settings.word {word!r}: give the text of the new item")
     for name in ("identity", "infill"):

@@ -27,15 +27,21 @@ def official_path(spec: TaskSpec, data_dir: Path, lengths: tuple[int, ...] | Non
     if spec.official is None:
         raise ValueError(f"{spec.name} has no official data; leave data_dir out")
     if not data_dir.is_dir():
-        raise FileNotFoundError(f"no folder {data_dir}; give the folder that holds waiting_line/, puzzle/ … as data_dir")
+        raise FileNotFoundError(
+            f"no folder {data_dir}; give the folder that holds waiting_line/, puzzle/ … as data_dir"
+        )
     place = spec.official
     if lengths is not None and not set(lengths) <= set(spec.lengths or ()):
         if len(lengths) > 1:
             usual = list(spec.lengths or ())
-            raise ValueError(f"{spec.name}: n = {list(lengths)} lies in several official files; give one n, or some of {usual}")
+            raise ValueError(
+                f"{spec.name}: n = {list(lengths)} lies in several official files; give one n, or some of {usual}"
+            )
         group, name = place.split("/")
         by_folder = spec.kind in LIST_GENERATORS
-        place = f"{group}_n{lengths[0]}/{name}" if by_folder else re.sub(r"(_n\d+)?$", f"_n{lengths[0]}", place, count=1)
+        place = (
+            f"{group}_n{lengths[0]}/{name}" if by_folder else re.sub(r"(_n\d+)?$", f"_n{lengths[0]}", place, count=1)
+        )
     path = data_dir / f"{place}.jsonl"
     if not path.is_file():
         found = sorted(str(file.relative_to(data_dir)) for file in data_dir.glob("*/*.jsonl"))
@@ -57,7 +63,9 @@ def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
     Raises FileNotFoundError, or RowError naming file, line and what is wrong.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"{spec.name}: no file {path}; give the path of a .jsonl file, relative to the tasks file")
+        raise FileNotFoundError(
+            f"{spec.name}: no file {path}; give the path of a .jsonl file, relative to the tasks file"
+        )
     lines = path.read_text(encoding="utf-8").splitlines()
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not numbered:

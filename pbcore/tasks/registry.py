@@ -28,7 +28,9 @@ class TaskNameError(ValueError):
         official = {spec.official: spec.name for spec in _specs().values() if spec.official}
         close = get_close_matches(str(name), [*all_task_names(), *official], n=3, cutoff=0.5)
         self.matches = list(dict.fromkeys(official.get(match, match) for match in close))
-        hint = f"close matches: {', '.join(self.matches)}" if self.matches else f"there are {', '.join(all_task_names())}"
+        hint = (
+            f"close matches: {', '.join(self.matches)}" if self.matches else f"there are {', '.join(all_task_names())}"
+        )
         super().__init__(f"no task named {name!r}; {hint}")
 
 
@@ -101,7 +103,9 @@ def load_task(
     source = "own"
     if data_dir is not None:
         if split != "test":
-            raise ValueError(f"split {split!r}: the official data has only a test split; leave data_dir out for {split} data")
+            raise ValueError(
+                f"split {split!r}: the official data has only a test split; leave data_dir out for {split} data"
+            )
         rows, source = official_rows(spec, Path(data_dir), lengths), "official"
     elif spec.rows is not None:
         if split != "test" or n is not None:
@@ -141,9 +145,7 @@ def _check_integer(name: str, given: object, least: int) -> None:
         raise ValueError(f"{name} {given!r}: give an integer of at least {least}")
 
 
-def _stream(
-    spec: TaskSpec, lengths: tuple[int, ...] | None, split: str, seed: int, distinct: bool
-) -> Iterator[Asked]:
+def _stream(spec: TaskSpec, lengths: tuple[int, ...] | None, split: str, seed: int, distinct: bool) -> Iterator[Asked]:
     order = Order(spec.name, spec.settings, lengths or spec.lengths, spec.shots, split, seed, distinct)
     return GENERATORS[spec.kind].stream(order)
 

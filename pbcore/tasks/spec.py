@@ -20,7 +20,9 @@ from pbcore.tasks.texts import TEXT_GENERATORS
 GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS}
 
 REQUIRED = ("prompt", "scorer", "max_new_tokens")
-KEYS = frozenset({*REQUIRED, "generator", "settings", "samples", "headline", "shots", "lengths", "official", "prompt_single"})
+KEYS = frozenset(
+    {*REQUIRED, "generator", "settings", "samples", "headline", "shots", "lengths", "official", "prompt_single"}
+)
 DEFAULT_SAMPLES = 100
 
 
@@ -145,7 +147,9 @@ def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
     values = list(given) if isinstance(given, list | tuple | range | set) else [given]
     low, high = generator.lengths[0], generator.lengths[-1]
     if not values or any(type(value) is not int or value not in generator.lengths for value in values):
-        raise ValueError(f"{where}: n = {given!r}; give an integer from {low} to {high} ({generator.what}), or a list of them")
+        raise ValueError(
+            f"{where}: n = {given!r}; give an integer from {low} to {high} ({generator.what}), or a list of them"
+        )
     return tuple(sorted(set(values)))
 
 
@@ -175,7 +179,9 @@ def _settings(where: str, kind: str, given: Any) -> Mapping[str, Any]:
 
 def _one_of(where: str, key: str, given: Any, known: Any) -> str:
     if not isinstance(given, str) or given not in known:
-        raise ValueError(f"{where}: {key} {given!r}; give one of {', '.join(sorted(known)) or 'none (import pbcore.metrics)'}")
+        raise ValueError(
+            f"{where}: {key} {given!r}; give one of {', '.join(sorted(known)) or 'none (import pbcore.metrics)'}"
+        )
     return given
 
 

@@ -42,7 +42,12 @@ def _words(order: Order) -> Iterator[Asked]:
             return word_sets(order.settings["difficulty"], split=order.split, seed=order.seed, count=size, words=n)
 
         items = (
-            Item({"words": listed(row["words"])}, {"words": row["words"], "example": row["example"]}, listed(row["words"]), n)
+            Item(
+                {"words": listed(row["words"])},
+                {"words": row["words"], "example": row["example"]},
+                listed(row["words"]),
+                n,
+            )
             for row in _endless(batch)
         )
         return _with_shots(items, order.shots)
@@ -53,7 +58,9 @@ def _words(order: Order) -> Iterator[Asked]:
 
 def _dialogues(order: Order) -> Iterator[Asked]:
     rows = _endless(lambda size: dialogues(split=order.split, seed=order.seed, count=size))
-    items = (Item({"text": row["text"]}, {"text": row["text"], "summary": row["summary"]}, row["text"], 1) for row in rows)
+    items = (
+        Item({"text": row["text"]}, {"text": row["text"], "summary": row["summary"]}, row["text"], 1) for row in rows
+    )
     return _with_shots(items, order.shots)
 
 
@@ -61,7 +68,8 @@ def _paraphrases(order: Order) -> Iterator[Asked]:
     """The examples are one text, a printed list, as in the official rows."""
     rows = _endless(lambda size: paraphrases(split=order.split, seed=order.seed, count=size))
     items = (
-        Item({"text": row["text"]}, {"text": row["text"], "examples": str(list(row["examples"]))}, row["text"], 1) for row in rows
+        Item({"text": row["text"]}, {"text": row["text"], "examples": str(list(row["examples"]))}, row["text"], 1)
+        for row in rows
     )
     return _with_shots(items, order.shots)
 

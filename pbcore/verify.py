@@ -1,0 +1,180 @@
+"""`pbcore verify --data-dir DIR`: checks a user's copy of the official files against this package's tasks and scorers."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import yaml
+from tabulate import tabulate
+
+from pbcore.tasks import Sample, Task, TaskSpec, load_task, task_names, task_spec
+from pbcore.tasks.official import official_rows
+
+# By scorer: the score that a right answer makes 1, beside the score that shows the official one's inconsistency and how it is named.
+RIGHT = {"words_to_sentence": "inclusion", "summarization": "rouge_l"}
+CORRECTED = {
+    "list_sort": ("accuracy_as_asked", "labels are in the order of the whole names, not by last name as asked"),
+    "latin_square": ("accuracy_as_asked", "labels have a row with an extra cell"),
+    "words_to_sentence": (
+        "inclusion_any_case",
+        "examples start with a word that the inclusion score misses in upper case",
+    ),
+}
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was found in one official file. `labels` were scored, `right` of them score 1; `notes` name inconsistencies, `errors` faults."""
+
+    task: str
+    n: int | None
+    samples: int = 0
+    labels: int = 0
+    right: int = 0
+    notes: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+def verify(data_dir: str | Path) -> list[Checked]:
+    """Checks every official file of a folder: all 17 tasks, and the other sizes that lie there (`waiting_line_n15` …).
+
+    Raises FileNotFoundError for a folder that doesn't exist or holds none of the groups.
+    """
+    folder = Path(data_dir)
+    groups = sorted({group for group, _ in map(_place, task_names())})
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"no folder {folder}; give the folder that holds {', '.join(f'{group}/' for group in groups)}"
+        )
+    if not any((folder / group).is_dir() for group in groups):
+        raise FileNotFoundError(
+            f"{folder} is not the official data: it holds none of {', '.join(f'{group}/' for group in groups)}"
+        )
+    return [_check(name, n, folder) for name in task_names() for n in (None, *_other_sizes(name, folder))]
+
+
+def _place(name: str) -> tuple[str, str]:
+    group, _, file = str(task_spec(name).official).partition("/")
+    return group, file
+
+
+def _other_sizes(name: str, folder: Path) -> list[int]:
+    """The n for which the folder holds more files of a task."""
+    group, file = _place(name)
+    places = [*folder.glob(f"{group}_n*/{file}.jsonl"), *folder.glob(f"{group}/{file}_n*.jsonl")]
+    sizes = (re.search(r"_n(\d+)(?:/|\.jsonl)", str(place.relative_to(folder))) for place in places)
+    return sorted({int(size[1]) for size in sizes if size})
+
+
+def _check(name: str, n: int | None, folder: Path) -> Checked:
+    found = Checked(name, n)
+    try:
+        task = load_task(name, data_dir=folder, n=n)
+    except (ValueError, FileNotFoundError) as error:
+        found.errors.append(str(error))
+        return found
+    found.samples = len(task.samples)
+    usual = task_spec(name).count
+    if found.samples != usual:
+        found.notes.append(f"{found.samples} samples, officially {usual}")
+    _check_prompt(task_spec(name), folder, found)
+    _check_labels(task, folder, found)
+    return found
+
+
+def _check_prompt(spec: TaskSpec, folder: Path, found: Checked) -> None:
+    group, file = _place(spec.name)
+    config = folder / group / "task_config.yaml"
+    if not config.is_file():
+        found.notes.append(f"no {group}/task_config.yaml: prompt not compared")
+        return
+    try:
+        prompt = yaml.safe_load(config.read_text(encoding="utf-8"))[f"{group}/{file}"]["prompt"]
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        found.errors.append(f"{config}: no prompt of {group}/{file} ({error})")
+        return
+    if prompt != spec.prompt:
+        found.errors.append(f"{config}: the prompt of {group}/{file} differs from this package's")
+
+
+def _check_labels(task: Task, folder: Path, found: Checked) -> None:
+    """Every label that is an answer must score 1, and so must the answers of the shots."""
+    right = RIGHT.get(task.scorer, "accuracy")
+    corrected, named = CORRECTED.get(task.scorer, ("", ""))
+    missed = 0
+    for sample in task.samples:
+        if sample.answer is None:
+            continue
+        try:
+            scores = task.score(sample.answer, sample, {right, corrected} - {""})
+        except ValueError as error:
+            found.errors.append(str(error))
+            continue
+        found.labels += 1
+        found.right += scores[right] == 1
+        missed += bool(corrected) and scores[corrected] != scores[right]
+        if scores[right] != 1:
+            found.errors.append(f"sample {sample.index}: its label scores {scores[right]:g} ({right})")
+    for shot in _shots(task, folder, found.n):
+        if shot.answer is None or task.score(shot.answer, shot, {right})[right] != 1:
+            found.errors.append(f"sample {shot.index}: the answer of its worked example does not score 1 ({right})")
+    if corrected and found.labels:
+        found.notes.append(f"{missed} of {found.labels} {named}")
+    if found.labels < found.samples:
+        found.notes.append(f"{found.samples - found.labels} samples have no label that is an answer")
+
+
+def _shots(task: Task, folder: Path, n: int | None) -> Iterator[Sample]:
+    """The worked examples before the questions, each as a sample with its question's number."""
+    rows = official_rows(task_spec(task.name), folder, None if n is None else (n,))
+    for sample, (_, asked) in zip(task.samples, rows, strict=True):
+        for item in asked.shots:
+            yield replace(sample, input=item.input, label=item.label)
+
+
+def table(checked: list[Checked]) -> str:
+    """The findings as text: a row per file, then faults in full."""
+    rows = [
+        [
+            found.task,
+            found.n if found.n is not None else "usual",
+            found.samples,
+            f"{found.right} of {found.labels}" if found.labels else "–",
+            "FAULT" if found.errors else "ok",
+            "; ".join(found.notes),
+        ]
+        for found in checked
+    ]
+    headers = ["task", "n", "samples", "labels score 1", "", "known inconsistencies and remarks"]
+    text = tabulate(rows, headers, maxcolwidths=[None] * 5 + [64])
+    faults = [f"{found.task}: {error}" for found in checked for error in found.errors]
+    samples, labels = sum(found.samples for found in checked), sum(found.labels for found in checked)
+    verdict = f"faults: {len(faults)}" if faults else "no fault"
+    return "\n".join([text, "", *faults, f"{len(checked)} files, {samples} samples, {labels} labels scored; {verdict}"])
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints what `verify` finds; 0 if nothing is wrong, else 1."""
+    try:
+        checked = verify(args.data_dir)
+    except FileNotFoundError as error:
+        print(f"pbcore verify: {error}", file=sys.stderr)
+        return 1
+    print(table(checked))
+    return 1 if any(found.errors for found in checked) else 0
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the `verify` command."""
+    parser = subparsers.add_parser(
+        "verify", help="check a copy of the official data: rows, prompts, labels, known inconsistencies"
+    )
+    parser.add_argument(
+        "--data-dir", required=True, metavar="DIR", help="the folder that holds waiting_line/, puzzle/ …"
+    )
+    parser.set_defaults(run=run)
