@@ -6,6 +6,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 
 from pbcore.decoding.policies import Policy, build, policies
+from pbcore.decoding.remasking import remasked
 from pbcore.names import SamplerName, SamplerNameError, parse
 
 
@@ -47,7 +48,7 @@ def policy(name: SamplerName) -> Policy:
         raise SamplerNameError(
             f"sampler {name}: {name.policy} decides itself how many tokens to reveal, so a schedule can't be given"
         )
-    return result
+    return remasked(result, name)
 
 
 def is_static(cls: type) -> bool:

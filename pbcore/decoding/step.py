@@ -27,12 +27,13 @@ class Move:
 class Step:
     """One forward's outcome for the rows still decoding.
 
-    The slots of a row are the positions asked for in its active block, in canvas order; rows with fewer are padded on the right (never
-    `masked`). `masked` are the candidates. `token` and `confidence` are the model's prediction there, the latter its probability under
-    the un-noised softmax, 0 elsewhere. `quota`, where a schedule sets it, is how many to reveal.
+    The slots of a row are the positions asked for in its active block, in canvas order; rows with fewer are padded on the right,
+    where `inside` is false. `masked` are the candidates. `token` and `confidence` are the model's prediction there, the latter its
+    probability under the un-noised softmax, 0 elsewhere. `quota`, where a schedule sets it, is how many to reveal.
     """
 
     masked: Tensor  # (R, C) bool
+    inside: Tensor  # (R, C) bool: slots that the row has
     token: Tensor  # (R, C) long; the present token where not masked
     confidence: Tensor  # (R, C) float
     position: Tensor  # (R, C) long: place among all the row's asked positions
@@ -40,7 +41,7 @@ class Step:
     nfe: Tensor  # (R,) long: forwards before this one
     logits: Tensor  # (M, V) float, one row per candidate in row-major order
     quota: Tensor | None  # (R,) long
-    canvas_length: int
+    asked: int  # A, the batch's widest canvas in asked positions
     seed: int
     key: Tensor  # (R,) long
     kept: dict[str, Tensor] = field(default_factory=dict)
@@ -83,6 +84,15 @@ class Step:
         reveal = reveal & self.masked
         return torch.where(reveal.any(-1, keepdim=True), reveal, self.best_one(score))
 
+    def ordered(self, score: Tensor, values: Tensor) -> Tensor:
+        """`values` (R, C) of the candidates sorted by `score`, best first; what follows the last candidate is no candidate's."""
+        order = score.masked_fill(~self.masked, -torch.inf).argsort(dim=-1, descending=True, stable=True)
+        return values.gather(-1, order)
+
+    def first(self, score: Tensor, count: Tensor) -> Tensor:
+        """The first `count` (R,) candidates by `score` (R, C), at least one in each row that has any."""
+        return self.masked & (self.rank(score) < count.clamp(min=1)[:, None])
+
     def best_one(self, score: Tensor) -> Tensor:
         """The best candidate of each row by `score` (R, C)."""
         return self.masked & (self.rank(score) < 1)
@@ -93,9 +103,14 @@ class Step:
         Change it in place, or assign with `remember`. It starts as `fill`.
         """
         if name not in self.kept:
-            shape = (self.masked.shape[0], self.canvas_length) if per_slot else (self.masked.shape[0],)
+            shape = (self.masked.shape[0], self.asked) if per_slot else (self.masked.shape[0],)
             self.kept[name] = torch.full(shape, fill, dtype=self.confidence.dtype, device=self.confidence.device)
         return self.kept[name]
+
+    def store(self, memory: Tensor, values: Tensor, where: Tensor) -> None:
+        """Writes `values` (R, C) of the slots in `where` to a per-slot memory (R, A)."""
+        row, slot = where.nonzero(as_tuple=True)
+        memory[row, self.position[row, slot]] = values[row, slot].to(memory.dtype)
 
     def remember(self, name: str, value: Tensor) -> None:
         """Keeps `value` (R, …) with the rows for their next step."""

@@ -1,0 +1,32 @@
+"""Dilated unmasking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.step import Step
+
+
+@register_policy("dus")
+@dataclass(frozen=True, slots=True)
+class Dilated:
+    """Reveals every position at a stride that shrinks by `base` each step: ⌊L/base⌋, ⌊L/base²⌋ … 1 (DUS, arXiv 2506.19037).
+
+    L is the number of slots in the block; the order is fixed, the steps are O(log L), and the model's confidence plays no part.
+    """
+
+    base: int = 2
+
+    def __post_init__(self) -> None:
+        if self.base < 2:
+            raise ValueError(f"the base divides the stride, so it is at least 2, not {self.base}")
+
+    def select(self, step: Step) -> Tensor:
+        slots = step.inside.sum(-1)  # (R,)
+        stride = (slots // self.base ** (step.index + 1)).clamp(min=1)
+        place = torch.arange(step.masked.shape[-1], device=stride.device)  # (C,)
+        return step.at_least_best(place % stride[:, None] == 0, -step.position.double())

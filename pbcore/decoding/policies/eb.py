@@ -1,0 +1,32 @@
+"""Entropy-bounded unmasking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pbcore.decoding.policies.entropy import negative_entropy
+from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.step import Step
+
+
+@register_policy("eb")
+@dataclass(frozen=True, slots=True)
+class EntropyBounded:
+    """Reveals the k surest positions with Σ_{i≤k} Hᵢ − max_{i≤k} Hᵢ ≤ γ, the largest such k, at least 1 (arXiv 2505.24857).
+
+    Entropies H in nats, sorted up. The sum without its largest term bounds what revealing the k together can lose.
+    """
+
+    gamma: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.gamma < 0:
+            raise ValueError(f"the entropy bound is at least 0 nats, not {self.gamma}")
+
+    def select(self, step: Step) -> Tensor:
+        surety = step.rowwise(negative_entropy)  # (R, C)
+        entropy = step.ordered(surety, -surety)
+        within = (entropy.cumsum(-1) - entropy <= self.gamma) & step.ordered(surety, step.masked)
+        return step.first(surety, within.cumprod(-1).sum(-1))

@@ -1,0 +1,28 @@
+"""Fréchet-bounded unmasking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.step import Step
+
+
+@register_policy("frechet")
+@dataclass(frozen=True, slots=True)
+class Frechet:
+    """Reveals the largest n with Σ_{j≤n} cⱼ − (n − 1) − (1 − cₙ) > δ, confidences sorted down, at least 1 (arXiv 2606.02955).
+
+    Σ cⱼ − (n − 1) is Fréchet's lower bound on the probability that all n tokens are right together.
+    """
+
+    delta: float = 0.1
+
+    def select(self, step: Step) -> Tensor:
+        c = step.ordered(step.confidence, step.confidence)  # (R, C) descending
+        n = torch.arange(1, c.shape[-1] + 1, device=c.device)
+        holds = (c.cumsum(-1) - (n - 1) - (1 - c) > self.delta) & step.ordered(step.confidence, step.masked)
+        return step.first(step.confidence, torch.where(holds, n, 0).amax(-1))

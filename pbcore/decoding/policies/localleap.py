@@ -1,0 +1,32 @@
+"""Threshold relaxed around sure positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.step import Step
+
+
+@register_policy("localleap")
+@dataclass(frozen=True, slots=True)
+class LocalLeap:
+    """Threshold γ, lowered to `relaxed` within `radius` positions of any candidate that reaches γ; always the best one (LocalLeap)."""
+
+    gamma: float = 0.9
+    relaxed: float = 0.75
+    radius: int = 4
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.relaxed <= self.gamma <= 1:
+            raise ValueError(
+                f"localleap takes 0 ≤ relaxed ≤ gamma ≤ 1, not relaxed {self.relaxed} and gamma {self.gamma}"
+            )
+
+    def select(self, step: Step) -> Tensor:
+        anchor = step.masked & (step.confidence >= self.gamma)  # (R, C)
+        near = (step.position[:, :, None] - step.position[:, None, :]).abs() <= self.radius  # (R, C, C)
+        beside = (near & anchor[:, None, :]).any(-1)
+        return step.at_least_best(anchor | (beside & (step.confidence >= self.relaxed)), step.confidence)

@@ -1,0 +1,33 @@
+"""Dream's original sampler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.step import Step
+
+
+@register_policy("origin")
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Reveals each mask independently with probability 1 − s/t over `steps` time steps from 1 to 0.001 (Dream 7B, arXiv 2508.15487).
+
+    Time falls linearly, tᵢ = 1 − i·(1 − 0.001)/steps; the last step takes all. A step may reveal nothing.
+    """
+
+    steps: int = 32
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"origin needs at least 1 step, not {self.steps}")
+
+    def cap(self, slots: int) -> int:
+        return self.steps
+
+    def select(self, step: Step) -> Tensor:
+        rate = (1 - 1e-3) / self.steps
+        t = 1 - step.index.double() * rate  # (R,)
+        return step.masked & (step.uniform() < (rate / t)[:, None])
