@@ -41,7 +41,7 @@ class Asked:
 class Order:
     """What is asked of a generator. `name` is the task's: equal seeds give different tasks different data.
 
-    `distinct`: no question occurs twice, else that is left to chance.
+    `count` questions, all different; None: any number, and repeats are left to chance.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Order:
     shots: int
     split: str
     seed: int
-    distinct: bool
+    count: int | None
 
     def __post_init__(self) -> None:
         if self.split not in SPLITS:
@@ -92,7 +92,7 @@ def drawn(draw: Draw) -> Callable[[Order], Iterator[Asked]]:
         for number in count():
             rng = Random(f"{order.name}/{order.split}/{order.seed}/{number}")
             item = _fitting(draw, rng, lengths[number % len(lengths)], order, seen)
-            if order.distinct:
+            if order.count is not None:
                 seen.add(str(item.input))
             yield Asked(item, tuple(_fitting(draw, rng, rng.choice(lengths), order, set()) for _ in range(order.shots)))
 

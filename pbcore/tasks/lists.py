@@ -57,14 +57,14 @@ def room(n: int) -> int:
 
 def operate(operation: str, items: Sequence[str], index: int, word: str | None, moved: Sequence[str]) -> list[str]:
     """The answer of one operation at one index (where it has one); `moved` is the answer of a shuffle."""
-    fixed = {
-        "copy": list(items),
-        "reverse": list(reversed(items)),
-        "sort": sorted(items, key=by_last_name),
-        "shuffle": list(moved),
-    }
-    if operation in fixed:
-        return fixed[operation]
+    if operation == "copy":
+        return list(items)
+    if operation == "reverse":
+        return list(reversed(items))
+    if operation == "sort":
+        return sorted(items, key=by_last_name)
+    if operation == "shuffle":
+        return list(moved)
     new = [] if word is None else [word]
     kept = index if operation.startswith("insert") else index + 1
     return [*items[:index], *new, *items[kept:]]
@@ -94,7 +94,7 @@ def _items(operation: str, rng: Random, n: int, settings: Settings) -> tuple[lis
     word = settings["word"] if needs_word else None
     needed = n + (needs_word and word is None)
     pool = people() if kind == "people" else symbols(needed) if kind == "symbols" else kind
-    free = [item for item in pool if item != word]
+    free = pool if word is None else [item for item in pool if item != word]
     if len(free) < needed:
         raise ValueError(
             f"{operation} with n = {n} needs {needed} different items, settings.items has {len(free)}: give more"

@@ -44,9 +44,11 @@ def official_path(spec: TaskSpec, data_dir: Path, lengths: tuple[int, ...] | Non
         )
     path = data_dir / f"{place}.jsonl"
     if not path.is_file():
-        found = sorted(str(file.relative_to(data_dir)) for file in data_dir.glob("*/*.jsonl"))
-        shown = ", ".join(found[:8]) + (" …" if len(found) > 8 else "") if found else "no <group>/<task>.jsonl at all"
-        raise FileNotFoundError(f"{spec.name}: no file {path}; {data_dir} holds {shown}")
+        group, name = spec.official.split("/")
+        found = sorted(str(file.relative_to(data_dir)) for file in data_dir.glob(f"{group}*/{name}*.jsonl"))
+        raise FileNotFoundError(
+            f"{spec.name}: no file {path}; of this task {data_dir} holds {', '.join(found) or 'nothing'}"
+        )
     return path
 
 

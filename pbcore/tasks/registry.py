@@ -14,7 +14,8 @@ from pathlib import Path
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.generators import Asked, Order
 from pbcore.tasks.official import official_rows, read_rows
-from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, check_scorer, read_specs
+from pbcore.tasks.scoring import scorers
+from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_scorer
 
 PAPER_CATEGORIES = ("waiting_line", "text_writing", "puzzle")
 
@@ -70,15 +71,39 @@ def add_tasks_file(path: str | Path) -> list[str]:
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"no tasks file {file}; give a YAML file with one entry per task")
-    added = read_specs(file.read_text(encoding="utf-8"), str(file), file.parent)
+    read = read_specs(file.read_text(encoding="utf-8"), str(file), file.parent)
+    added = {name: with_scorer(spec, f"{file}, task {name}") for name, spec in read.items()}
     for name, spec in added.items():
-        check_scorer(spec, f"{file}, task {name}")
         if _specs().get(name, spec) != spec:
             raise ValueError(f"{file}: a task named {name!r} exists already; choose another name")
-        if spec.rows is not None:
-            list(read_rows(spec.rows, spec))
+        _probe(spec, f"{file}, task {name}")
     _ADDED.update(added)
     return list(added)
+
+
+def _probe(spec: TaskSpec, where: str) -> None:
+    """Raises ValueError unless the samples of a user's task can be made, and the scorer takes their labels as right."""
+    every = len(spec.lengths or (0,))
+    try:
+        rows = enumerate(_stream(spec, None, "test", 0, every)) if spec.rows is None else read_rows(spec.rows, spec)
+        samples = list(_samples(spec, rows, "own"))
+    except KeyError as error:
+        raise ValueError(f"{where}: the prompt asks for {error}, which {spec.kind} does not give") from None
+    chosen = scorers()[spec.scorer]
+    if "accuracy" not in chosen.metrics:
+        return
+    for sample in samples:
+        if sample.answer is None:
+            continue
+        try:
+            [scored] = chosen.score([sample.answer], [sample], frozenset({"accuracy"}))
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}; choose another scorer") from None
+        if scored.scores["accuracy"] != 1:
+            raise ValueError(
+                f"{where}, sample {sample.index}: its own label {sample.answer!r} is wrong under the scorer {spec.scorer} "
+                f"({scored.details.get('why', 'no reason given')}); mend the label or choose another scorer"
+            )
 
 
 def load_task(
@@ -112,7 +137,7 @@ def load_task(
             raise ValueError(f"{name} reads its samples from {spec.rows}: it has no split but test, and no n to choose")
         rows = read_rows(spec.rows, spec)
     else:
-        rows = enumerate(islice(_stream(spec, lengths, split, seed, distinct=True), limit or spec.count))
+        rows = enumerate(_stream(spec, lengths, split, seed, limit or spec.count))
     taken = tuple(islice(_samples(spec, rows, source), limit))
     options = {"split": split, "seed": seed, "lengths": list(lengths or spec.lengths or ()), **spec.settings}
     return Task(spec.name, spec.kind, taken, spec.scorer, spec.headline, source, data_hash(taken), options)
@@ -128,7 +153,7 @@ def generate(name: str, split: str = "train", seed: int = 0, n: int | Sequence[i
     if spec.generator is None:
         raise ValueError(f"{name} reads its samples from {spec.rows}: there is no generator to ask for more")
     lengths = None if n is None else check_lengths(name, spec.kind, n)
-    return _samples(spec, enumerate(_stream(spec, lengths, split, seed, distinct=False)), "own")
+    return _samples(spec, enumerate(_stream(spec, lengths, split, seed, None)), "own")
 
 
 def data_hash(samples: Iterable[Sample]) -> str:
@@ -145,9 +170,12 @@ def _check_integer(name: str, given: object, least: int) -> None:
         raise ValueError(f"{name} {given!r}: give an integer of at least {least}")
 
 
-def _stream(spec: TaskSpec, lengths: tuple[int, ...] | None, split: str, seed: int, distinct: bool) -> Iterator[Asked]:
-    order = Order(spec.name, spec.settings, lengths or spec.lengths, spec.shots, split, seed, distinct)
-    return GENERATORS[spec.kind].stream(order)
+def _stream(
+    spec: TaskSpec, lengths: tuple[int, ...] | None, split: str, seed: int, count: int | None
+) -> Iterator[Asked]:
+    """`count` different questions of a task, or without end."""
+    order = Order(spec.name, spec.settings, lengths or spec.lengths, spec.shots, split, seed, count)
+    return islice(GENERATORS[spec.kind].stream(order), count)
 
 
 def _samples(spec: TaskSpec, rows: Iterable[tuple[int, Asked]], source: str) -> Iterator[Sample]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +74,15 @@ class TaskSpec:
         return (*turns, {"role": "user", "content": self.filled(item.input, item.length)})
 
 
-def placeholders(prompt: str) -> set[str]:
-    """The names in braces of a prompt. Raises ValueError for braces that are no placeholder."""
-    return {field for _, field, _, _ in string.Formatter().parse(prompt) if field is not None}
+def check_prompt(prompt: str, where: str) -> None:
+    """Raises ValueError for braces in a prompt that don't hold the name of a value."""
+    try:
+        names = [name for _, name, _, _ in string.Formatter().parse(prompt) if name is not None]
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}; write a literal brace twice: {{{{ or }}}}") from None
+    for name in names:
+        if not name.isidentifier():
+            raise ValueError(f"{where}: {{{name}}} is no value's name; write a literal brace twice: {{{{ or }}}}")
 
 
 def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, TaskSpec]:
@@ -124,19 +130,21 @@ def read_spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpe
         official=_text(where, entry, "official") if "official" in entry else None,
         prompt_single=_text(where, entry, "prompt_single") if "prompt_single" in entry else None,
     )
-    try:
-        placeholders(spec.prompt), placeholders(spec.prompt_single or "")
-    except ValueError as error:
-        raise ValueError(f"{where}, prompt: {error}; write a literal brace as {{{{ or }}}}") from None
+    for prompt in (spec.prompt, spec.prompt_single or ""):
+        check_prompt(prompt, f"{where}, prompt")
+    if spec.official is not None and spec.official.count("/") != 1:
+        raise ValueError(f"{where}: official {spec.official!r}; give `folder/file`, such as waiting_line/copy")
     return spec
 
 
-def check_scorer(spec: TaskSpec, where: str) -> None:
-    """Raises ValueError where a task's scorer is not registered, or has no such headline score."""
+def with_scorer(spec: TaskSpec, where: str) -> TaskSpec:
+    """The task with its headline score, by default the scorer's first.
+
+    Raises ValueError where the scorer is not registered, or has no such score.
+    """
     known = scorers()
-    _one_of(where, "scorer", spec.scorer, known)
-    if spec.headline:
-        _one_of(where, "headline", spec.headline, known[spec.scorer].metrics)
+    metrics = known[_one_of(where, "scorer", spec.scorer, known)].metrics
+    return replace(spec, headline=_one_of(where, "headline", spec.headline or metrics[0], metrics))
 
 
 def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
@@ -179,9 +187,7 @@ def _settings(where: str, kind: str, given: Any) -> Mapping[str, Any]:
 
 def _one_of(where: str, key: str, given: Any, known: Any) -> str:
     if not isinstance(given, str) or given not in known:
-        raise ValueError(
-            f"{where}: {key} {given!r}; give one of {', '.join(sorted(known)) or 'none (import pbcore.metrics)'}"
-        )
+        raise ValueError(f"{where}: {key} {given!r}; give one of {', '.join(sorted(known))}")
     return given
 
 

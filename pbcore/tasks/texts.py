@@ -22,21 +22,24 @@ def listed(words: Sequence[str]) -> str:
     return ", ".join(words[:-1]) + f", and {words[-1]}"
 
 
-def _endless(batch: Batch) -> Iterator[dict[str, Any]]:
-    """Items from batches that double: the first k of a batch don't depend on its size."""
+def _items(batch: Batch, order: Order, streams: int = 1) -> Iterator[dict[str, Any]]:
+    """Items from batches that double up to what is asked for: the first k of a batch don't depend on its size."""
+    most = None if order.count is None else -(-order.count // streams) * (1 + order.shots)
     given, size = 0, FIRST_BATCH
-    while True:
+    while most is None or given < most:
+        size = size if most is None else min(size, most)
         yield from islice(batch(size), given, None)
         given, size = size, 2 * size
 
 
 def _with_shots(items: Iterator[Item], shots: int) -> Iterator[Asked]:
-    while True:
-        shown = tuple(next(items) for _ in range(shots))
-        yield Asked(next(items), shown)
+    for group in zip(*[items] * (shots + 1), strict=False):
+        yield Asked(group[-1], group[:-1])
 
 
 def _words(order: Order) -> Iterator[Asked]:
+    lengths = order.lengths or (4,)
+
     def asked(n: int) -> Iterator[Asked]:
         def batch(size: int) -> list[dict[str, Any]]:
             return word_sets(order.settings["difficulty"], split=order.split, seed=order.seed, count=size, words=n)
@@ -48,16 +51,16 @@ def _words(order: Order) -> Iterator[Asked]:
                 listed(row["words"]),
                 n,
             )
-            for row in _endless(batch)
+            for row in _items(batch, order, len(lengths))
         )
         return _with_shots(items, order.shots)
 
-    streams = [asked(n) for n in order.lengths or (4,)]
+    streams = [asked(n) for n in lengths]
     return (next(stream) for stream in cycle(streams))
 
 
 def _dialogues(order: Order) -> Iterator[Asked]:
-    rows = _endless(lambda size: dialogues(split=order.split, seed=order.seed, count=size))
+    rows = _items(lambda size: dialogues(split=order.split, seed=order.seed, count=size), order)
     items = (
         Item({"text": row["text"]}, {"text": row["text"], "summary": row["summary"]}, row["text"], 1) for row in rows
     )
@@ -66,7 +69,7 @@ def _dialogues(order: Order) -> Iterator[Asked]:
 
 def _paraphrases(order: Order) -> Iterator[Asked]:
     """The examples are one text, a printed list, as in the official rows."""
-    rows = _endless(lambda size: paraphrases(split=order.split, seed=order.seed, count=size))
+    rows = _items(lambda size: paraphrases(split=order.split, seed=order.seed, count=size), order)
     items = (
         Item({"text": row["text"]}, {"text": row["text"], "examples": str(list(row["examples"]))}, row["text"], 1)
         for row in rows
