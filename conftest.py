@@ -1,0 +1,3 @@
+"""Wires the fixtures of this repository."""
+
+pytest_plugins = ["fixtures.benchmark", "fixtures.cells", "fixtures.models"]

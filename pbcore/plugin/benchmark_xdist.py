@@ -1,0 +1,77 @@
+"""pytest-benchmark under pytest-xdist, where it switches itself off: workers time, the controller keeps statistics and writes files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+
+STATS = "pbcore_benchmark"  # the report property that carries a worker's statistics
+SAVES = ("benchmark_json", "benchmark_save", "benchmark_autosave")
+
+
+class WorkerBenchmark:
+    """A worker's statistics on the controller, shaped like what pytest-benchmark keeps for a benchmark of its own process."""
+
+    has_error = False
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self._data = data
+        self.fullname: str = data["fullname"]
+        self.name: str = data["name"]
+
+    def __getitem__(self, key: str) -> Any:
+        """A statistic (`mean`, `min` …) or a field, as --benchmark-compare-fail asks for them."""
+        return self._data["stats"][key] if key in self._data["stats"] else self._data[key]
+
+    def as_dict(
+        self, include_data: bool = True, flat: bool = False, stats: bool = True, cprofile: Any = None
+    ) -> dict[str, Any]:
+        """The fields, with the statistics beside them (`flat`) or under `stats`."""
+        found = {key: value for key, value in self._data.items() if key != "stats"}
+        if not stats:
+            return found
+        numbers = {key: value for key, value in self._data["stats"].items() if include_data or key != "data"}
+        return {**found, **numbers} if flat else {**found, "stats": numbers}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Only the controller writes files; a worker that is switched off by option says nothing of it (the fixture switches it on)."""
+    if hasattr(config, "workerinput"):
+        config.option.benchmark_disable, config.option.benchmark_enable = True, False
+        for name in SAVES:
+            setattr(config.option, name, None)
+
+
+def timed(benchmark: Any, item: pytest.Item) -> Iterator[Any]:
+    """The body of a `benchmark` fixture that also times in xdist's workers, and puts the statistics on the test's report."""
+    worker = hasattr(item.config, "workerinput")
+    if worker:
+        benchmark.disabled = False
+    yield benchmark
+    if worker and benchmark.stats and not benchmark.has_error:
+        item.user_properties.append((STATS, json.dumps(benchmark.stats.as_dict(include_data=True), default=str)))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Takes the statistics off a report, so that JUnit doesn't show them, and remembers them for pytest_sessionfinish."""
+    if report.when != "teardown" or not hasattr(report, "node"):
+        return
+    found = [text for name, text in report.user_properties if name == STATS]
+    if found:
+        session = report.node.config.pluginmanager.get_plugin("pytest-benchmark")
+        session.benchmarks.extend(WorkerBenchmark(json.loads(str(text))) for text in found)
+        report.user_properties = [pair for pair in report.user_properties if pair[0] != STATS]
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_benchmark_group_stats(benchmarks: list[Any]) -> Generator[None, Any, Any]:
+    """Keeps cells out of pytest-benchmark's table: the trade-off tables show their speed beside their score."""
+    from pbcore.results.flat import RECORD_PROPERTY
+
+    groups = yield
+    kept = [(name, [bench for bench in group if RECORD_PROPERTY not in bench["extra_info"]]) for name, group in groups]
+    return [(name, group) for name, group in kept if group]

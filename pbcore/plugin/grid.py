@@ -1,0 +1,58 @@
+"""The grids that profiles name: data/profiles.yaml, worked out for a canvas length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A grid as declared: models, task patterns, fixed samplers, sweeps over blocks, and the most samples a task (None: all)."""
+
+    name: str
+    models: tuple[str, ...]
+    limit: int | None
+    tasks: tuple[str, ...]
+    samplers: tuple[str, ...] = ()
+    sweeps: tuple[dict[str, Any], ...] = ()
+
+    def sampler_names(self, canvas: int) -> list[str]:
+        """The samplers for answers of `canvas` tokens, in the order declared, each once."""
+        swept = (name for sweep in self.sweeps for name in _sweep(sweep, canvas))
+        return list(dict.fromkeys([*self.samplers, *swept]))
+
+
+@cache
+def profiles() -> dict[str, Profile]:
+    """All profiles by name."""
+    data = yaml.safe_load((files("pbcore.plugin") / "data" / "profiles.yaml").read_text(encoding="utf-8"))
+    return {
+        name: Profile(
+            name,
+            tuple(entry["models"]),
+            entry["limit"],
+            tuple(entry["tasks"]),
+            tuple(entry.get("samplers", ())),
+            tuple(entry.get("sweeps", ())),
+        )
+        for name, entry in data.items()
+    }
+
+
+def powers_of_two(last: int) -> list[int]:
+    """1, 2, 4 … up to `last`."""
+    return [1 << i for i in range(last.bit_length()) if 1 << i <= last]
+
+
+def _sweep(sweep: dict[str, Any], canvas: int) -> Iterator[str]:
+    for policy in sweep["policies"]:
+        for block in powers_of_two(canvas):
+            ending = "" if block == canvas else f"+b{block}"
+            parameters = [f"k{k}" for k in powers_of_two(block)] if sweep.get("k") else sweep["values"]
+            yield from (f"{policy}-{parameter}{ending}" for parameter in parameters)

@@ -1,0 +1,186 @@
+"""What to measure: models × tasks × samplers as asked for, checked, and what of it can't be measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pbcore.plugin import cellname
+from pbcore.plugin.cellname import CellName, CellNameError
+from pbcore.plugin.grid import Profile, profiles
+from pbcore.plugin.options import PROFILES, Settings, settings
+
+if TYPE_CHECKING:
+    from pbcore.tasks.base import Task
+
+LISTS = ("waiting_line", "list_ops")
+_PLAN = pytest.StashKey["Plan"]()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on the command line ask for.
+
+    `names` finds the cell or sample by the text in its node id, `left_out` counts by reason what a model can't do; both fill at collection.
+    """
+
+    settings: Settings
+    profile: Profile
+    models: tuple[str, ...]
+    tasks: tuple[str, ...]
+    samplers: tuple[str, ...] | None
+    paper: frozenset[str]
+    named: tuple[CellName, ...] = ()
+    left_out: Counter[str] = field(default_factory=Counter)
+    names: dict[str, CellName] = field(default_factory=dict)
+    _loaded: dict[str, Task] = field(default_factory=dict)
+
+    @property
+    def limit(self) -> int | None:
+        return self.settings.limit or self.profile.limit
+
+    def drilled(self, exit_first: bool) -> bool:
+        """Whether samples are items: asked for, or implied by -x unless the run is judged as a whole (DESIGN.md, decision 6)."""
+        asked = self.settings.per_sample or bool(self.settings.sample)
+        return asked or (exit_first and not self.settings.gated)
+
+    def task(self, name: str) -> Task:
+        """A task with the samples of this run, loaded once. A sample asked for by number is found whatever the limit."""
+        if name not in self._loaded:
+            from pbcore.tasks import load_task
+
+            limit = None if self.settings.sample else self.limit
+            lengths = self.settings.n if name.split("/")[0] in LISTS else None
+            self._loaded[name] = load_task(name, self.settings.data_dir, lengths, limit, seed=self.settings.data_seed)
+        return self._loaded[name]
+
+    def cells(self, categories: Iterable[str]) -> Iterator[CellName]:
+        """The cells of the tasks in `categories`, models outermost; combinations that can't be are counted in `left_out`."""
+        from pbcore.plugin.ability import why_not
+
+        wanted = set(categories)
+        for model in self.models:
+            for task in self.tasks:
+                if task.split("/")[0] not in wanted:
+                    continue
+                for sampler in self._samplers(task):
+                    reason = why_not(model, task, sampler)
+                    if reason is None:
+                        yield CellName(model, task, sampler)
+                    else:
+                        self.left_out[reason] += 1
+
+    def _samplers(self, task: str) -> Iterable[str]:
+        if self.samplers is not None:
+            return self.samplers
+        canvas = min(sample.max_new_tokens for sample in self.task(task).samples) if self.profile.sweeps else 0
+        return self.profile.sampler_names(canvas)
+
+
+def plan(config: pytest.Config) -> Plan:
+    """The plan of this run, made and checked at first use. Raises pytest.UsageError that names close matches."""
+    found = config.stash.get(_PLAN, None)
+    if found is None:
+        found = config.stash[_PLAN] = _make(settings(config), config.args)
+    return found
+
+
+def _make(asked: Settings, arguments: Iterable[str]) -> Plan:
+    import pbcore.metrics  # noqa: F401  registers the scorers that tasks name
+    from pbcore.tasks import add_tasks_file, all_task_names, task_names
+
+    if asked.profile not in profiles():
+        raise pytest.UsageError(f"unknown profile {asked.profile!r}; there are {', '.join(PROFILES)}")
+    profile = profiles()[asked.profile]
+    try:
+        own = [name for file in asked.tasks for name in add_tasks_file(file)]
+    except (OSError, ValueError) as error:
+        raise pytest.UsageError(f"--tasks: {error}") from error
+    if asked.data_dir is not None and not asked.data_dir.is_dir():
+        raise pytest.UsageError(
+            f"--data-dir {asked.data_dir}: no such folder; give the one that holds waiting_line/, puzzle/ …"
+        )
+    paper, known = frozenset(task_names()), all_task_names()
+    tasks = _tasks(asked.task, known, paper) if asked.task else [*_tasks(profile.tasks, known, paper), *own]
+    named = list(_named(arguments, known, paper))
+    models = asked.model or _default_models(profile)
+    for model in {*asked.model, *(name.model for name in named)}:
+        _check_model(model)
+    samplers = tuple(dict.fromkeys(map(_sampler, asked.sampler))) or None
+    named = [CellName(name.model, name.task, _sampler(name.sampler), name.sample) for name in named]
+    if asked.gpu:
+        _check_gpu()
+    return Plan(
+        asked, profile, tuple(dict.fromkeys(models)), tuple(dict.fromkeys(tasks)), samplers, paper, tuple(named)
+    )
+
+
+def _tasks(patterns: Iterable[str], known: list[str], paper: frozenset[str]) -> list[str]:
+    from pbcore.tasks.registry import TaskNameError
+
+    found: list[str] = []
+    for pattern in patterns:
+        matching = [task for task in known if fnmatchcase(task, pattern) or cellname.short(task, paper) == pattern]
+        if not matching:
+            near = get_close_matches(pattern, [cellname.short(task, paper) for task in known], n=3)
+            raise pytest.UsageError(
+                f"--task: no task {pattern!r}; did you mean {', '.join(near)}?"
+                if near
+                else f"--task: {TaskNameError(pattern)}"
+            )
+        found += matching
+    return found
+
+
+def _named(arguments: Iterable[str], known: list[str], paper: frozenset[str]) -> Iterator[CellName]:
+    """The cells that node ids among the arguments name; ids of other tests pass by."""
+    for argument in arguments:
+        text = cellname.bracketed(argument)
+        if text is not None:
+            try:
+                yield cellname.parse(text, known, paper)
+            except CellNameError:
+                continue
+
+
+def _default_models(profile: Profile) -> tuple[str, ...]:
+    """The profile's models that this installation has."""
+    from pbcore.models import model_names
+
+    known = set(model_names())
+    return tuple(model for model in profile.models if model in known)
+
+
+def _check_model(name: str) -> None:
+    from pbcore.models.registry import resolve_model
+
+    try:
+        resolve_model(name)
+    except (ValueError, RuntimeError) as error:
+        raise pytest.UsageError(f"--model: {error}") from error
+
+
+def _sampler(text: str) -> str:
+    """The canonical spelling of a sampler that exists."""
+    from pbcore.decoding import resolve
+
+    try:
+        return str(resolve(text))
+    except ValueError as error:
+        raise pytest.UsageError(f"--sampler: {error}") from error
+
+
+def _check_gpu() -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise pytest.UsageError(
+            f"--gpu: no usable GPU (torch {torch.__version__}, CUDA of its build: {torch.version.cuda or 'none'}, "
+            f"devices seen: {torch.cuda.device_count()}); drop --gpu to run on the CPU, or install a CUDA build and check `nvidia-smi`"
+        )

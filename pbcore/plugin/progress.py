@@ -1,0 +1,110 @@
+"""Progress on a terminal: one line that says how many cells are done, how long the rest will take, and which are running."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from pbcore.plugin import cellname
+from pbcore.plugin.collection import cell_name
+
+NAME = "pbcore-progress"
+
+
+class Progress:
+    """Counts cells by their reports, so that it works on xdist's controller as in a run without workers."""
+
+    def __init__(self, config: pytest.Config, terminal: Any) -> None:
+        self._terminal = terminal
+        self._width: int = config.get_terminal_writer().fullwidth
+        self._total = 0
+        self._done = 0
+        self._running: dict[str, None] = {}
+        self._began = 0.0
+        self._shown = False
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._begin(sum(cell_name(item) is not None for item in session.items))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        self._begin(sum(cellname.bracketed(node_id) is not None for node_id in ids))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        name = cellname.bracketed(nodeid)
+        if self._total and name is not None:
+            self._running[name] = None
+            self._show()
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        name = cellname.bracketed(nodeid)
+        if name in self._running:
+            del self._running[name]
+            self._done += 1
+            self._show()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """A cell has no dot; one that failed gets a line of its own."""
+        name = cellname.bracketed(report.nodeid)
+        if not self._total or name is None or (report.passed and report.when != "call"):
+            return None
+        if report.failed:
+            self._clear()
+            self._terminal.write_line(f"{'FAILED' if report.when == 'call' else 'ERROR'} {name}", red=True)
+            self._show()
+        return "error" if report.failed and report.when != "call" else report.outcome, "", ""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Any:
+        try:
+            return (yield)
+        finally:
+            self._clear()
+
+    def _begin(self, cells: int) -> None:
+        if cells and not self._total:
+            self._total, self._began = cells, time.monotonic()
+            # A line that is rewritten has no room for a file's name and its dots.
+            self._terminal.showfspath = False
+
+    def _show(self) -> None:
+        text = line(self._done, self._total, time.monotonic() - self._began, self._running)
+        self._terminal.rewrite(text[: self._width - 1], erase=True)
+        self._shown = True
+
+    def _clear(self) -> None:
+        if self._shown:
+            self._terminal.rewrite("", erase=True)
+            self._terminal.rewrite("")
+            self._shown = False
+
+
+def line(done: int, total: int, seconds: float, running: Iterable[str]) -> str:
+    """`12/120 done, 0:34, about 5:06 left: tiny/shuffle/confidence-k2`. The rest is taken to be as slow as what is done."""
+    left = f", about {clock(seconds / done * (total - done))} left" if done else ""
+    return f"{done}/{total} done, {clock(seconds)}{left}: {', '.join(running)}".removesuffix(": ")
+
+
+def clock(seconds: float) -> str:
+    """`0:34`, `12:05`, `3:02:41`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Only where a line can be rewritten and nobody asked for more (-v), less (-q) or for the tests' own output (-s)."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if (
+        terminal is None
+        or not terminal.isatty()
+        or config.get_verbosity() != 0
+        or config.getoption("capture", "no") == "no"
+    ):
+        return
+    config.pluginmanager.register(Progress(config, terminal), NAME)

@@ -1,0 +1,214 @@
+"""One cell's work: decode under the clock, then put its record on disk before the next cell starts, and on the test's report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Generator as Yields
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pbcore.plugin import drilldown
+from pbcore.plugin.cellname import CellName
+from pbcore.plugin.collection import cell_name, drilled
+from pbcore.plugin.memory import PeakMemory
+from pbcore.plugin.options import Settings, settings
+from pbcore.plugin.plan import plan
+from pbcore.plugin.rundir import run_dir, versions
+from pbcore.results.record import CellRecord
+
+if TYPE_CHECKING:
+    from pbcore.models.base import Generation, Model
+    from pbcore.tasks.base import Sample, Task
+    from pbcore.tasks.scoring import Scored
+
+DECIDES = ("decoding", "metrics", "models", "tasks", "theory")  # the packages whose code decides an outcome
+_RECORDED = pytest.StashKey[bool]()
+
+
+@dataclass(slots=True)
+class Cell:
+    """What the fixture `cell` hands to a test: decodes a task's samples, and records the outcome."""
+
+    name: CellName
+    item: pytest.Item
+    settings: Settings
+    _memory: PeakMemory | None = field(default=None, init=False)
+
+    @property
+    def id(self) -> str:
+        return self.name.cell_id(plan(self.item.config).paper)
+
+    @property
+    def rounds(self) -> int:
+        """How often to decode for timing."""
+        return 1 if drilled(self.item.config) else self.settings.rounds
+
+    def narrowed(self, task: Task) -> Task:
+        """The task with the samples that this item asks: all of them, those of --sample, or the one in its name."""
+        wanted = self.settings.sample if self.name.sample is None else (self.name.sample,)
+        if not wanted:
+            return task
+        samples = tuple(sample for sample in task.samples if sample.index in wanted)
+        if len(samples) < len(set(wanted)):
+            raise pytest.UsageError(f"{task.name} has samples 0 to {task.samples[-1].index}, not {max(wanted)}")
+        return replace(task, samples=samples, data_hash="")
+
+    def decode(self, model: Model, samples: Sequence[Sample]) -> list[Generation]:
+        """The samples' answers; returns when the device has finished, so that the caller's clock is right."""
+        import torch
+
+        from pbcore.decoding import decode
+
+        device = getattr(model, "device", torch.device(self.settings.device))
+        self._memory = PeakMemory.start(device)
+        answers = decode(
+            model, samples, self.name.sampler, seed=self.settings.seed,
+            record=drilled(self.item.config), batch_size=self.settings.batch_size,
+        )  # fmt: skip
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return answers
+
+    def record(
+        self, model: Model, task: Task, answers: Sequence[Generation], scored: Sequence[Scored], benchmark: Any
+    ) -> None:
+        """Writes the cell's record, whole and at once, and puts it on the test's report.
+
+        `benchmark` is the fixture that timed `decode`. In the drill-down nothing is written: the test fails at the first wrong answer.
+        """
+        if drilled(self.item.config):
+            drilldown.judge(self.item, model, task, answers, scored)
+            return
+        from pbcore.results.build import build_cell
+        from pbcore.results.flat import properties
+
+        if benchmark.stats is None:
+            raise pytest.UsageError(
+                "pytest-benchmark is switched off (--benchmark-disable), and cells are timed by it; drop that option"
+            )
+        facts, indices = self._facts(model, task), [sample.index for sample in task.samples]
+        cell, samples = build_cell(facts, answers, scored, rounds=benchmark.stats["data"], indices=indices)
+        run_dir(self.item.config).write_cell(cell, samples)
+        self.item.user_properties.extend(properties(cell))
+        benchmark.extra_info.update(properties(cell))
+        self.item.stash[_RECORDED] = True
+
+    def key(self, model: Model, task: Task) -> str:
+        """Digest of all that decides the outcome; equal keys mean that a finished cell need not be run again."""
+        parts = {
+            "data": task.data_hash,
+            "model": [self.name.model, model.info.get("revision"), model.info.get("dtype", self.settings.dtype)],
+            "sampler": self.name.sampler,
+            "seed": self.settings.seed,
+            "rounds": self.settings.rounds,
+            "code": code_version(),
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+    def _facts(self, model: Model, task: Task) -> CellRecord:
+        from pbcore.decoding.run import DEFAULT_BATCH
+        from pbcore.results.plain import plain
+
+        device = str(getattr(model, "device", self.settings.device))
+        worker = getattr(self.item.config, "workerinput", {})
+        memory = self._memory
+        return CellRecord(
+            id=self.id,
+            model=self.name.model,
+            task=task.name,
+            sampler=self.name.sampler,
+            length=_span(task.options.get("lengths") or ()),
+            headline=task.headline,
+            peak_memory_bytes=memory.read() if memory else 0,
+            batch_size=self.settings.batch_size or DEFAULT_BATCH.get(device.split(":")[0], 0),
+            seed=self.settings.seed,
+            data_source=task.source,
+            data_hash=task.data_hash,
+            device=device,
+            dtype=str(model.info.get("dtype", self.settings.dtype or "")),
+            worker=str(worker.get("workerid", "")),
+            shared_device=bool(worker.get("pbcore_shared", False)),
+            dummy=bool(model.info.get("dummy", False)),
+            key=self.key(model, task),
+            model_info=plain(dict(model.info), f"info of model {self.name.model}"),
+            settings=plain(
+                {
+                    "limit": plan(self.item.config).limit,
+                    "data_seed": self.settings.data_seed,
+                    "peak_memory_is": memory.kind if memory else "",
+                    "versions": versions(),
+                },
+                "settings",
+            ),
+        )
+
+
+def _span(lengths: Sequence[int]) -> str:
+    """`15`, `3-6` or `5,10,20`."""
+    ordered = sorted(lengths)
+    if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
+        return f"{ordered[0]}-{ordered[-1]}"
+    return ",".join(map(str, ordered))
+
+
+@cache
+def code_version() -> str:
+    """Digest of the source that decides an outcome: decoding, models, tasks and scores."""
+    digest = hashlib.sha256()
+    root = files("pbcore")
+    for package in DECIDES:
+        _digest(root / package, digest)
+    digest.update((root / "names.py").read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _digest(folder: Any, digest: Any) -> None:
+    for entry in sorted(folder.iterdir(), key=lambda entry: str(entry.name)):
+        if entry.is_dir():
+            if entry.name != "__pycache__":
+                _digest(entry, digest)
+        elif entry.name.endswith((".py", ".yaml")):
+            digest.update(entry.name.encode() + entry.read_bytes())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Yields[None, pytest.TestReport, pytest.TestReport]:
+    """A cell that could not be run leaves a record of its error, so that the report shows what is missing and why."""
+    report = yield
+    name = cell_name(item)
+    if name is None or not report.failed or item.stash.get(_RECORDED, False) or drilled(item.config):
+        return report
+    assert call.excinfo is not None
+    error = f"{call.excinfo.typename}: {call.excinfo.value}"
+    report.user_properties.extend(record_error(item.config, name, error))
+    item.stash[_RECORDED] = True
+    return report
+
+
+def record_error(config: pytest.Config, name: CellName, error: str) -> list[tuple[str, Any]]:
+    """Writes the record of a cell that failed, and returns it as report properties; a full disk must not hide the first error."""
+    from pbcore.results.build import error_cell
+    from pbcore.results.flat import properties
+
+    facts = CellRecord(
+        id=name.cell_id(plan(config).paper),
+        model=name.model,
+        task=name.task,
+        sampler=name.sampler,
+        seed=settings(config).seed,
+    )
+    cell = error_cell(facts, error)
+    pairs = properties(cell)
+    try:
+        run_dir(config).write_cell(cell, ())
+    except OSError as full:
+        pairs.append(("pbcore_unwritten", f"{type(full).__name__}: {full}"))
+    return pairs

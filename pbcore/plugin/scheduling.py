@@ -1,0 +1,201 @@
+"""Which worker runs which cell: models spread over workers, and a model's cells are shared with workers that would idle (decision 12)."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from pbcore.plugin import cellname
+
+AHEAD = 2  # a worker runs a test only when it knows the next one, or that there is none
+
+
+class ModelScheduling:
+    """xdist's scheduler protocol. Items wait in one queue per model; each worker keeps to its model while that has items left.
+
+    A worker whose model is done takes a model that nobody has begun, else helps the model with the most items left.
+    `model_of` reads the model from a node id ("" for tests that are no cells).
+    """
+
+    def __init__(self, workers: int, model_of: Callable[[str], str], complain: Callable[[str], None]) -> None:
+        self._expected = workers
+        self._model_of = model_of
+        self._complain = complain
+        self._collections: dict[Any, list[str]] = {}
+        self._pending: dict[Any, list[int]] = {}
+        self._model: dict[Any, str] = {}
+        self._queues: dict[str, deque[int]] = {}
+        self._collection: list[str] | None = None
+
+    @property
+    def nodes(self) -> list[Any]:
+        return list(self._pending)
+
+    @property
+    def collection_is_completed(self) -> bool:
+        return len(self._collections) >= self._expected
+
+    @property
+    def tests_finished(self) -> bool:
+        return (
+            self.collection_is_completed
+            and not self._waiting()
+            and all(len(items) < AHEAD for items in self._pending.values())
+        )
+
+    @property
+    def has_pending(self) -> bool:
+        return self._waiting() or any(self._pending.values())
+
+    def add_node(self, node: Any) -> None:
+        self._pending[node] = []
+
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        if self._collection is not None and list(collection) != self._collection:
+            self._complain(f"{node.gateway.id} collected other tests than the workers before it and gets no work")
+            return
+        self._collections[node] = list(collection)
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        self._pending[node].remove(item_index)
+        self._feed(node)
+
+    def mark_test_pending(self, item: str) -> None:
+        assert self._collection is not None
+        self._queue(self._collection.index(item), first=True)
+        for node in self.nodes:
+            self._feed(node)
+
+    def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
+        raise NotImplementedError("no test is taken back from a worker")
+
+    def remove_node(self, node: Any) -> str | None:
+        """Forgets a worker; returns the test it crashed in, and gives the tests it had not begun to others."""
+        pending = self._pending.pop(node)
+        self._model.pop(node, None)
+        if not pending:
+            return None
+        assert self._collection is not None
+        crashed, *rest = pending
+        for index in reversed(rest):
+            self._queue(index, first=True)
+        for other in self.nodes:
+            self._feed(other)
+        return self._collection[crashed]
+
+    def schedule(self) -> None:
+        """Hands out work: all of it at the first call, to new workers at later ones."""
+        if self._collection is None:
+            first, *others = self._collections.values()
+            if any(other != first for other in others):
+                self._complain("the workers collected different tests; nothing is run")
+                for node in self.nodes:
+                    node.shutdown()
+                return
+            self._collection = first
+            for index in range(len(first)):
+                self._queue(index)
+        # In turns, so that with few cells each worker gets one before any gets two.
+        for _ in range(AHEAD):
+            for node in self.nodes:
+                self._send(node)
+        for node in self.nodes:
+            self._feed(node)
+
+    def _waiting(self) -> bool:
+        return any(self._queues.values())
+
+    def _queue(self, index: int, first: bool = False) -> None:
+        assert self._collection is not None
+        queue = self._queues.setdefault(self._model_of(self._collection[index]), deque())
+        if first:
+            queue.appendleft(index)
+        else:
+            queue.append(index)
+
+    def _feed(self, node: Any) -> None:
+        while len(self._pending[node]) < AHEAD and self._send(node):
+            pass
+        if not self._waiting() and not node.shutting_down:
+            node.shutdown()
+
+    def _send(self, node: Any) -> bool:
+        """Sends the worker one more item; False where it needs none or none is left."""
+        if node.shutting_down or node not in self._collections or len(self._pending[node]) >= AHEAD:
+            return False
+        model = self._choose(node)
+        if model is None:
+            return False
+        self._model[node] = model
+        index = self._queues[model].popleft()
+        self._pending[node].append(index)
+        node.send_runtest_some([index])
+        return True
+
+    def _choose(self, node: Any) -> str | None:
+        left = {model: len(queue) for model, queue in self._queues.items() if queue}
+        own = self._model.get(node)
+        if own in left:
+            return own
+        begun = set(self._model.values())
+        free = [model for model in left if model not in begun]
+        return free[0] if free else max(left, key=lambda model: left[model], default=None)
+
+
+def model_of(node_id: str) -> str:
+    """The model in a cell's node id, for any known task; "" for other tests."""
+    from pbcore.tasks import all_task_names, task_names
+
+    text = cellname.bracketed(node_id)
+    if text is None:
+        return ""
+    try:
+        return cellname.parse(text, all_task_names(), task_names()).model
+    except cellname.CellNameError:
+        return ""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ModelScheduling | None:
+    """Ours for plain `-n`; any other --dist is the user's own choice."""
+    if config.getvalue("dist") != "load":
+        return None
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    return ModelScheduling(_workers(config), model_of, terminal.write_line if terminal else log)
+
+
+def _workers(config: pytest.Config) -> int:
+    """How many workers `--tx 2*popen --tx ssh=…` asks for."""
+    return sum(int(text.split("*", 1)[0]) if "*" in text.split("//", 1)[0] else 1 for text in config.getvalue("tx"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
+    """Gives each worker a GPU of its own, in turns where there are fewer GPUs than workers. A replacement inherits its spec."""
+    gpus = visible_gpus(config)
+    for place, spec in enumerate(specs):
+        if gpus:
+            spec.env["CUDA_VISIBLE_DEVICES"] = gpus[place % len(gpus)]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells the worker whether others compute on its device, which makes its timings inexact."""
+    workers, devices = node.workerinput["workercount"], len(visible_gpus(node.config)) or 1
+    node.workerinput["pbcore_shared"] = workers > devices
+
+
+def visible_gpus(config: pytest.Config) -> list[str]:
+    """The GPUs this run may use, as CUDA_VISIBLE_DEVICES names them; none without --gpu."""
+    from pbcore.plugin.options import settings
+
+    if not settings(config).gpu:
+        return []
+    import torch
+
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return chosen.split(",") if chosen else [str(i) for i in range(torch.cuda.device_count())]

@@ -1,0 +1,54 @@
+"""The one model a worker holds: loaded when its first cell comes, freed before the next model loads."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pbcore.models.base import Model
+
+
+class ModelShelf:
+    """Holds at most one model. A model that could not be loaded is not tried again: each of its cells gets the first error."""
+
+    def __init__(self, device: str, dtype: str | None) -> None:
+        self._device = device
+        self._dtype = dtype
+        self._name: str | None = None
+        self._model: Model | None = None
+        self._errors: dict[str, Exception] = {}
+        self.loads = 0
+
+    def get(self, name: str) -> Model:
+        """The model `name`. Raises what loading it raised."""
+        if name in self._errors:
+            raise self._errors[name]
+        if self._model is None or self._name != name:
+            self.clear()
+            self._model, self._name = self._load(name), name
+        return self._model
+
+    def clear(self) -> None:
+        """Gives the held model's memory back."""
+        if self._model is None:
+            return
+        self._model = self._name = None
+        gc.collect()
+        if self._device == "cuda":
+            import torch
+
+            torch.cuda.empty_cache()
+
+    def _load(self, name: str) -> Model:
+        from pbcore.models import load_model
+
+        options: dict[str, Any] = {} if self._dtype is None else {"dtype": self._dtype}
+        try:
+            model = load_model(name, device=self._device, **options)
+        except Exception as error:
+            # Whatever went wrong once goes wrong again, after minutes of loading; KeyboardInterrupt passes.
+            self._errors[name] = error
+            raise
+        self.loads += 1
+        return model

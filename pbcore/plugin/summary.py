@@ -1,0 +1,124 @@
+"""The end of a run: results.json, samples.jsonl and report.md in its directory, and the trade-off tables on the screen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pbcore.plugin import cellname
+from pbcore.plugin.collection import cell_name, drilled
+from pbcore.plugin.plan import plan
+from pbcore.plugin.recording import record_error
+from pbcore.plugin.rundir import run_dir, write_facts
+
+NAME = "pbcore-outcome"
+
+
+class Outcome:
+    """What the controller learns of the run's cells: which were planned, which came back, and what there is to say at the end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self.planned: list[str] = []
+        self.finished: set[str] = set()
+        self.right: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
+        self.notes: list[str] = []
+        self.written: list[str] = []
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._begin([item.nodeid for item in session.items if cell_name(item) is not None])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        self._begin([node_id for node_id in ids if cellname.bracketed(node_id) is not None])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name = cellname.bracketed(report.nodeid)
+        if not self.planned or name is None:
+            return
+        for key, value in report.user_properties:
+            if key == "pbcore_unwritten" and report.when != "teardown":
+                self.notes.append(f"{name}: its record could not be written ({value})")
+        if report.when == "call" and drilled(self._config):
+            cell = name.rpartition("/")[0] if name.rpartition("/")[2].isdecimal() else name
+            self.asked[cell] += not report.skipped
+            self.right[cell] += report.passed
+        if report.when == "teardown":
+            self.finished.add(name)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str) -> None:
+        """A worker that died takes its cell with it: leave a record that says so."""
+        from pbcore.tasks import all_task_names, task_names
+
+        text = cellname.bracketed(crashitem)
+        if (
+            text is None
+            or text not in set(filter(None, map(cellname.bracketed, self.planned)))
+            or drilled(self._config)
+        ):
+            return
+        name = cellname.parse(text, all_task_names(), task_names())
+        record_error(self._config, name, "the worker process died while running this cell (killed, or out of memory)")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Interrupted runs are reported, too: what is on disk is what was finished."""
+        if not self.planned or drilled(self._config):
+            return
+        from pbcore.report.markdown import write_report
+
+        run = run_dir(self._config)
+        if run.cells_dir.is_dir() and any(run.cells_dir.glob("*.json")):
+            self.written = [path.name for path in (*run.assemble(self.notes.append), *write_report(run.path))]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if not self.planned or self._config.getoption("collectonly", False):
+            return
+        terminalreporter.write_sep("=", "pbcore")
+        if drilled(self._config):
+            for cell, asked in self.asked.items():
+                terminalreporter.write_line(f"{cell}: {self.right[cell]} of {asked} samples right")
+            terminalreporter.write_line(
+                "drill-down: single answers were judged; nothing was written, and there are no tables"
+            )
+            return
+        from pbcore.report.summary import summary
+
+        width = terminalreporter.config.get_terminal_writer().fullwidth
+        run = run_dir(self._config)
+        terminalreporter.write_line(summary([entry.cell for entry in run.read_cells(self.notes.append)], width=width))
+        for line in [*self._missing(), *self._left_out(), *self.notes]:
+            terminalreporter.write_line(line)
+        if self.written:
+            terminalreporter.write_line(f"{run.path}: {', '.join(self.written)}")
+
+    def _begin(self, node_ids: list[str]) -> None:
+        if node_ids and not self.planned:
+            self.planned = node_ids
+            if not drilled(self._config) and not self._config.getoption("collectonly", False):
+                write_facts(self._config)
+
+    def _missing(self) -> list[str]:
+        missing = [
+            name for node_id in self.planned if (name := cellname.bracketed(node_id)) and name not in self.finished
+        ]
+        if not missing:
+            return []
+        named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
+        return [
+            f"not finished: {len(missing)} of {len(self.planned)} cells ({named}); go on with --resume {run_dir(self._config).path}"
+        ]
+
+    def _left_out(self) -> list[str]:
+        return [f"left out: {count} cells, {reason}" for reason, count in sorted(plan(self._config).left_out.items())]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Outcome(config), NAME)
