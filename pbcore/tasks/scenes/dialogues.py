@@ -8,7 +8,7 @@ from pbcore.tasks.scenes.lexicon import data
 from pbcore.tasks.scenes.realise import realise
 from pbcore.tasks.scenes.sampling import Written
 
-SCENES = 150_000
+SCENES = 100_000
 
 
 def write(number: int) -> Written:

@@ -38,9 +38,8 @@ def is_plural(noun: str) -> bool:
 
 
 def article(following: str) -> str:
-    """`a` or `an`, by the first letter of what follows; words such as `hour` or `unit` are listed in the lexicon."""
-    word = following.split(" ", 1)[0]
-    return "an" if (word[0] in VOWELS) != (word in data()["article_exceptions"]) else "a"
+    """`a` or `an`, by the first letter of the next word; words such as `university` are listed in the lexicon."""
+    return "an" if (following[0] in VOWELS) != (following in data()["article_exceptions"]) else "a"
 
 
 def determiner(noun: str) -> str:
@@ -49,35 +48,31 @@ def determiner(noun: str) -> str:
 
 
 def verb_form(verb: str, form: str) -> str:
-    """`past`, `pp` (participle), `ing` or `s` of a verb; of a phrase such as `wash the car`, of its first word."""
+    """`past`, `pp` (participle) or `ing` of a verb; of a phrase such as `wash the car`, of its first word."""
     word, _, rest = verb.partition(" ")
     return f"{_inflected(word, form)} {rest}".rstrip()
 
 
 def _inflected(verb: str, form: str) -> str:
-    if form == "s":
-        if re.search(r"(s|x|z|ch|sh|o)$", verb):
-            return verb + "es"
-        return verb[:-1] + "ies" if re.search(r"[^aeiou]y$", verb) else verb + "s"
     if form in ("past", "pp") and verb in data()["irregular"]:
         return str(data()["irregular"][verb][form == "pp"])
     stem = verb + verb[-1] if verb in _sets()["doubled"] else verb
     if form == "ing":
         return (verb[:-1] if re.search(r"[^e]e$", verb) else stem) + "ing"
     if form not in ("past", "pp"):
-        raise ValueError(f"no verb form {form!r}; there are past, pp, ing, s")
+        raise ValueError(f"no verb form {form!r}; there are past, pp, ing")
     if verb.endswith("e"):
         return verb + "d"
     return verb[:-1] + "ied" if re.search(r"[^aeiou]y$", verb) else stem + "ed"
 
 
 def noun_form(noun: str, form: str) -> str:
-    """What depends on a noun's number: `det`, `it`, `is`, `was`, `has`, `needs`, `they`."""
+    """What depends on a noun's number: `det`, its indefinite determiner, or `it`, its pronoun (`it` or `them`)."""
     if form == "det":
         return determiner(noun)
-    one, many = {"it": ("it", "them"), "they": ("it", "they"), "is": ("is", "are"), "was": ("was", "were"),
-                 "has": ("has", "have"), "needs": ("needs", "need"), "one": ("one", "some")}[form]
-    return many if is_plural(noun) else one
+    if form != "it":
+        raise ValueError(f"no noun form {form!r}; there are det, it")
+    return "them" if is_plural(noun) else "it"
 
 
 def person_form(person: str, form: str) -> str:

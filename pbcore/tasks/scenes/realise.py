@@ -16,7 +16,7 @@ _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _ARTICLE = re.compile(r"\ba/an (\w+)")
 _START = re.compile(r"(^|[.?!] )([a-z])")
 
-_VERB_FORMS = frozenset({"past", "pp", "ing", "s"})
+_VERB_FORMS = frozenset({"past", "pp", "ing"})
 _PERSON_FORMS = frozenset({"he", "him", "his"})
 
 
@@ -37,9 +37,6 @@ def inflect(value: str, form: str | None) -> str:
 def realise(template: str, values: Mapping[str, str], rng: Random) -> str:
     """The sentence: choices made, slots filled, `a` or `an` settled, every sentence with a capital first letter."""
     chosen = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), template)
-    previous = ""
-    while chosen != previous:  # a value may hold slots of its own
-        previous = chosen
-        chosen = _SLOT.sub(lambda match: inflect(values[match[1]], match[2]), chosen)
+    chosen = _SLOT.sub(lambda match: inflect(values[match[1]], match[2]), chosen)
     chosen = _ARTICLE.sub(lambda match: f"{article(match[1])} {match[1]}", chosen)
     return _START.sub(lambda match: match[1] + match[2].upper(), chosen)

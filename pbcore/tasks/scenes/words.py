@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from random import Random
 from typing import Any
 
@@ -18,7 +18,7 @@ SPARE_WORDS = 2  # content words that a sentence may hold beyond those asked for
 
 def scene_count(words: int) -> int:
     """How many scenes are numbered: few words make few sets, and the walk over all of them should stay short."""
-    return {1: 20_000, 2: 60_000}.get(words, 150_000)
+    return {1: 20_000, 2: 50_000}.get(words, 100_000)
 
 
 def split_of_key(key: str) -> str:
@@ -26,7 +26,7 @@ def split_of_key(key: str) -> str:
     return split_of(key, TEST_SHARE if " " in key else 0.5)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _templates(difficulty: str, words: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Templates with their content slots, for a number of words: long enough, and not much longer."""
     kind = "hard" if difficulty == "hard" else "scene"
