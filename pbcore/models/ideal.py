@@ -1,0 +1,198 @@
+"""The ideal model: exact conditional marginals of the valid answers, with the zero-mean noise of the paper's analysis.
+
+It knows each sample's valid answers and takes them as equally likely, so what it gets wrong is what parallel decoding loses. It reads the
+sample, not the prompt; its tokens are words (`pbcore.tasks.words`).
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pbcore.models.base import ModelError, Prompt, Query, Request
+from pbcore.models.entry import LoadOptions, ModelEntry
+from pbcore.tasks.base import Sample
+from pbcore.tasks.lists import MASK, people
+from pbcore.tasks.words import tokens
+from pbcore.theory.distributions import EOS, MASKED, AnswerDistribution, answer_distribution, canvas_tokens, supports
+
+NOISE = 1e-6
+_BITS = (1 << 64) - 1
+_GOLDEN, _MIX = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
+
+
+class Ideal:
+    """A Denoiser whose logits are exact conditional log-marginals plus noise, drawn uniformly from (−noise, noise).
+
+    The noise is there to break ties at random: it depends on seed, row, forward, position and token alone, so neither batch nor order
+    matters. Probabilities closer together than `noise` (relatively) count as tied: of all tasks only shuffles of more than 9 people have
+    such, by their excluded order. Logits are float64, so that noise this small survives; impossible tokens have −inf.
+
+    The vocabulary holds the signs and the people of the package's own data in a fixed order; other words are added as samples
+    bring them.
+    """
+
+    name = "ideal"
+    mask_id = 0
+    eos_id = 1
+    caches: frozenset[str] = frozenset()
+
+    def __init__(self, device: str | torch.device = "cpu", noise: float = NOISE) -> None:
+        if not 0 <= noise < 1e-2:
+            raise ModelError(f"ideal: noise is the size of the tie-breaking noise in the logits, 0 to 0.01, not {noise}")
+        self.device = torch.device(device)
+        self.noise = noise
+        self.info: Mapping[str, Any] = {
+            "source": "pbcore", "revision": None, "family": "ideal", "parameters": 0, "dtype": "float64", "embedded": True, "dummy": False,
+            "noise": noise,
+        }  # fmt: skip
+        # From encode to prepare; the sample is kept so that its id stays its own.
+        self._built: dict[tuple[int, int], tuple[Sample, AnswerDistribution]] = {}
+        self._texts: list[str] = [MASK, EOS]
+        self._ids: dict[str, int] = {MASK: 0, EOS: 1}
+        self._intern(['["', '", "', '"]', " a", *sorted(string.printable)])
+        self._intern(sorted({token for person in people() for token in tokens(person)}))
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self._texts)
+
+    @staticmethod
+    def supports(task: str) -> bool:
+        """Whether a task's valid answers are known, so that `ideal` can answer it."""
+        return supports(task)
+
+    def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
+        """The canvas of a Sample: its own with the given tokens (infilling), else `max_new_tokens` masks.
+
+        Raises ModelError for prompts that are no Samples and for tasks whose answers can't be listed or counted.
+        """
+        if not isinstance(prompt, Sample):
+            raise ModelError(
+                "ideal answers Samples only, since it needs their valid answers (pbcore.load_task(name).samples); "
+                f"it was given {type(prompt).__name__}"
+            )
+        distribution = _distribution(prompt, max_new_tokens)
+        self._intern(distribution.vocabulary)
+        self._built[id(prompt), distribution.length] = prompt, distribution
+        if prompt.canvas is None:
+            canvas = (self.mask_id,) * (max_new_tokens or prompt.max_new_tokens)
+        else:
+            canvas = tuple(self.mask_id if token is None else self._ids[token] for token in canvas_tokens(prompt.canvas))
+        return Request((), canvas, key, prompt)
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """Tokens up to the first EOS, joined; masks are left out."""
+        ids = list(token_ids)
+        end = ids.index(self.eos_id) if self.eos_id in ids else len(ids)
+        return "".join(self._texts[i] for i in ids[:end] if i != self.mask_id)
+
+    def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> _Batch:
+        """A batch ready for decoding; its distributions are built here."""
+        if cache is not None:
+            raise ModelError(f"ideal has no {cache} cache: it keeps nothing between forwards")
+        return _Batch([self._row(request, seed) for request in requests], self.vocab_size, self.noise, self.device)
+
+    def _row(self, request: Request, seed: int) -> _Row:
+        if request.sample is None:
+            raise ModelError("ideal decodes requests made by its own encode from a Sample; this one has none")
+        length = len(request.canvas)
+        _, distribution = self._built.pop((id(request.sample), length), None) or (None, _distribution(request.sample, length))
+        columns = np.array([self._ids[token] for token in distribution.vocabulary])
+        local = np.full(self.vocab_size, len(columns), dtype=np.int64)
+        local[columns] = np.arange(len(columns))
+        local[self.mask_id] = MASKED
+        hashes = np.array([crc32(token.encode()) for token in distribution.vocabulary], dtype=np.uint64)
+        return _Row(distribution, columns, local, hashes, _mixed(_mixed(seed) ^ request.key & _BITS))
+
+    def _intern(self, words: Sequence[str]) -> None:
+        for word in words:
+            if word not in self._ids:
+                self._ids[word] = len(self._texts)
+                self._texts.append(word)
+
+
+def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Ideal:
+    """The ideal model for the registry. Without weights there is nothing that `dtype` or `options` could apply to."""
+    return load_ideal(device, dtype)
+
+
+def load_ideal(device: str = "cpu", dtype: str | None = None, *, noise: float = NOISE) -> Ideal:
+    """The ideal model. `dtype` has no effect (no weights; logits are float64 always). Raises ModelError for a bad noise."""
+    return Ideal(device, noise)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of a batch. v tokens occur in its answers."""
+
+    distribution: AnswerDistribution
+    columns: NDArray[np.int64]  # (v,) vocabulary id of each
+    local: NDArray[np.int64]  # (V,) the way back; v where a token occurs in no answer
+    hashes: NDArray[np.uint64]  # (v,)
+    noise_key: int
+
+
+class _Batch:
+    """The Context of the ideal model."""
+
+    def __init__(self, rows: list[_Row], vocab_size: int, noise: float, device: torch.device) -> None:
+        self._rows, self._vocab_size, self._noise, self._device = rows, vocab_size, noise, device
+
+    def logits(self, query: Query) -> Tensor:
+        canvas, want = query.canvas.cpu().numpy(), query.want.cpu().numpy()  # (R, L)
+        out = np.full((int(want.sum()), self._vocab_size), -np.inf)  # (M, V)
+        start = 0
+        for row, ids, wanted, nfe in zip(self._rows, canvas, want, query.nfe.tolist(), strict=True):
+            places = wanted.nonzero()[0]  # (w,)
+            if len(places):
+                marginals = row.distribution.marginals(row.local[ids[: row.distribution.length]])[places]  # (w, v)
+                with np.errstate(divide="ignore"):
+                    logits = np.log(marginals)
+                if self._noise:
+                    logits += _noise(row.noise_key, nfe, places, row.hashes, self._noise)
+                out[start : start + len(places), row.columns] = logits
+                start += len(places)
+        return torch.from_numpy(out).to(self._device)
+
+    def keep(self, rows: Tensor) -> None:
+        self._rows = [self._rows[i] for i in rows.tolist()]
+
+
+def _distribution(sample: Sample, length: int | None) -> AnswerDistribution:
+    try:
+        return answer_distribution(sample, length)
+    except ValueError as error:
+        raise ModelError(f"ideal can't answer {sample.task}, sample {sample.index}: {error}") from error
+
+
+def _noise(key: int, nfe: int, places: NDArray[np.int64], hashes: NDArray[np.uint64], size: float) -> NDArray[np.float64]:
+    """Uniform numbers (w, v) in (−size, size), a hash of row, forward, position and token."""
+    base = np.uint64(_mixed(key ^ nfe))
+    x = _mix_array(places.astype(np.uint64) ^ base)[:, None] ^ hashes  # (w, v)
+    result: NDArray[np.float64] = ((_mix_array(x) >> np.uint64(11)).astype(np.float64) + 0.5) * (2 * size / (1 << 53)) - size
+    return result
+
+
+def _mixed(x: int) -> int:
+    """splitmix64 of one number."""
+    x = (x + _GOLDEN) & _BITS
+    x = ((x ^ x >> 30) * _MIX[0]) & _BITS
+    x = ((x ^ x >> 27) * _MIX[1]) & _BITS
+    return x ^ x >> 31
+
+
+def _mix_array(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """splitmix64 of each; products wrap around."""
+    x = x + np.uint64(_GOLDEN)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(_MIX[0])
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(_MIX[1])
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,105 @@
+"""All valid answers of an operation, listed: over concrete items, or as tables of small integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import permutations
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Item = TypeVar("Item")
+Table = NDArray[np.int64]
+
+MOST_ANSWERS = 50_000
+
+DETERMINISTIC = ("copy", "reverse", "sort", "insert_index", "remove_index", "replace_index", "sudoku")
+RANDOM_LISTS = ("shuffle", "shuffle_changed", "insert_random", "remove_random", "replace_random")
+OPERATIONS = (*DETERMINISTIC, *RANDOM_LISTS, "latin_square")
+
+# Reduced Latin squares of side 1, 2, 3 … (OEIS A000315); all squares are n! (n-1)! times as many.
+REDUCED_SQUARES = (1, 1, 1, 4, 56, 9408, 16_942_080, 535_281_401_856, 377_597_570_964_258_816)
+
+
+class TooManyAnswers(ValueError):
+    """More answers than are listed one by one."""
+
+
+def check_operation(op: str, n: int) -> None:
+    """Raises ValueError for an unknown operation, or an n that it does not have."""
+    if op not in OPERATIONS:
+        raise ValueError(f"unknown operation {op!r}; there are {', '.join(OPERATIONS)}")
+    least = {"shuffle_changed": 2, "remove_random": 2, "remove_index": 2}.get(op, 1)
+    if type(n) is not int or n < least:
+        counted = "the side" if op in ("latin_square", "sudoku") else "the number of items"
+        raise ValueError(f"{op}: n is {counted}, an integer of at least {least}, not {n!r}")
+    if op == "sudoku" and n != 4:
+        raise ValueError(f"sudoku: the puzzles have side 4, not {n}")
+
+
+def positions(op: str, n: int) -> int:
+    """The number of positions of an answer: its items, or the cells of the square."""
+    check_operation(op, n)
+    if op in ("latin_square", "sudoku"):
+        return n * n
+    return n + {"insert": 1, "remove": -1}.get(op.partition("_")[0], 0)
+
+
+def valid_lists(op: str, items: Sequence[Item], word: Item | None = None) -> list[list[Item]]:
+    """The answers of an operation that has several, `word` being the new item. `shuffle_changed` leaves out the list itself.
+
+    Raises TooManyAnswers for shuffles of more than 8 items, ValueError for an operation without several answers.
+    """
+    given, n = list(items), len(items)
+    new = [] if word is None else [word]
+    if op in ("shuffle", "shuffle_changed"):
+        if n > 8:
+            raise TooManyAnswers(f"{op} of {n} items has {n}! answers; at most 8 items are listed")
+        orders = [list(order) for order in permutations(given)]
+        return orders if op == "shuffle" else orders[1:]
+    if op == "insert_random":
+        return [[*given[:i], *new, *given[i:]] for i in range(n + 1)]
+    if op in ("remove_random", "replace_random"):
+        return [[*given[:i], *new, *given[i + 1 :]] for i in range(n)]
+    raise ValueError(f"{op} has no list of answers; there are {', '.join(RANDOM_LISTS)}")
+
+
+@lru_cache(maxsize=64)
+def answer_table(op: str, n: int) -> Table:
+    """The answers (A, P) of an operation on the items 0 … n−1; the new item is n. A deterministic one has a single row.
+
+    Raises ValueError for a bad operation or n, TooManyAnswers beyond 50,000 answers.
+    """
+    width = positions(op, n)
+    if op in DETERMINISTIC:
+        return np.arange(width, dtype=np.int64)[None]
+    if op == "latin_square":
+        return latin_squares(n).reshape(-1, width)
+    word = n if op.startswith(("insert", "replace")) else None
+    return np.array(valid_lists(op, range(n), word), dtype=np.int64)
+
+
+@lru_cache(maxsize=8)
+def latin_squares(n: int) -> Table:
+    """All Latin squares (A, n, n) of the symbols 0 … n−1: 1, 2, 12, 576 for n = 1 … 4. Raises TooManyAnswers above."""
+    if count_latin_squares(n) > MOST_ANSWERS:
+        raise TooManyAnswers(f"there are {count_latin_squares(n)} Latin squares of side {n}; at most {MOST_ANSWERS} are listed (side 4)")
+    rows = np.array(list(permutations(range(n))), dtype=np.int64)  # (n!, n)
+    squares = np.empty((1, 0, n), dtype=np.int64)  # (A, r, n)
+    for _ in range(n):
+        fits = (squares[:, None] != rows[None, :, None]).all((-2, -1))  # (A, n!)
+        square, row = fits.nonzero()
+        squares = np.concatenate([squares[square], rows[row][:, None]], axis=1)
+    return squares
+
+
+def count_latin_squares(n: int) -> int:
+    """How many Latin squares of side n there are (n ≤ 9). Raises ValueError above."""
+    if not 1 <= n <= len(REDUCED_SQUARES):
+        raise ValueError(f"latin_square: the number of squares is kept for n = 1 to {len(REDUCED_SQUARES)}, not {n}")
+    count = REDUCED_SQUARES[n - 1] * n
+    for factor in range(2, n):
+        count *= factor * factor
+    return count

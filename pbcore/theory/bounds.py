@@ -1,0 +1,192 @@
+"""What T parallel steps must lose, in bits: total correlation (Eq. 1), the bound of Theorem 1, and its minimum (Theorem 2).
+
+Everything follows from the entropies of subsets of positions: L_T = Σᵢ Σ_{j ∈ Sᵢ} [H(S_<i ∪ {j}) − H(S_<i)] − H(Y), because the joint terms
+telescope. The answers are uniform, so H of a subset needs counting only. Equations are those of ParallelBench (arXiv 2510.04767).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
+from itertools import combinations, pairwise
+from math import factorial, log2, perm
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbcore.theory.answers import (
+    DETERMINISTIC,
+    OPERATIONS,
+    answer_table,
+    check_operation,
+    count_latin_squares,
+    positions,
+)
+
+# Operations whose positions are interchangeable, so that sizes say all; the others need to know which positions go together.
+EXCHANGEABLE = (*DETERMINISTIC, "replace_random", "shuffle", "shuffle_changed")
+MOST_POSITIONS = 10
+
+Entropy = Callable[[frozenset[int]], float]
+
+
+def total_correlation(op: str, n: int) -> float:
+    """C(Y|X) = Σ H(yᵢ|X) − H(Y|X) in bits (Eq. 1; Eq. 3 for replace_random, Eq. 4 for shuffle): what one step must lose.
+
+    `op` is one of `answers.OPERATIONS`: the list operations (`shuffle` allows the list itself, `shuffle_changed`, the waiting line's,
+    doesn't), `latin_square` (side n ≤ 9), `sudoku`. Raises ValueError for another one, or an n it doesn't have.
+    """
+    check_operation(op, n)
+    if op == "latin_square":
+        return n * n * log2(n) - log2(count_latin_squares(n))
+    return step_bound(op, n, steps=[range(positions(op, n))])
+
+
+def step_bound(
+    op: str, n: int, sizes: Sequence[int] | None = None, *, steps: Sequence[Collection[int]] | None = None
+) -> float:
+    """L_T in bits: the least KL divergence from the data of T parallel steps (Theorem 1, Eq. 2), reached by the exact marginals at τ = 1.
+
+    Give `sizes`, the tokens revealed at each step, where the positions are interchangeable (`bounds.EXCHANGEABLE`), or `steps`, the
+    positions of each step, for any operation. It holds for a fixed partition; an order drawn at random does no worse on average.
+    Raises ValueError for sizes or steps that don't cover each position once, and for answers too many to list.
+    """
+    count = positions(op, n)
+    if (sizes is None) == (steps is None):
+        raise ValueError("give either sizes, e.g. [2, 2], or steps, e.g. steps=[[0, 2], [1]]")
+    if sizes is not None:
+        if op not in EXCHANGEABLE:
+            raise ValueError(f"{op}: the bound depends on which positions go together; give steps=[[0, 2], [1]], not sizes")
+        _check_sizes(op, sizes, count)
+        ends = np.cumsum([0, *sizes]).tolist()
+        steps = [range(start, end) for start, end in pairwise(ends)]
+    assert steps is not None
+    return partition_bound(_entropy(op, n), _checked(steps, count, op))
+
+
+def optimal_bound(op: str, n: int, T: int) -> float:
+    """L*_T in bits: the least L_T over all partitions into T steps, none empty (Theorem 2); falls from C(Y|X) at T = 1 to 0.
+
+    Raises ValueError for a T outside 1 … positions, and beyond 10 positions where they are not interchangeable.
+    """
+    count = positions(op, n)
+    if type(T) is not int or not 1 <= T <= count:
+        raise ValueError(f"{op}, n = {n}: T is the number of steps, 1 to {count}, not {T!r}")
+    entropy = _entropy(op, n)
+    if op in EXCHANGEABLE:
+        by_size = [entropy(frozenset(range(size))) for size in range(count + 1)]
+        return _least_by_size(by_size, T)
+    if count > MOST_POSITIONS:
+        raise ValueError(f"{op}, n = {n}: {count} positions have too many partitions; at most {MOST_POSITIONS} are searched")
+    return _least_by_subset(entropy, count, T)
+
+
+def partition_bound(entropy: Entropy, steps: Sequence[Collection[int]]) -> float:
+    """L_T in bits of a partition, from the entropy of any subset of positions."""
+    known: frozenset[int] = frozenset()
+    total = 0.0
+    for step in steps:
+        base = entropy(known)
+        total += sum(entropy(known | {position}) - base for position in step)
+        known |= frozenset(step)
+    return max(0.0, total - entropy(known))
+
+
+def answers_entropy(answers: NDArray[Any]) -> Entropy:
+    """The entropy in bits of subsets of positions when all answers (A, P) are equally likely."""
+
+    @lru_cache(maxsize=1 << 16)
+    def entropy(subset: frozenset[int]) -> float:
+        if not subset:
+            return 0.0
+        _, counts = np.unique(answers[:, sorted(subset)], axis=0, return_counts=True)
+        return float(log2(len(answers)) - (counts * np.log2(counts)).sum() / len(answers))
+
+    return entropy
+
+
+@lru_cache(maxsize=64)
+def _entropy(op: str, n: int) -> Entropy:
+    """Closed forms where there are any, else by listing the answers."""
+    if op in DETERMINISTIC:
+        return lambda subset: 0.0
+    if op == "shuffle":
+        return lambda subset: log2(perm(n, len(subset)))
+    if op == "replace_random":
+        return lambda subset: _replace_entropy(n, len(subset))
+    if op == "shuffle_changed":
+        return lambda subset: _changed_entropy(n, len(subset))
+    return answers_entropy(answer_table(op, n))
+
+
+def _replace_entropy(n: int, size: int) -> float:
+    """The new item is at one of the `size` positions (1/n each), or elsewhere."""
+    elsewhere = (n - size) / n
+    return size / n * log2(n) - (elsewhere * log2(elsewhere) if elsewhere else 0.0)
+
+
+def _changed_entropy(n: int, size: int) -> float:
+    """Each ordered choice of `size` items has (n − size)! completions, the list's own beginning one less."""
+    answers, completions = factorial(n) - 1, factorial(n - size)
+    others = factorial(n) // completions - 1
+    total = others * (completions / answers) * log2(answers / completions)
+    if completions > 1:
+        total += (completions - 1) / answers * log2(answers / (completions - 1))
+    return total
+
+
+def _least_by_size(entropy: Sequence[float], T: int) -> float:
+    """The least bound over sizes: best[a] covers a positions in the steps so far."""
+    count = len(entropy) - 1
+    best: list[float] = [0.0] + [float("inf")] * count
+    for _ in range(T):
+        best = [
+            min((best[a] + (b - a) * (entropy[a + 1] - entropy[a]) for a in range(b)), default=float("inf"))
+            for b in range(count + 1)
+        ]
+    return max(0.0, best[count] - entropy[count])
+
+
+def _least_by_subset(entropy: Entropy, count: int, T: int) -> float:
+    """The least bound over partitions: best[S] covers the positions of S in the steps so far."""
+    subsets = [frozenset(chosen) for size in range(count + 1) for chosen in combinations(range(count), size)]
+    new_bits = {s: {j: entropy(s | {j}) - entropy(s) for j in range(count) if j not in s} for s in subsets}
+    everything = subsets[-1]
+    best = {subsets[0]: 0.0}
+    for _ in range(T):
+        after: dict[frozenset[int], float] = {}
+        for known, bits in best.items():
+            free = sorted(everything - known)
+            for size in range(1, len(free) + 1):
+                for step in combinations(free, size):
+                    reached = known.union(step)
+                    cost = bits + sum(new_bits[known][j] for j in step)
+                    after[reached] = min(cost, after.get(reached, cost))
+        best = after
+    return max(0.0, best[everything] - entropy(everything))
+
+
+def _check_sizes(op: str, sizes: Sequence[int], count: int) -> None:
+    if any(type(size) is not int or size < 1 for size in sizes) or sum(sizes) != count:
+        raise ValueError(f"{op}: sizes {list(sizes)} must be integers of at least 1 that add up to the {count} positions")
+
+
+def _checked(steps: Sequence[Collection[int]], count: int, op: str) -> list[list[int]]:
+    """The steps as lists, each position from 0 to count − 1 once."""
+    result = [list(step) for step in steps]
+    given = [position for step in result for position in step]
+    if not all(result) or any(type(position) is not int for position in given) or sorted(given) != list(range(count)):
+        raise ValueError(f"{op}: steps {result} must name each position from 0 to {count - 1} once, in steps that are not empty")
+    return result
+
+
+__all__ = [
+    "EXCHANGEABLE",
+    "OPERATIONS",
+    "answers_entropy",
+    "optimal_bound",
+    "partition_bound",
+    "step_bound",
+    "total_correlation",
+]

@@ -1,0 +1,73 @@
+"""`pbcore theory`: prints Table 1 and the accuracies of Figure 2 for the ideal model."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tabulate import tabulate
+
+from pbcore.theory.bounds import optimal_bound
+from pbcore.theory.tables import figure2, table1
+
+
+def add_parser(commands: Any) -> None:
+    """Adds `theory` to the subparsers of a command."""
+    parser = commands.add_parser("theory", help="what an ideal model must lose: closed forms for the list operations")
+    add_arguments(parser)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--n", type=int, default=10, help="length of the lists (default 10)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the tables; 2 for an n that has none."""
+    try:
+        text = report(arguments.n)
+    except ValueError as error:
+        print(f"pbcore theory: {error}")
+        return 2
+    print(text)
+    return 0
+
+
+def report(n: int) -> str:
+    """The closed forms for lists of n, as text. Raises ValueError for n < 2."""
+    findings = table1(n)
+    rows = [
+        [f.op, f.total_correlation, f.limit, f.pairs_bound, *f.top_k.values(), *f.threshold.values()] for f in findings
+    ]
+    head = ["operation", "C(Y|X)", "n → ∞", "L, pairs"]
+    head += [f"greedy k={k}" for k in findings[0].top_k] + [f"γ={gamma:g}" for gamma in findings[0].threshold]
+    parts = [
+        f"List operations, n = {n}: bits lost in one step and in pairs, accuracy of the ideal model (greedy)",
+        tabulate(rows, head, floatfmt=".4g"),
+        f"\nLeast bits lost in T steps, L*_T, n = {n}",
+        _optimal(n),
+        "\nAccuracy of the ideal model by sampler (Figure 2)",
+        _figure(n),
+    ]
+    return "\n".join(parts)
+
+
+def _optimal(n: int) -> str:
+    steps = sorted({1, 2, 3, max(1, n // 2), n - 1, n} & set(range(1, n + 1)))
+    rows = [[op, *(optimal_bound(op, n, T) for T in steps)] for op in ("replace_random", "shuffle")]
+    return tabulate(rows, ["operation", *(f"T={T}" for T in steps)], floatfmt=".4f")
+
+
+def _figure(n: int) -> str:
+    points = figure2(lengths=(n,), n=n)
+    samplers = list(dict.fromkeys(p.sampler for p in points))
+    values = {(p.op, p.sampler): p.accuracy for p in points}
+    rows = [[sampler, values.get(("shuffle", sampler)), values.get(("replace_random", sampler))] for sampler in samplers]
+    return tabulate(rows, ["sampler", "shuffle", "replace_random"], floatfmt=".5f")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m pbcore.theory", description=__doc__)
+    add_arguments(parser)
+    arguments = parser.parse_args()
+    return int(arguments.run(arguments))

@@ -1,0 +1,269 @@
+"""The exact distribution of a Sample's valid answers as word-level tokens, and its marginals given what is revealed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import factorial
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbcore.tasks.base import Sample
+from pbcore.tasks.lists import MASK, formatted
+from pbcore.tasks.registry import task_spec
+from pbcore.tasks.words import tokens
+from pbcore.theory.answers import latin_squares, valid_lists
+
+EOS = "<|endoftext|>"
+MASKED = -1
+
+Ids = NDArray[np.int64]
+Probabilities = NDArray[np.float64]
+
+# What a task's scorer accepts, as an operation of `answers`; None: the label's text alone.
+SCORERS: Mapping[str, str | None] = {
+    "list_match": None,
+    "list_sort": None,
+    "sudoku": None,
+    "list_shuffle": "shuffle_changed",
+    "list_permutation": "shuffle",
+    "list_insert_random": "insert_random",
+    "list_remove_random": "remove_random",
+    "list_replace_random": "replace_random",
+    "latin_square": "latin_square",
+}
+
+
+class NoDistribution(ValueError):
+    """A sample whose valid answers are not known."""
+
+
+class AnswerDistribution(Protocol):
+    """Uniform over the valid answers, each padded with EOS to `length` tokens.
+
+    `vocabulary` holds the tokens that occur, EOS last; ids are its indices. `canvas` has the sample's given tokens, MASKED elsewhere.
+    """
+
+    vocabulary: tuple[str, ...]
+    length: int
+    canvas: Ids
+
+    def marginals(self, canvas: Ids) -> Probabilities:
+        """p(token at i | revealed), (L, v), for a canvas (L,) with MASKED where nothing is revealed.
+
+        Tokens that no valid answer agrees with are dropped: the condition takes the revealed tokens from left to right and skips each that
+        is impossible after those before it. Any id outside the vocabulary is such a token.
+        """
+        ...
+
+
+def supports(task: str) -> bool:
+    """Whether the answers to a task (by name) are known. Raises ValueError for a task that doesn't exist."""
+    return task_spec(task).scorer in SCORERS
+
+
+def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDistribution:
+    """The answers that the task's scorer takes as right; for a label {"answers": [texts]}, those.
+
+    `length` is the canvas in tokens (default: the sample's; for infilling the canvas'). Raises NoDistribution for tasks such as text
+    writing and for canvases too short, TooManyAnswers where people share names and are too many to list.
+    """
+    given = None if sample.canvas is None else canvas_tokens(sample.canvas)
+    size = len(given) if given is not None else sample.max_new_tokens if length is None else length
+    kind, label = _kind(sample), sample.label
+    if isinstance(label, Mapping) and "answers" in label:
+        return listed([tokens(text) for text in label["answers"]], size, given)
+    if kind is None:
+        if not isinstance(label, str):
+            raise NoDistribution(f"{sample.task}, sample {sample.index}: the label must be the text of the answer, not {label!r}")
+        return listed([tokens(label)], size, given)
+    if kind == "latin_square":
+        return _squares(list(map(str, label["symbols"])), size, given)
+    people = [tuple(tokens(f'["{item}"]')[1:-1]) for item in label["input"]]
+    word = label.get("word")
+    if kind.startswith("shuffle") and _told_apart(people):
+        return Shuffled(people, size, given, identity=kind == "shuffle")
+    new = None if word is None else tuple(tokens(f'["{word}"]')[1:-1])
+    return listed([list_tokens(answer) for answer in valid_lists(kind, people, new)], size, given)
+
+
+def _told_apart(people: Sequence[Sequence[str]]) -> bool:
+    """Whether all have as many names, and each single name says who it is."""
+    return len(set(map(len, people))) == 1 and all(len(set(part)) == len(people) for part in zip(*people, strict=True))
+
+
+def list_tokens(items: Sequence[Sequence[str]]) -> list[str]:
+    """The tokens of a formatted list, from those of its items."""
+    if not items:
+        return tokens(formatted([]))
+    inner = [token for item in items for token in ('", "', *item)]
+    return ['["', *inner[1:], '"]']
+
+
+def canvas_tokens(canvas: str) -> list[str | None]:
+    """A canvas' tokens, None where a token is asked for."""
+    result: list[str | None] = []
+    for number, piece in enumerate(canvas.split(MASK)):
+        result += [None] if number else []
+        result += tokens(piece)
+    return result
+
+
+class Listed:
+    """A distribution whose answers are listed: conditioning is filtering. `rows` (A, L) holds different answers as ids."""
+
+    def __init__(self, vocabulary: tuple[str, ...], rows: Ids, given: Sequence[str | None] | None = None) -> None:
+        self.vocabulary, self._rows = vocabulary, rows
+        self.length = rows.shape[1]
+        self.canvas = _given(given, self.length, {token: i for i, token in enumerate(vocabulary)})
+        self._varying = (rows != rows[0]).any(0).nonzero()[0]  # (W,)
+        self._fixed = np.zeros((self.length, len(vocabulary)))  # (L, v)
+        self._fixed[np.arange(self.length), rows[0]] = 1.0
+
+    def marginals(self, canvas: Ids) -> Probabilities:
+        alive = self._consistent(canvas)[:, self._varying]  # (a, W)
+        v, wide = len(self.vocabulary), len(self._varying)
+        counts = np.bincount((alive + np.arange(wide) * v).ravel(), minlength=wide * v)
+        result = self._fixed.copy()
+        result[self._varying] = counts.reshape(wide, v) / len(alive)
+        return result
+
+    def _consistent(self, canvas: Ids) -> Ids:
+        """The answers (a, L) that agree with the revealed tokens, at least one."""
+        told = self._varying[canvas[self._varying] != MASKED]
+        agree = (self._rows[:, told] == canvas[told]).all(-1)  # (A,)
+        if not agree.any():
+            agree[:] = True
+            for position in told:
+                narrower = agree & (self._rows[:, position] == canvas[position])
+                agree = narrower if narrower.any() else agree
+        kept: Ids = self._rows[agree]
+        return kept
+
+
+class Shuffled:
+    """The orders of people whose every name is theirs alone, counted: a revealed name ties a person to a slot, the others stay free.
+
+    With f people free there are f! completions, one less if the list itself (`identity` False: no valid answer) is among them.
+    """
+
+    def __init__(
+        self, people: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None, *, identity: bool
+    ) -> None:
+        answer = list_tokens(people)
+        self.length = length
+        self.vocabulary = _vocabulary([answer])
+        self._identity = identity
+        ids = {token: i for i, token in enumerate(self.vocabulary)}
+        n, width = len(people), len(people[0])
+        if n < 2 and not identity:
+            raise NoDistribution("a list of one person has no other order")
+        self.canvas = _given(given, length, ids)
+        tied = np.array([[ids[part] for part in person] for person in people])  # (n, w)
+        self._slots = 1 + np.arange(n)[:, None] * (width + 1) + np.arange(width)  # (n, w) canvas positions
+        self._places = [(int(p), slot, part) for slot, row in enumerate(self._slots) for part, p in enumerate(row)]
+        self._who = [{int(token): person for person, token in enumerate(tied[:, part])} for part in range(width)]
+        self._fixed = np.zeros((length, len(ids)))  # (L, v)
+        self._fixed[np.arange(length), [ids[token] for token in _padded(answer, length)]] = 1.0
+        self._fixed[self._slots.ravel()] = 0.0
+        self._names = np.zeros((width, n, len(ids)))  # (w, n, v): the token of each person's part
+        self._names[np.arange(width)[:, None], np.arange(n), tied.T] = 1.0
+
+    def marginals(self, canvas: Ids) -> Probabilities:
+        result = self._fixed.copy()
+        people = self._people(self._tied(canvas.tolist()))  # (n, n)
+        result[self._slots.T] = people @ self._names  # (w, n, v)
+        return result
+
+    def _tied(self, canvas: list[int]) -> dict[int, int]:
+        """Slot → person, as the revealed names say; names that fit no order with those before them are skipped."""
+        tied: dict[int, int] = {}
+        taken: set[int] = set()
+        n, excluded = len(self._slots), not self._identity
+        for place, slot, part in self._places:
+            person = self._who[part].get(canvas[place])
+            if person is None or slot in tied or person in taken:
+                continue
+            if excluded and slot == person and len(tied) >= n - 2:
+                continue  # the last but one in its own place puts the last there too
+            tied[slot] = person
+            taken.add(person)
+            excluded = excluded and slot == person
+        return tied
+
+    def _people(self, tied: Mapping[int, int]) -> Probabilities:
+        """p(person in slot), (n, n): uniform over the free people, but for the excluded order."""
+        n, free = len(self._slots), len(self._slots) - len(tied)
+        matrix = np.zeros((n, n))
+        if free:
+            forbidden = not self._identity and all(slot == person for slot, person in tied.items())
+            total = factorial(free) - forbidden
+            slots = [slot for slot in range(n) if slot not in tied]
+            people = sorted(set(range(n)) - set(tied.values()))
+            matrix[np.ix_(slots, people)] = factorial(free - 1) / total
+            if forbidden:
+                matrix[slots, slots] = (factorial(free - 1) - 1) / total
+        for slot, person in tied.items():
+            matrix[slot, person] = 1.0
+        return matrix
+
+
+def _kind(sample: Sample) -> str | None:
+    """The operation whose answers the sample's task accepts. Raises NoDistribution for tasks whose answers can't be listed."""
+    if isinstance(sample.label, Mapping) and "answers" in sample.label:
+        return None
+    scorer = task_spec(sample.task).scorer
+    if scorer not in SCORERS:
+        raise NoDistribution(
+            f"{sample.task}: the right answers can't be listed (scorer {scorer}); they can for the scorers {', '.join(SCORERS)}, "
+            'and where a label gives them as {"answers": [texts]}'
+        )
+    return SCORERS[scorer]
+
+
+def listed(answers: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None) -> Listed:
+    """The uniform distribution over answers given as tokens; an answer that is there twice counts once."""
+    vocabulary = _vocabulary(answers)
+    ids = {token: i for i, token in enumerate(vocabulary)}
+    rows = [[ids[token] for token in answer] for answer in dict.fromkeys(tuple(_padded(answer, length)) for answer in answers)]
+    return Listed(vocabulary, np.array(rows, dtype=np.int64), given)
+
+
+def _squares(symbols: Sequence[str], length: int, given: Sequence[str | None] | None) -> Listed:
+    """All Latin squares over the symbols as CSV rows."""
+    side, squares = len(symbols), latin_squares(len(symbols))  # (A, n, n)
+    if any(len(tokens(symbol)) > 1 for symbol in symbols):
+        texts = np.array(symbols)[squares].tolist()
+        return listed([tokens("\n".join(map(",".join, square))) for square in texts], length, given)
+    vocabulary = (*symbols, ",", "\n", EOS)
+    _check_room(2 * side * side - 1, length)
+    rows = np.full((len(squares), length), side + 2, dtype=np.int64)  # (A, L)
+    rows[:, 1 : 2 * side * side - 1 : 2] = side
+    rows[:, 2 * side - 1 : 2 * side * side - 1 : 2 * side] = side + 1
+    rows[:, 0 : 2 * side * side - 1 : 2] = squares.reshape(len(squares), -1)
+    return Listed(vocabulary, rows, given)
+
+
+def _vocabulary(answers: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    return (*sorted({token for answer in answers for token in answer}), EOS)
+
+
+def _padded(answer: Sequence[str], length: int) -> list[str]:
+    _check_room(len(answer), length)
+    return [*answer, *[EOS] * (length - len(answer))]
+
+
+def _check_room(needed: int, length: int) -> None:
+    if needed > length:
+        raise NoDistribution(f"an answer has {needed} tokens, the canvas only {length}: raise max_new_tokens")
+
+
+def _given(given: Sequence[str | None] | None, length: int, ids: Mapping[str, int]) -> Ids:
+    """The canvas (L,) at the start. Raises NoDistribution for given tokens that no answer has."""
+    if given is None:
+        return np.full(length, MASKED, dtype=np.int64)
+    unknown = [token for token in given if token is not None and token not in ids]
+    if unknown:
+        raise NoDistribution(f"the canvas gives {unknown[0]!r}, which no valid answer holds")
+    return np.array([MASKED if token is None else ids[token] for token in given], dtype=np.int64)
