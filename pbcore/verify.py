@@ -13,7 +13,9 @@ import yaml
 from tabulate import tabulate
 
 from pbcore.tasks import Sample, Task, TaskSpec, load_task, task_names, task_spec
+from pbcore.tasks.lists import formatted, operate, parse_context
 from pbcore.tasks.official import official_rows
+from pbcore.tasks.puzzles import rows, solutions
 
 # By scorer: the score that a right answer makes 1, beside the score that shows the official one's inconsistency and how it is named.
 RIGHT = {"words_to_sentence": "inclusion", "summarization": "rouge_l"}
@@ -103,7 +105,7 @@ def _check_prompt(spec: TaskSpec, folder: Path, found: Checked) -> None:
 
 
 def _check_labels(task: Task, folder: Path, found: Checked) -> None:
-    """Every label that is an answer must score 1, and so must the answers of the shots."""
+    """Every label that is an answer must score 1 and follow from its question, and so must the answers of the shots."""
     right = RIGHT.get(task.scorer, "accuracy")
     corrected, named = CORRECTED.get(task.scorer, ("", ""))
     missed = 0
@@ -120,26 +122,50 @@ def _check_labels(task: Task, folder: Path, found: Checked) -> None:
         missed += bool(corrected) and scores[corrected] != scores[right]
         if scores[right] != 1:
             found.errors.append(f"sample {sample.index}: its label scores {scores[right]:g} ({right})")
+        elif not follows(task, sample):
+            found.errors.append(f"sample {sample.index}: its label is not the answer to its question")
     for shot in _shots(task, folder, found.n):
-        if shot.answer is None or task.score(shot.answer, shot, {right})[right] != 1:
-            found.errors.append(f"sample {shot.index}: the answer of its worked example does not score 1 ({right})")
+        if shot.answer is None or task.score(shot.answer, shot, {right})[right] != 1 or not follows(task, shot):
+            found.errors.append(f"sample {shot.index}: the answer of its worked example is wrong")
     if corrected and found.labels:
         found.notes.append(f"{missed} of {found.labels} {named}")
     if found.labels < found.samples:
         found.notes.append(f"{found.samples - found.labels} samples have no label that is an answer")
 
 
+def follows(task: Task, sample: Sample) -> bool:
+    """Whether a list's or puzzle's label belongs to its question: an answer found from the question alone must score 1.
+
+    A label in the order of the whole names is taken as a sort's answer too. Text labels belong to any question.
+    """
+    asked, label = sample.input, sample.label
+    if task.kind == "sudoku":
+        answers = [rows(grid) for grid in solutions(asked["sudoku"].replace("\n", ""))]
+        return len(answers) == 1 and task.score(answers[0], sample, {"accuracy"})["accuracy"] == 1
+    if task.kind == "latin_square":
+        return bool(asked["symbols"] == f"[{', '.join(label['symbols'])}]" and asked["size"] == len(label["symbols"]))
+    if "context" not in asked:
+        return True
+    line = parse_context(asked["context"])
+    if not isinstance(label, str):
+        return bool(label["input"] == line and label.get("word") == asked.get("word"))
+    answers = [formatted(operate(task.kind, line, asked.get("index", 0), asked.get("word"), ()))]
+    if task.kind == "sort":
+        answers.append(formatted(sorted(line)))
+    return any(task.score(answer, sample, {"accuracy"})["accuracy"] == 1 for answer in answers)
+
+
 def _shots(task: Task, folder: Path, n: int | None) -> Iterator[Sample]:
     """The worked examples before the questions, each as a sample with its question's number."""
-    rows = official_rows(task_spec(task.name), folder, None if n is None else (n,))
-    for sample, (_, asked) in zip(task.samples, rows, strict=True):
+    questions = official_rows(task_spec(task.name), folder, None if n is None else (n,))
+    for sample, (_, asked) in zip(task.samples, questions, strict=True):
         for item in asked.shots:
             yield replace(sample, input=item.input, label=item.label)
 
 
 def table(checked: list[Checked]) -> str:
     """The findings as text: a row per file, then faults in full."""
-    rows = [
+    cells = [
         [
             found.task,
             found.n if found.n is not None else "usual",
@@ -151,7 +177,7 @@ def table(checked: list[Checked]) -> str:
         for found in checked
     ]
     headers = ["task", "n", "samples", "labels score 1", "", "known inconsistencies and remarks"]
-    text = tabulate(rows, headers, maxcolwidths=[None] * 5 + [64])
+    text = tabulate(cells, headers, maxcolwidths=[None] * 5 + [64])
     faults = [f"{found.task}: {error}" for found in checked for error in found.errors]
     samples, labels = sum(found.samples for found in checked), sum(found.labels for found in checked)
     verdict = f"faults: {len(faults)}" if faults else "no fault"

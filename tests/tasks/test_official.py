@@ -1,0 +1,137 @@
+"""The official layout: real files where they are, and what is said about broken ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pbcore.tasks import load_task, task_names
+from pbcore.tasks.official import RowError
+from tests.reference import reference
+
+LISTS = [name for name in task_names() if name.startswith("waiting_line/")]
+
+
+def write(folder: Path, place: str, *lines: object) -> Path:
+    """A folder with one file of rows."""
+    path = folder / f"{place}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def row(**changes: object) -> dict[str, object]:
+    return {
+        "input": {"context": '["Ann Lee", "Bo Ray"]'},
+        "answer": '["Ann Lee", "Bo Ray"]',
+        "metadata": {"length": 2},
+        **changes,
+    }
+
+
+class TestOfficialFiles:
+    @pytest.mark.parametrize("name", task_names())
+    def test_all_load(self, name: str) -> None:
+        """Every task has its 100 rows (108 sudokus), one shot where the paper has one, and the official answer as label."""
+        folder = reference("official-v1")
+        task = load_task(name, data_dir=folder)
+        assert len(task.samples) == (108 if name == "puzzle/sudoku" else 100)
+        assert task.source == "official"
+        assert {sample.source for sample in task.samples} == {"official"}
+        shots = 0 if name.startswith("text_writing") else 1
+        assert {len(sample.messages) for sample in task.samples} == {1 + 2 * shots}
+        assert {sample.max_new_tokens for sample in task.samples} == {32 if name in LISTS else 64}
+
+    @pytest.mark.parametrize("name", LISTS)
+    def test_fifteen(self, name: str) -> None:
+        """n = 15 is in a folder of its own and has a canvas of 128."""
+        task = load_task(name, data_dir=reference("official-v1"), n=15)
+        assert {sample.length for sample in task.samples} == {15}
+        assert {sample.max_new_tokens for sample in task.samples} == {128}
+
+    def test_some_lengths(self) -> None:
+        """n within the usual lengths selects rows and keeps their numbers."""
+        task = load_task("waiting_line/copy", data_dir=reference("official-v1"), n=[4, 6])
+        assert [sample.index for sample in task.samples] == [*range(25, 50), *range(75, 100)]
+
+    def test_messages(self) -> None:
+        """Shot, answer, question of the first shuffle row, from the row itself."""
+        folder = reference("official-v1")
+        first = json.loads((folder / "waiting_line/shuffle.jsonl").read_text().splitlines()[0])
+        sample = load_task("waiting_line/shuffle", data_dir=folder, limit=1).samples[0]
+        shot = first["input"]["icl_examples"][0]
+        assert [message["role"] for message in sample.messages] == ["user", "assistant", "user"]
+        assert shot["input"]["context"] in sample.messages[0]["content"]
+        assert sample.messages[1]["content"] == shot["answer"]["example"]
+        assert f"\n{first['input']['context']}\n" in sample.prompt
+        assert sample.label == first["answer"]
+        assert "icl_examples" not in sample.input
+
+
+class TestErrors:
+    def test_no_folder(self, tmp_path: Path) -> None:
+        """A folder that isn't there is named."""
+        with pytest.raises(FileNotFoundError, match=r"no folder .*nowhere; give the folder"):
+            load_task("waiting_line/copy", data_dir=tmp_path / "nowhere")
+
+    def test_no_file_names_what_is_there(self, tmp_path: Path) -> None:
+        """A missing size is named with the sizes that are there."""
+        write(tmp_path, "waiting_line/copy", row())
+        with pytest.raises(
+            FileNotFoundError,
+            match=r"no file .*waiting_line_n9/copy.jsonl; of this task .* holds waiting_line/copy.jsonl",
+        ):
+            load_task("waiting_line/copy", data_dir=tmp_path, n=9)
+
+    def test_sizes_of_words_are_files(self, tmp_path: Path) -> None:
+        """Other numbers of words lie beside the usual file, and have the prompt for one word."""
+        write(
+            tmp_path,
+            "words_to_sentence/easy_n1",
+            {"input": {"words": "dog"}, "answer": {"words": ["dog"]}, "metadata": {}},
+        )
+        [sample] = load_task("text_writing/w2s_easy", data_dir=tmp_path, n=1).samples
+        assert sample.prompt.endswith("using the word dog.")
+        assert sample.length == 1
+
+    def test_lengths_of_several_files(self, tmp_path: Path) -> None:
+        """Lengths that no single file holds are refused."""
+        with pytest.raises(ValueError, match=r"several official files; give one n, or some of \[3, 4, 5, 6\]"):
+            load_task("waiting_line/copy", data_dir=tmp_path, n=[3, 15])
+
+    def test_no_official_data(self, tmp_path: Path) -> None:
+        """list_ops has none."""
+        with pytest.raises(ValueError, match="no official data"):
+            load_task("list_ops/copy", data_dir=tmp_path)
+
+    def test_no_train_split(self, tmp_path: Path) -> None:
+        """Official rows are test rows."""
+        with pytest.raises(ValueError, match="only a test split"):
+            load_task("waiting_line/copy", data_dir=tmp_path, split="train")
+
+    @pytest.mark.parametrize(
+        ("broken", "said"),
+        [
+            ("{not json}\n", "line 2: Expecting property name"),
+            ([1, 2], "line 2: a row needs input: an object"),
+            ({"answer": "x"}, "line 2: a row needs input: an object"),
+            (row(answer=3), "line 2: a row needs answer: a text or an object"),
+            (row(input={"text": "x"}), "line 2: the prompt needs 'context', which the input lacks"),
+            (row(metadata={"length": "four"}), "line 2: metadata.length 'four' must be an integer"),
+            (row(input={"context": "[]", "icl_examples": 5}), "line 2: icl_examples must be a list"),
+            (row(input={"context": "[]", "icl_examples": [row(answer={"words": []})]}), "line 2: .*shot has no answer"),
+        ],
+    )
+    def test_broken_row(self, tmp_path: Path, broken: object, said: str) -> None:
+        """A row that can't be read is named by file, line and fault."""
+        write(tmp_path, "waiting_line/copy", row(), broken)
+        with pytest.raises(RowError, match=rf"waiting_line/copy.jsonl, {said}"):
+            load_task("waiting_line/copy", data_dir=tmp_path)
+
+    def test_no_rows(self, tmp_path: Path) -> None:
+        """An empty file is an error, not an empty task."""
+        write(tmp_path, "waiting_line/copy", "\n")
+        with pytest.raises(RowError, match="has no rows"):
+            load_task("waiting_line/copy", data_dir=tmp_path)

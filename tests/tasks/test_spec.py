@@ -1,0 +1,138 @@
+"""Tasks as data: a user's own file, and every mistake in one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pbcore.tasks import add_tasks_file, all_task_names, load_task, task_names
+
+GOOD = """
+kitchen/reverse:
+  generator: reverse
+  settings: {items: [salt, pepper, basil, thyme, cumin, clove]}
+  scorer: list_match
+  shots: 1
+  lengths: [3, 4]
+  samples: 40
+  max_new_tokens: 32
+  prompt: |
+    Reverse this list: {context}
+
+kitchen/flags:
+  samples: flags.jsonl
+  scorer: list_match
+  max_new_tokens: 16
+  prompt: "Name the colours of the flag of {country} as a list."
+"""
+FLAGS = [
+    {"input": {"country": "France"}, "answer": '["blue", "white", "red"]'},
+    {"input": {"country": "Italy"}, "answer": '["green", "white", "red"]'},
+]
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})
+
+
+def tasks_file(folder: Path, text: str = GOOD) -> Path:
+    (folder / "flags.jsonl").write_text("".join(json.dumps(row) + "\n" for row in FLAGS))
+    path = folder / "my.yaml"
+    path.write_text(text)
+    return path
+
+
+class TestAddTasksFile:
+    def test_generator_with_other_settings(self, tmp_path: Path) -> None:
+        """A built-in generator takes the user's items, lengths and prompt."""
+        assert add_tasks_file(tasks_file(tmp_path)) == ["kitchen/reverse", "kitchen/flags"]
+        task = load_task("kitchen/reverse")
+        assert len(task.samples) == 40
+        assert task.samples[0].prompt == f"Reverse this list: {task.samples[0].input['context']}\n"
+        assert all(
+            set(json.loads(sample.label)) < {"salt", "pepper", "basil", "thyme", "cumin", "clove"}
+            for sample in task.samples
+        )
+        assert task.headline == "accuracy"
+        assert task.score(str(task.samples[0].answer), task.samples[0]) == {"accuracy": 1.0, "accuracy_strict": 1.0}
+
+    def test_rows_of_a_file(self, tmp_path: Path) -> None:
+        """Rows in the official layout, with a path relative to the YAML file."""
+        add_tasks_file(tasks_file(tmp_path))
+        task = load_task("kitchen/flags", limit=5)
+        assert [sample.prompt for sample in task.samples] == [
+            "Name the colours of the flag of France as a list.",
+            "Name the colours of the flag of Italy as a list.",
+        ]
+        assert task.score("[green, white, red]", task.samples[1]) == {"accuracy": 1.0, "accuracy_strict": 0.0}
+        with pytest.raises(ValueError, match="no split but test"):
+            load_task("kitchen/flags", split="train")
+
+    def test_names(self, tmp_path: Path) -> None:
+        """Added tasks are among all tasks, the paper's 17 stay 17, and the same file twice is no error."""
+        path = tasks_file(tmp_path)
+        assert add_tasks_file(path) == add_tasks_file(path)
+        assert all_task_names()[-2:] == ["kitchen/reverse", "kitchen/flags"]
+        assert len(task_names()) == 17
+
+    def test_missing_file(self, tmp_path: Path) -> None:
+        """A file that isn't there is named."""
+        with pytest.raises(FileNotFoundError, match=r"no tasks file .*none.yaml"):
+            add_tasks_file(tmp_path / "none.yaml")
+
+    @pytest.mark.parametrize(
+        ("old", "new", "said"),
+        [
+            ("generator: reverse", "generator: revers", "generator 'revers'; give one of copy, .*words_to_sentence"),
+            ("scorer: list_match", "scorer: list_mach", "scorer 'list_mach'; give one of latin_square, .*list_match"),
+            ("scorer: list_match", "scorer: list_shuffle", "needs a label with input.* choose another scorer"),
+            ("samples: 40", "samples: 0", "samples 0; give an integer of at least 1"),
+            ("samples: 40", "headline: bleu", "headline 'bleu'; give one of accuracy, accuracy_strict"),
+            ("shots: 1", "shots: many", "shots 'many'; give an integer of at least 0"),
+            ("shots: 1", "shot: 1", "no key shot; there are generator, headline"),
+            ("lengths: [3, 4]", "lengths: [1]", r"n = \[1\]; give an integer from 2 to 60"),
+            ("  lengths: [3, 4]\n", "", "reverse needs lengths"),
+            ("lengths: [3, 4]", "lengths: [3, 9]", "n = 9 needs 9 different items, settings.items has 6"),
+            (
+                "items: [salt, pepper,",
+                "itms: [salt, pepper,",
+                "the settings of reverse are: identity, infill, items, word",
+            ),
+            ("salt, pepper, basil, thyme, cumin, clove", "salt, salt, salt", "a list of at least 3 different texts"),
+            ("[salt, pepper,", '["sa,lt", pepper,', "quote, comma or bracket"),
+            ("max_new_tokens: 32", "max_new_tokens: lots", "max_new_tokens 'lots'; give an integer"),
+            ("  max_new_tokens: 32\n", "", "the keys max_new_tokens are missing"),
+            ("{context}", "{contxt}", "the prompt asks for 'contxt', which reverse does not give"),
+            ("{context}", "{}", "is no value's name"),
+            ("{context}", "{context", "write a literal brace twice"),
+            ("samples: flags.jsonl", "samples: none.jsonl", "no file .*none.jsonl"),
+            ("samples: flags.jsonl", "shots: 1", "give either a generator, or samples"),
+            ("samples: flags.jsonl", "samples: flags.jsonl\n  generator: copy", "give either a generator, or samples"),
+            ("samples: flags.jsonl", "samples: flags.jsonl\n  official: flags", "give `folder/file`"),
+            ("{country}", "{land}", "line 1: the prompt needs 'land', which the input lacks"),
+            ("kitchen/reverse", "waiting_line/copy", "a task named 'waiting_line/copy' exists already"),
+            ("kitchen/reverse", "kitchen", "a task's name is `category/name`"),
+            (GOOD, "[1, 2]", "give one entry per task"),
+            (GOOD, "a: [", "is not valid YAML"),
+            (GOOD, "a/b: 3", "give the keys of the task"),
+        ],
+    )
+    def test_mistakes(self, tmp_path: Path, old: str, new: str, said: str) -> None:
+        """Each mistake is named with file, task and what is allowed, and nothing is added."""
+        assert old in GOOD
+        path = tasks_file(tmp_path, GOOD.replace(old, new, 1))
+        with pytest.raises((ValueError, FileNotFoundError), match=said):
+            add_tasks_file(path)
+        assert not any(name.startswith("kitchen/") for name in all_task_names())
+
+    def test_a_wrong_label_is_found(self, tmp_path: Path) -> None:
+        """A label that its own scorer calls wrong is reported with its reason."""
+        text = GOOD.replace("scorer: list_match\n  max_new_tokens: 16", "scorer: list_shuffle\n  max_new_tokens: 16")
+        path = tasks_file(tmp_path, text)
+        label = {"input": ["blue", "white"], "example": '["blue", "white"]'}
+        (tmp_path / "flags.jsonl").write_text(json.dumps({"input": {"country": "X"}, "answer": label}) + "\n")
+        with pytest.raises(ValueError, match=r"sample 0: its own label .* is wrong .*same as the original"):
+            add_tasks_file(path)
