@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from pbcore.tasks import add_tasks_file, all_task_names, load_task, task_names
+from pbcore.tasks.scoring import scorers
+from pbcore.tasks.spec import GENERATORS, KEYS
 
 GOOD = """
 kitchen/reverse:
@@ -136,3 +138,20 @@ class TestAddTasksFile:
         (tmp_path / "flags.jsonl").write_text(json.dumps({"input": {"country": "X"}, "answer": label}) + "\n")
         with pytest.raises(ValueError, match=r"sample 0: its own label .* is wrong .*same as the original"):
             add_tasks_file(path)
+
+
+class TestDocs:
+    def test_the_example_of_the_docs_works(self, tmp_path: Path) -> None:
+        """The YAML and the rows of docs/tasks.md, as they stand there."""
+        docs = (Path(__file__).parents[2] / "docs/tasks.md").read_text()
+        text = docs.split("```yaml\n")[1].split("```")[0]
+        (tmp_path / "docs.yaml").write_text(text)
+        (tmp_path / "flags.jsonl").write_text(docs.split("```json\n")[1].split("```")[0])
+        names = add_tasks_file(tmp_path / "docs.yaml")
+        assert [len(load_task(name).samples) for name in names] == [40, 2]
+
+    def test_generators_scorers_and_keys_are_all_named(self) -> None:
+        """docs/tasks.md names every generator, scorer, setting and key there is."""
+        docs = (Path(__file__).parents[2] / "docs/tasks.md").read_text()
+        settings = {name for generator in GENERATORS.values() for name in generator.settings}
+        assert [word for word in [*GENERATORS, *scorers(), *settings, *KEYS] if f"`{word}" not in docs] == []
