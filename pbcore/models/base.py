@@ -9,14 +9,13 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample
 
+__all__ = ["Context", "Denoiser", "Generation", "Model", "ModelError", "OwnDecoder", "Prompt", "Query", "Request"]
+
 Prompt = Sample | Sequence[Message] | str | Sequence[int]
-
-
-class ModelError(RuntimeError):
-    """A model that can't be loaded or can't answer such a prompt; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,126 @@
+"""A published checkpoint's config.json as one of transformers' own architectures with full attention."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import LlamaConfig, LlamaForCausalLM, PretrainedConfig, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+from pbcore.models.errors import ModelError
+
+# LLaDA's names → Llama's, as regular expressions over whole keys.
+LLADA_KEYS = {
+    r"(?:model\.)?transformer\.wte\.weight": "model.embed_tokens.weight",
+    r"(?:model\.)?transformer\.ln_f\.weight": "model.norm.weight",
+    r"(?:model\.)?transformer\.ff_out\.weight": "lm_head.weight",
+    **{
+        rf"(?:model\.)?transformer\.blocks\.(\d+)\.{theirs}\.weight": rf"model.layers.\1.{ours}.weight"
+        for theirs, ours in {
+            "attn_norm": "input_layernorm",
+            "ff_norm": "post_attention_layernorm",
+            "q_proj": "self_attn.q_proj",
+            "k_proj": "self_attn.k_proj",
+            "v_proj": "self_attn.v_proj",
+            "attn_out": "self_attn.o_proj",
+            "ff_proj": "mlp.gate_proj",
+            "up_proj": "mlp.up_proj",
+            "ff_out": "mlp.down_proj",
+        }.items()
+    },
+}
+
+# What a LLaDA config may say without meaning another architecture than Llama's.
+_LLADA_MUST = {
+    "block_type": "llama",
+    "activation_type": "silu",
+    "layer_norm_type": "rms",
+    "block_group_size": 1,
+    "rope": True,
+    "alibi": False,
+    "attention_layer_norm": False,
+    "include_bias": False,
+    "include_qkv_bias": False,
+    "input_emb_norm": False,
+    "scale_logits": False,
+}
+_NOT_FOR_CONFIG = {"architectures", "auto_map", "model_type", "torch_dtype", "dtype", "transformers_version", "use_cache", "is_causal", "rope_scaling"}
+_PLAIN = {"dream": (Qwen2Config, Qwen2ForCausalLM), "qwen2": (Qwen2Config, Qwen2ForCausalLM), "qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """How to build and fill a checkpoint: transformers' class and config, the key map, and the ids that config.json names."""
+
+    kind: str  # llada, dream, llama, qwen2, qwen3
+    model_class: Any
+    config: PretrainedConfig
+    keys: Mapping[str, str]
+    mask_id: int | None
+    eos_id: int | None
+    shift: bool
+
+    def rename(self, key: str) -> str:
+        """A checkpoint's key as transformers calls it; keys without a rule stay."""
+        for pattern, replacement in self.keys.items():
+            if re.fullmatch(pattern, key):
+                return re.sub(pattern, replacement, key)
+        return key
+
+
+def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) -> Architecture:
+    """Reads a config.json (`raw`) found at `where`; `layers` overrides the number of layers.
+
+    LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full attention in every implementation.
+    Raises ModelError for other architectures and for LLaDA options that Llama lacks.
+    """
+    kind = str(raw.get("model_type", "")).lower()
+    if kind == "llada":
+        model_class, config, keys = LlamaForCausalLM, _llada_config(raw, where), LLADA_KEYS
+    elif kind in _PLAIN:
+        config_class, model_class = _PLAIN[kind]
+        config, keys = config_class(**{key: value for key, value in raw.items() if key not in _NOT_FOR_CONFIG or (key == "rope_scaling" and value)}), {}
+    else:
+        raise ModelError(
+            f"{where}: model_type {raw.get('model_type')!r} is not known; natively load llada, Dream, and llama, qwen2 or qwen3 with full "
+            "attention. With trust_remote_code its own code can run instead"
+        )
+    if layers is not None:
+        config.num_hidden_layers = layers
+        if getattr(config, "layer_types", None):
+            config.layer_types = config.layer_types[:layers]
+    config.is_causal = False
+    config.use_cache = False
+    return Architecture(
+        kind, model_class, config, keys,
+        mask_id=raw.get("mask_token_id"), eos_id=_first(raw.get("eos_token_id", raw.get("pad_token_id"))), shift=bool(raw.get("shift_logits", kind == "dream")),
+    )  # fmt: skip
+
+
+def _llada_config(raw: Mapping[str, Any], where: str) -> PretrainedConfig:
+    wrong = {key: raw[key] for key, value in _LLADA_MUST.items() if key in raw and raw[key] != value}
+    if wrong:
+        expected = {key: _LLADA_MUST[key] for key in wrong}
+        raise ModelError(f"{where}: this LLaDA variant has {wrong}, which Llama can't express (it needs {expected}); use trust_remote_code")
+    width = raw["d_model"]
+    kv_heads = raw.get("n_kv_heads") or (1 if raw.get("multi_query_attention") else raw["n_heads"])
+    return LlamaConfig(
+        vocab_size=raw.get("embedding_size") or raw["vocab_size"],
+        hidden_size=width,
+        intermediate_size=raw.get("mlp_hidden_size") or raw["mlp_ratio"] * width,
+        num_hidden_layers=raw["n_layers"],
+        num_attention_heads=raw["n_heads"],
+        num_key_value_heads=kv_heads,
+        max_position_embeddings=raw["max_sequence_length"],
+        rms_norm_eps=raw.get("rms_norm_eps", 1e-5),
+        rope_parameters={"rope_type": "default", "rope_theta": raw.get("rope_theta", 10000.0)},
+        tie_word_embeddings=bool(raw.get("weight_tying", False)),
+        pad_token_id=None, bos_token_id=None, eos_token_id=raw.get("eos_token_id"),
+    )  # fmt: skip
+
+
+def _first(value: Any) -> int | None:
+    """An id, or the first of several."""
+    return value[0] if isinstance(value, list) else value

@@ -1,0 +1,184 @@
+"""Weights into a model: safetensors streamed shard by shard to their dtype and device, random weights of a given shape, quantized loading."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import nn
+
+from pbcore.models.architecture import Architecture
+from pbcore.models.entry import LoadOptions
+from pbcore.models.errors import ModelError
+
+_IGNORED = ("rotary_emb.inv_freq",)  # buffers that older checkpoints carry and every model computes itself
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """A checkpoint's config.json. Raises ModelError where it is missing or no JSON."""
+    path = folder / "config.json"
+    try:
+        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ModelError(f"{folder} is no checkpoint: config.json is missing. Give the folder that holds config.json and *.safetensors") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} is no JSON ({error}); download the checkpoint again") from error
+    return config
+
+
+def shards(folder: Path) -> list[Path]:
+    """The safetensors files of a checkpoint, in the index's order. Raises ModelError naming those that are missing."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        names = dict.fromkeys(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        missing = [name for name in names if not (folder / name).is_file()]
+        if missing:
+            raise ModelError(f"{folder} is incomplete: {len(missing)} of {len(names)} shards are missing ({', '.join(missing)}); download them again")
+        return [folder / name for name in names]
+    found = sorted(folder.glob("*.safetensors"))
+    if not found:
+        others = [path.name for path in folder.glob("*.bin")]
+        hint = f"it has {', '.join(others)}; convert them to safetensors" if others else "download the checkpoint again"
+        raise ModelError(f"{folder} has no *.safetensors; {hint}")
+    single = folder / "model.safetensors"
+    return [single] if single in found else found
+
+
+def load_weights(arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, attn: str | None = None) -> nn.Module:
+    """A model with a checkpoint's weights.
+
+    The model is built without storage, the headers of all shards are compared with it, and only then tensor after tensor goes straight
+    to its dtype and device, so memory holds one copy. Raises ModelError naming missing and unexpected keys and shapes that differ.
+    """
+    model = _empty(arch, attn)
+    files = shards(folder)
+    _compare(arch, model, files, folder)
+    for file in files:
+        with _opened(file, device) as tensors:
+            for key in tensors.keys():  # noqa: SIM118 (a safe_open handle is no mapping)
+                if not key.endswith(_IGNORED):
+                    _assign(model, arch.rename(key), tensors.get_tensor(key).to(device=device, dtype=dtype))
+    return _finish(model, arch, device)
+
+
+def random_weights(arch: Architecture, device: torch.device, dtype: torch.dtype, attn: str | None = None, seed: int = 0) -> nn.Module:
+    """A model of the given shape with random weights made on `device`: matrices N(0, 0.02²), norms 1, biases 0. Deterministic by seed."""
+    model = _empty(arch, attn)
+    generator = torch.Generator(device).manual_seed(seed)
+    for name, parameter in list(model.named_parameters()):
+        tensor = torch.empty(parameter.shape, device=device, dtype=dtype)
+        if parameter.dim() > 1:
+            tensor.normal_(0.0, 0.02, generator=generator)
+        else:
+            tensor.fill_(0.0 if name.endswith("bias") else 1.0)
+        _assign(model, name, tensor)
+    return _finish(model, arch, device)
+
+
+def load_with_transformers(arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions) -> nn.Module:
+    """Loads through transformers' own `from_pretrained`, for quantization and for models spread over devices (`device_map`).
+
+    Raises ModelError naming what has to be installed, or the keys that don't fit.
+    """
+    shards(folder)
+    try:
+        model, info = arch.model_class.from_pretrained(
+            folder, config=arch.config, dtype=dtype, key_mapping={f"^{pattern}$": text for pattern, text in arch.keys.items()},
+            device_map=options.device_map or str(device), quantization_config=_quantization(options.quantization, dtype),
+            attn_implementation=options.attn_implementation, output_loading_info=True, local_files_only=True,
+        )  # fmt: skip
+    except (ImportError, ValueError, RuntimeError) as error:
+        raise ModelError(f"{folder}: {error}") from error
+    unexpected = [key for key in info["unexpected_keys"] if not key.endswith(_IGNORED)]
+    _refuse(folder, sorted(info["missing_keys"]), sorted(unexpected), [])
+    return _full_attention(model)
+
+
+def _quantization(name: str | None, dtype: torch.dtype) -> Any:
+    """transformers' configuration of a quantization by our name of it; the library behind it is checked by transformers."""
+    if name is None:
+        return None
+    import transformers
+
+    library, kind = name.split("-")
+    match library:
+        case "bitsandbytes":
+            four = kind == "4bit"
+            return transformers.BitsAndBytesConfig(load_in_4bit=four, load_in_8bit=not four, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
+        case "torchao":
+            return transformers.TorchAoConfig(f"{kind}_weight_only")
+        case _:
+            return transformers.QuantoConfig(weights=kind)
+
+
+def _empty(arch: Architecture, attn: str | None) -> nn.Module:
+    """The model without storage."""
+    try:
+        with torch.device("meta"):
+            model: nn.Module = arch.model_class._from_config(arch.config, attn_implementation=attn)
+    except (ImportError, ValueError) as error:
+        raise ModelError(f"attention implementation {attn!r}: {error}") from error
+    return model
+
+
+def _finish(model: nn.Module, arch: Architecture, device: torch.device) -> nn.Module:
+    """Ties the output projection if the config says so and computes the buffers that no checkpoint holds."""
+    inner: Any = model
+    if arch.config.tie_word_embeddings:
+        inner.lm_head.weight = inner.model.embed_tokens.weight
+    inner.model.rotary_emb = type(inner.model.rotary_emb)(arch.config).to(device)
+    left = [name for name, tensor in [*model.named_parameters(), *model.named_buffers()] if tensor.is_meta]
+    if left:
+        raise ModelError(f"{arch.kind}: {', '.join(left)} got no values")
+    return _full_attention(model)
+
+
+def _full_attention(model: nn.Module) -> nn.Module:
+    """config.is_causal = False already rules the masks; the layers' own flag is what kernels without a mask look at."""
+    for module in model.modules():
+        if hasattr(module, "is_causal"):
+            module.is_causal = False  # type: ignore[assignment]
+    return model.eval().requires_grad_(False)
+
+
+def _assign(model: nn.Module, name: str, tensor: torch.Tensor) -> None:
+    parent, _, leaf = name.rpartition(".")
+    setattr(model.get_submodule(parent), leaf, nn.Parameter(tensor, requires_grad=False))
+
+
+def _opened(file: Path, device: torch.device) -> Any:
+    try:
+        return safe_open(file, framework="pt", device=str(device))
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{file} can't be read ({error}): it is cut off or no safetensors file; download it again") from error
+
+
+def _shapes(arch: Architecture, files: list[Path]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    for file in files:
+        with _opened(file, torch.device("cpu")) as tensors:
+            for key in tensors.keys():  # noqa: SIM118
+                if not key.endswith(_IGNORED):
+                    yield arch.rename(key), tuple(tensors.get_slice(key).get_shape())
+
+
+def _compare(arch: Architecture, model: nn.Module, files: list[Path], folder: Path) -> None:
+    """Raises ModelError unless the shards hold exactly the model's tensors."""
+    expected: Mapping[str, tuple[int, ...]] = {name: tuple(p.shape) for name, p in model.named_parameters(remove_duplicate=False)}
+    tied = {"lm_head.weight"} if arch.config.tie_word_embeddings else set()
+    found = dict(_shapes(arch, files))
+    differing = [f"{k} is {found[k]}, config.json says {expected[k]}" for k in expected if k in found and found[k] != expected[k]]
+    _refuse(folder, sorted(expected.keys() - found.keys() - tied), sorted(found.keys() - expected.keys()), differing)
+
+
+def _refuse(folder: Path, missing: list[str], unexpected: list[str], differing: list[str]) -> None:
+    parts = [f"{title} ({len(keys)}): {_some(keys)}" for title, keys in (("missing keys", missing), ("unexpected keys", unexpected), ("wrong shapes", differing)) if keys]
+    if parts:
+        raise ModelError(f"{folder} doesn't fit its config.json. {'; '.join(parts)}. Check that all shards belong to this checkpoint")
+
+
+def _some(names: list[str], at_most: int = 8) -> str:
+    return ", ".join(names[:at_most]) + (f" and {len(names) - at_most} more" if len(names) > at_most else "")

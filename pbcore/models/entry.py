@@ -1,0 +1,74 @@
+"""What a model's name stands for (ModelEntry) and how the user wants it loaded (LoadOptions). Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from pbcore.models.errors import ModelError
+
+QUANTIZATIONS = ("bitsandbytes-4bit", "bitsandbytes-8bit", "torchao-int8", "torchao-int4", "quanto-int8", "quanto-int4")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """A name of the registry, resolved. Fields left None are read from the checkpoint's config.json.
+
+    Exactly one of `source` (hub id, with `revision`), `folder` (a checkpoint here), `shape` with `dummy` (random weights of that
+    architecture), `factory` (a user's own) says where the model comes from; `ideal` has none. `layers` cuts a dummy down.
+    """
+
+    name: str
+    family: str
+    source: str | None = None
+    revision: str | None = None
+    folder: Path | None = None
+    embedded: bool = False
+    mask_id: int | None = None
+    eos_id: int | None = None
+    stop_ids: tuple[int, ...] = ()
+    shift: bool | None = None
+    chat: str | None = None
+    shape: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    about: str = ""
+    dummy: bool = False
+    layers: int | None = None
+    factory: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How to load weights.
+
+    `revision` overrides the registry's commit. `trust_remote_code` runs code that comes with a checkpoint (never without it).
+    `quantization` is one of QUANTIZATIONS. `device_map` is passed to transformers (`auto` spreads a model over GPUs). `mask_id`, `eos_id`,
+    `shift` and `chat` (template or plain) override what the registry and config.json say.
+    """
+
+    revision: str | None = None
+    trust_remote_code: bool = False
+    quantization: str | None = None
+    attn_implementation: str | None = None
+    device_map: str | None = None
+    mask_id: int | None = None
+    eos_id: int | None = None
+    shift: bool | None = None
+    chat: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.quantization is not None and self.quantization not in QUANTIZATIONS:
+            raise ModelError(f"quantization {self.quantization!r} is not known; choose from {', '.join(QUANTIZATIONS)}")
+        if self.chat not in (None, "template", "plain"):
+            raise ModelError(f"chat {self.chat!r} is not known; choose template (the tokenizer's chat template) or plain")
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> LoadOptions:
+        """Options by name. Raises ModelError for a name that doesn't exist."""
+        known = [f.name for f in fields(cls)]
+        unknown = sorted(set(options) - set(known))
+        if unknown:
+            raise ModelError(f"unknown model option {', '.join(unknown)}; known: {', '.join(known)}")
+        return cls(**options)

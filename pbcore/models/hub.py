@@ -1,0 +1,51 @@
+"""A checkpoint's folder on this machine: given, cached, or fetched from the hub. Errors say what to do."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from huggingface_hub import constants, snapshot_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from pbcore.models.entry import LoadOptions, ModelEntry
+from pbcore.models.errors import ModelError
+
+_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
+
+
+def locate(entry: ModelEntry, options: LoadOptions) -> Path:
+    """The folder that holds an entry's checkpoint, downloaded if need be (weights as safetensors; code only with trust_remote_code).
+
+    Raises ModelError for a gated or unknown repository, a missing network, a full disk.
+    """
+    if entry.folder is not None:
+        return entry.folder
+    source, revision = str(entry.source), options.revision or entry.revision
+    try:
+        return Path(snapshot_download(source, revision=revision, allow_patterns=_FILES + ["*.py"] * options.trust_remote_code))
+    except GatedRepoError as error:
+        raise ModelError(f"{source} is gated: accept its terms on {constants.ENDPOINT}/{source} and log in with `hf auth login`") from error
+    except RevisionNotFoundError as error:
+        raise ModelError(f"{source} has no revision {revision!r}; pass revision='main' for its newest") from error
+    except RepositoryNotFoundError as error:
+        raise ModelError(f"{source} is not on the hub, or private: check the name, or log in with `hf auth login`") from error
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
+        why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub can't be reached"
+        raise ModelError(
+            f"{source}@{revision} is not in the cache ({constants.HF_HUB_CACHE}) and {why}. Fetch it where there is a network "
+            f"(`hf download {source} --revision {revision}`), or give the path of a checkpoint folder; {entry.name}:dummy has the shape without weights"
+        ) from error
+    except HfHubHTTPError as error:
+        raise ModelError(f"{source}@{revision}: the hub answered {error}. Try again later") from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ModelError(f"{source}: the disk of the cache {constants.HF_HUB_CACHE} is full; free space or point HF_HOME elsewhere") from error
+        raise ModelError(f"{source}@{revision} can't be fetched: {error}. Check the network and the cache {constants.HF_HUB_CACHE}") from error

@@ -1,0 +1,159 @@
+"""Loads masked models: a checkpoint folder or hub id natively, a published shape with random weights, or a checkpoint's own code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from pbcore.models.architecture import Architecture, architecture
+from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights, read_config
+from pbcore.models.entry import LoadOptions, ModelEntry
+from pbcore.models.errors import ModelError
+from pbcore.models.hub import locate
+from pbcore.models.masked import MaskedModel
+from pbcore.models.network import NativeNetwork, Network, RemoteNetwork, count_parameters, default_dtype
+from pbcore.models.tokenizer import FileTokenizer, HashTokenizer, Tokenizer, read_tokenizer
+
+_DTYPES = ("float32", "bfloat16", "float16", "float64")
+
+
+def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> MaskedModel:
+    """A masked model for an entry of the registry. Raises ModelError that says what to do."""
+    place = find_device(device)
+    kind = find_dtype(dtype, place)
+    if entry.dummy:
+        arch = architecture(entry.shape or {}, entry.name, entry.layers)
+        module = random_weights(arch, place, kind, options.attn_implementation)
+        top = min(_needed("mask_id", entry.mask_id, None, entry.name), _needed("eos_id", entry.eos_id, None, entry.name))
+        return _assemble(entry, options, arch, NativeNetwork(module), module, HashTokenizer(top), place, kind, entry.name, None)
+    folder = locate(entry, options)
+    raw = read_config(folder)
+    mode = options.chat or entry.chat
+    if options.trust_remote_code and "auto_map" in raw:
+        return _load_remote(entry, options, folder, raw, place, kind)
+    arch = architecture(raw, str(folder))
+    if options.quantization or options.device_map or "quantization_config" in raw:
+        module = load_with_transformers(arch, folder, place, kind, options)
+        place = next(module.parameters()).device
+    else:
+        module = load_weights(arch, folder, place, kind, options.attn_implementation)
+    words, top_k = read_tokenizer(folder, entry.name, mode), read_top_k(arch.kind, folder)
+    return _assemble(entry, options, arch, NativeNetwork(module), module, words, place, kind, str(folder), top_k)
+
+
+def find_device(name: str) -> torch.device:
+    """A torch device. Raises ModelError for one that isn't here."""
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ModelError(f"device {name!r} is not known to torch; try cpu, cuda or cuda:1") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ModelError(f"device {name!r}: torch {torch.__version__} sees no GPU here; use --device cpu, or install a CUDA build")
+    return device
+
+
+def find_dtype(name: str | None, device: torch.device) -> torch.dtype:
+    """A dtype by name; bfloat16 on a GPU and float32 on the CPU by default. Raises ModelError for another name."""
+    if name is None:
+        return default_dtype(device)
+    if name not in _DTYPES:
+        raise ModelError(f"dtype {name!r} is not known; choose from {', '.join(_DTYPES)}")
+    kind: torch.dtype = getattr(torch, name)
+    return kind
+
+
+def read_top_k(kind: str, folder: Path) -> int | None:
+    """The top-k filter that Dream's own decoder applies to its logits, also when greedy; other families have none.
+
+    Its generation_config.json says so (published ones: none); without that file its code falls back on transformers' default of 50.
+    """
+    if kind != "dream":
+        return None
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        return 50
+    try:
+        top_k = json.loads(path.read_text(encoding="utf-8")).get("top_k")
+    except json.JSONDecodeError as error:
+        raise ModelError(f"{path} is no JSON ({error}); download the checkpoint again") from error
+    return int(top_k) if top_k else None
+
+
+def _assemble(
+    entry: ModelEntry, options: LoadOptions, arch: Architecture, network: Network, module: nn.Module, tokenizer: Tokenizer,
+    device: torch.device, dtype: torch.dtype, where: str, top_k: int | None,
+) -> MaskedModel:  # fmt: skip
+    config: Any = arch.config
+    eos_id = _needed("eos_id", _given(options.eos_id, entry.eos_id), arch.eos_id, where)
+    shift = _given(options.shift, entry.shift)
+    return MaskedModel(
+        name=entry.name,
+        network=network,
+        tokenizer=tokenizer,
+        mask_id=_needed("mask_id", _given(options.mask_id, entry.mask_id), arch.mask_id, where),
+        eos_id=eos_id,
+        vocab_size=config.vocab_size,
+        shift=arch.shift if shift is None else shift,
+        stop_ids=frozenset({eos_id, *entry.stop_ids}),
+        limit=config.max_position_embeddings,
+        top_k=top_k,
+        device=device,
+        info=_info(entry, options, arch.kind, module, dtype, config._attn_implementation) | {"top_k": top_k},
+    )
+
+
+def _load_remote(entry: ModelEntry, options: LoadOptions, folder: Path, raw: Mapping[str, Any], device: torch.device, dtype: torch.dtype) -> MaskedModel:
+    """Runs the code that came with a checkpoint; only on the user's word."""
+    from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+
+    auto = AutoModelForCausalLM if "AutoModelForCausalLM" in raw["auto_map"] else AutoModel
+    try:
+        module: Any = auto.from_pretrained(folder, trust_remote_code=True, dtype=dtype).to(device).eval().requires_grad_(False)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+    except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError) as error:
+        raise ModelError(f"{folder}: the checkpoint's own code failed ({type(error).__name__}: {error}); drop trust_remote_code to load natively") from error
+    config = module.config
+    kind = str(raw.get("model_type"))
+    arch = Architecture(
+        kind, type(module), config, {}, raw.get("mask_token_id"), raw.get("eos_token_id", raw.get("pad_token_id")),
+        bool(raw.get("shift_logits", kind.lower() == "dream")),
+    )  # fmt: skip
+    if not hasattr(config, "max_position_embeddings"):
+        config.max_position_embeddings = raw.get("max_sequence_length", 4096)
+    words = FileTokenizer(tokenizer, entry.name, options.chat or entry.chat)
+    return _assemble(entry, options, arch, RemoteNetwork(module), module, words, device, dtype, str(folder), read_top_k(kind.lower(), folder))
+
+
+def _info(entry: ModelEntry, options: LoadOptions, kind: str, module: nn.Module, dtype: torch.dtype, attention: str) -> dict[str, Any]:
+    """What the record says of the model; plain values only."""
+    return {
+        "source": entry.source or (entry.name if entry.dummy or entry.embedded else str(entry.folder)),
+        "revision": options.revision or entry.revision,
+        "family": kind,
+        "parameters": count_parameters(module),
+        "dtype": str(dtype).removeprefix("torch."),
+        "attention": attention,
+        "quantization": options.quantization,
+        "embedded": entry.embedded,
+        "dummy": entry.dummy,
+        "layers": int(getattr(module.config, "num_hidden_layers", 0)),
+        "remote_code": options.trust_remote_code,
+    }
+
+
+def _given(*values: Any) -> Any:
+    """The first that is not None."""
+    return next((value for value in values if value is not None), None)
+
+
+def _needed(what: str, first: int | None, second: int | None, where: str) -> int:
+    value = _given(first, second)
+    if value is None:
+        key = "mask_token_id" if what == "mask_id" else "eos_token_id"
+        raise ModelError(f"{where}: config.json names no {key}, so this may be no masked diffusion model; pass {what}=… if it is")
+    return int(value)

@@ -1,0 +1,172 @@
+"""Masked diffusion transformers as Denoisers: prompts to rows, batches with left padding, logits of the wanted positions, KV caches.
+
+R rows, P prompt columns, L canvas columns, T = P + L, Q columns of one forward, H width, M wanted positions, V tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pbcore.models.base import Context, Prompt, Query, Request
+from pbcore.models.errors import ModelError
+from pbcore.models.network import Network
+from pbcore.models.tokenizer import Tokenizer
+from pbcore.tasks.base import Sample
+
+MASK = "[MASK]"
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedModel:
+    """A masked diffusion model. With `shift` the token at position i is predicted at i − 1 (Dream).
+
+    `stop_ids` end an answer's text; `limit` is the number of positions that the model knows. `top_k`, where a checkpoint's own
+    generation settings have it, leaves only that many tokens at each position.
+    """
+
+    name: str
+    network: Network
+    tokenizer: Tokenizer
+    mask_id: int
+    eos_id: int
+    vocab_size: int
+    shift: bool
+    stop_ids: frozenset[int]
+    limit: int
+    top_k: int | None
+    device: torch.device
+    info: Mapping[str, Any]
+
+    @property
+    def caches(self) -> frozenset[str]:
+        return self.network.caches
+
+    def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
+        """A prompt as a row.
+
+        A Sample brings its messages, its length and, for infilling, its canvas, where each `[MASK]` becomes one mask token. Chats go
+        through the chat template; a text is taken as it is; token ids too. Raises ModelError for words or ids outside the vocabulary,
+        prompts longer than the model, and a missing length.
+        """
+        sample = prompt if isinstance(prompt, Sample) else None
+        ids = self._prompt_ids(prompt)
+        if sample is not None and sample.canvas is not None:
+            canvas = self._infill(sample.canvas)
+        else:
+            length = max_new_tokens if max_new_tokens is not None or sample is None else sample.max_new_tokens
+            if length is None or length < 1:
+                raise ModelError(f"{self.name}: max_new_tokens must be at least 1, got {length}; say how many tokens to answer with")
+            canvas = [self.mask_id] * length
+        self._check(ids, canvas)
+        return Request(tuple(ids), tuple(canvas), key, sample)
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """Canvas tokens as text, up to the first EOS (or end of turn); masks and other special tokens are left out."""
+        end = next((i for i, token in enumerate(token_ids) if token in self.stop_ids), len(token_ids))
+        return self.tokenizer.decode([token for token in token_ids[:end] if token != self.mask_id])
+
+    def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Context:
+        """A batch of left-padded prompts. Raises ValueError for a cache that the model lacks."""
+        if cache is not None and cache not in self.caches:
+            raise ValueError(f"{self.name} has no {cache} cache; it has {', '.join(sorted(self.caches)) or 'none'}")
+        return MaskedContext(self, requests, cache)
+
+    def candidates(self, logits: Tensor) -> Tensor:
+        """Logits (M, V) with everything but the `top_k` best −∞ (ties with the last stay), the mask token not counted."""
+        if self.top_k is None or self.top_k >= self.vocab_size or not len(logits):
+            return logits
+        logits[:, self.mask_id] = -torch.inf
+        worst = logits.topk(self.top_k, dim=-1).values[:, -1:]  # (M, 1)
+        return logits.masked_fill_(logits < worst, -torch.inf)
+
+    def _prompt_ids(self, prompt: Prompt) -> list[int]:
+        if isinstance(prompt, Sample):
+            return self.tokenizer.chat(prompt.messages)
+        if isinstance(prompt, str):
+            return self.tokenizer.text(prompt)
+        items = list(prompt)
+        if all(isinstance(item, int) for item in items):
+            return [int(item) for item in items]  # type: ignore[call-overload]
+        return self.tokenizer.chat(items)  # type: ignore[arg-type]
+
+    def _infill(self, canvas: str) -> list[int]:
+        first, *rest = canvas.split(MASK)
+        ids = list(self.tokenizer.piece(first))
+        for piece in rest:
+            ids += [self.mask_id, *self.tokenizer.piece(piece)]
+        return ids
+
+    def _check(self, ids: Sequence[int], canvas: Sequence[int]) -> None:
+        outside = [i for i in (*ids, *canvas) if not 0 <= i < self.vocab_size]
+        if outside:
+            raise ModelError(f"{self.name}: token ids {outside[:8]} are outside its vocabulary 0..{self.vocab_size - 1}")
+        if len(ids) + len(canvas) > self.limit:
+            raise ModelError(f"{self.name} knows {self.limit} positions; prompt {len(ids)} + answer {len(canvas)} tokens are more. Shorten them")
+        if not ids and self.shift:
+            raise ModelError(f"{self.name} predicts each token from the one before it, so the prompt can't be empty")
+
+
+class MaskedContext:
+    """A batch being decoded.
+
+    Prompts stand right-aligned in P columns, the canvas in the L after them; the attention mask and position ids make padding
+    invisible. With a cache, `refresh` runs everything and keeps the K/V of all T columns; the forwards after it run only the columns
+    from the window on, to the end (prefix) or to the window's end (dual), and overwrite their slots (Fast-dLLM, arXiv 2505.22618). With
+    shifted logits that is one column earlier, whose hidden state predicts the window's first token.
+    """
+
+    def __init__(self, model: MaskedModel, requests: Sequence[Request], cache: str | None) -> None:
+        self._model, self._mode, self._cache = model, cache, None
+        widest = max(len(request.prompt_ids) for request in requests)
+        length = max(len(request.canvas) for request in requests)
+        pads = [widest - len(request.prompt_ids) for request in requests]
+        rows = [[model.eos_id] * pad + list(request.prompt_ids) for pad, request in zip(pads, requests, strict=True)]
+        seen = [
+            [False] * pad + [True] * (len(request.prompt_ids) + len(request.canvas)) + [False] * (length - len(request.canvas))
+            for pad, request in zip(pads, requests, strict=True)
+        ]
+        self._prompt = torch.tensor(rows, dtype=torch.long, device=model.device).reshape(len(rows), widest)  # (R, P)
+        self._seen = torch.tensor(seen, device=model.device)  # (R, T)
+        self._derive()
+
+    def _derive(self) -> None:
+        """What follows from `_seen`: position ids (R, T), and the attention mask, None where nothing is padded."""
+        self._positions = (self._seen.long().cumsum(-1) - 1).clamp(min=0)
+        self._mask: Tensor | None = None if bool(self._seen.all()) else self._seen
+
+    def logits(self, query: Query) -> Tensor:
+        """Logits (M, V): only the wanted positions go through the output projection."""
+        columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
+        prompt, shift, total = self._prompt.shape[1], int(self._model.shift), columns.shape[1]
+        first, last = (0, query.canvas.shape[1]) if query.window is None or query.refresh else query.window
+        start, stop = 0, total
+        if self._mode is not None:
+            if query.refresh:
+                self._cache = self._model.network.cache(total)
+            elif self._cache is None or query.window is None:
+                raise ValueError(f"{self._model.name}: the {self._mode} cache needs a window, and a refresh at its first step")
+            else:
+                start = prompt + first - shift
+                stop = prompt + last if self._mode == "dual" else total
+        hidden = self._model.network.hidden(
+            columns[:, start:stop], self._positions[:, start:stop], self._mask, self._cache, start
+        )  # (R, Q, H)
+        ahead = prompt - shift - start
+        wanted = hidden[:, ahead + first : ahead + last][query.want[:, first:last].to(hidden.device)]  # (M, H)
+        return self._model.candidates(self._model.network.project(wanted).to(self._model.device))
+
+    def keep(self, rows: Tensor) -> None:
+        """Goes on with some rows; without K/V to line up with, prompt columns that only padded longer rows are dropped too."""
+        self._prompt, self._seen = self._prompt[rows], self._seen[rows]
+        if self._cache is not None:
+            self._cache.reorder_cache(rows)
+        elif self._prompt.shape[1]:
+            spare = int(self._seen.int().argmax(-1).min())
+            spare = min(spare, self._prompt.shape[1])
+            self._prompt, self._seen = self._prompt[:, spare:], self._seen[:, spare:]
+        self._derive()

@@ -1,0 +1,85 @@
+"""The transformer behind a masked model: hidden states, the output projection, KV caches. transformers' own, or a checkpoint's code."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from transformers import StaticCache
+
+
+class Network(Protocol):
+    """One forward of R rows over Q columns, H wide."""
+
+    caches: frozenset[str]
+
+    def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int) -> Tensor:
+        """Hidden states (R, Q, H) of ids (R, Q) at positions (R, Q); `mask` (R, T) is False where no one may look, None if nowhere.
+
+        With a cache the columns start at its slot `start` and overwrite what was there.
+        """
+        ...
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Hidden states (M, H) → logits (M, V)."""
+        ...
+
+    def cache(self, length: int) -> Any:
+        """An empty KV cache for `length` columns."""
+        ...
+
+
+class NativeNetwork:
+    """Llama, Qwen2 or Qwen3 with full attention (`config.is_causal = False`)."""
+
+    caches = frozenset({"prefix", "dual"})
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module: Any = module
+
+    def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: StaticCache | None, start: int) -> Tensor:
+        if cache is not None:
+            for layer in cache.layers:
+                layer.cumulative_length.fill_(start)
+        output = self._module.model(ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=cache is not None)
+        states: Tensor = output.last_hidden_state
+        return states
+
+    def project(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self._module.lm_head(hidden)
+        return logits
+
+    def cache(self, length: int) -> StaticCache:
+        return StaticCache(config=self._module.config, max_cache_len=length)
+
+
+class RemoteNetwork:
+    """A checkpoint's own code (trust_remote_code): its forward gives logits at every position, without caches."""
+
+    caches: frozenset[str] = frozenset()
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module: Any = module
+
+    def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int) -> Tensor:
+        """Logits (R, Q, V) in place of hidden states; padding needs code that takes attention_mask."""
+        given = {} if mask is None else {"attention_mask": mask}
+        logits: Tensor = self._module(ids, **given).logits
+        return logits
+
+    def project(self, hidden: Tensor) -> Tensor:
+        return hidden
+
+    def cache(self, length: int) -> Any:
+        raise NotImplementedError("a checkpoint's own code runs without caches")
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Parameters, shared ones once."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def default_dtype(device: torch.device) -> torch.dtype:
+    """bfloat16 on a GPU, float32 on the CPU."""
+    return torch.bfloat16 if device.type == "cuda" else torch.float32

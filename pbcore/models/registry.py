@@ -1,0 +1,144 @@
+"""Models by name: the table in data/models.yaml, checkpoint folders, names registered by users, `:dummy` shapes. Imports no torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pbcore.models.entry import LoadOptions, ModelEntry
+from pbcore.models.errors import ModelError
+
+if TYPE_CHECKING:
+    from pbcore.models.base import Model
+
+_HERE = Path(__file__).parent
+_DUMMY = re.compile(r"dummy(?:-l([1-9]\d*))?")
+_LOADERS = {
+    "ideal": "pbcore.models.ideal",
+    "masked": "pbcore.models.loading",
+    "diffusion_gemma": "pbcore.models.native",
+}
+_REGISTERED: dict[str, Callable[..., Any]] = {}
+
+
+def register_model(name: str, factory: Callable[..., Any]) -> None:
+    """Makes a model available as `name`: `factory(device=…, dtype=…, **options)` returns a Denoiser or OwnDecoder.
+
+    Packages register by an entry point of the group `pbcore.models`, whose name is the model's. Raises ValueError for a name that is
+    taken or would not fit in a node id (letters, digits, `_`, `-`, `.`).
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise ValueError(f"model name {name!r}: use letters, digits, '_', '-' and '.'")
+    if name in _table() or _REGISTERED.get(name, factory) is not factory:
+        raise ValueError(f"model name {name!r} is taken; choose another")
+    _REGISTERED[name] = factory
+
+
+def model_names() -> list[str]:
+    """The names that `load_model` can try here: those of the table, users' own, without embedded models that are not in this copy."""
+    known = [name for name, entry in _table().items() if not missing_here(entry)]
+    return known + sorted(set(_users()) - set(known))
+
+
+def all_entries() -> list[ModelEntry]:
+    """Every entry, also those that can't be loaded here."""
+    users = [ModelEntry(name, family="user", factory=factory) for name, factory in sorted(_users().items())]
+    return [*_table().values(), *users]
+
+
+def missing_here(entry: ModelEntry) -> bool:
+    """Whether an embedded checkpoint is not part of this installation."""
+    return entry.embedded and entry.folder is not None and not (entry.folder / "config.json").is_file()
+
+
+def resolve_model(name: str) -> ModelEntry:
+    """What `name` stands for, without loading it or importing torch.
+
+    `name` is a name of the table, a registered one, either with `:dummy` or `:dummy-l2` where the published shape is known, a hub id
+    (`owner/name`), or the path of a checkpoint folder. Raises ModelError with close matches for anything else.
+    """
+    base, colon, suffix = name.partition(":")
+    entry = _table().get(base)
+    if entry is not None and colon:
+        return _dummy(entry, name, suffix)
+    if entry is not None:
+        if missing_here(entry):
+            raise ModelError(f"model {name!r} is not part of this installation: {entry.folder} has no checkpoint. Train it with `python -m pbcore.train`")
+        return entry
+    users = _users()
+    if name in users:
+        return ModelEntry(name, family="user", factory=users[name])
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return ModelEntry(path.name or name, family="masked", folder=path.resolve())
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
+        return ModelEntry(name, family="masked", source=name, revision="main")
+    known = [*model_names()]
+    near = get_close_matches(base, known, n=3, cutoff=0.5)
+    hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)}"
+    raise ModelError(f"unknown model {name!r}; {hint} A checkpoint folder or a hub id (owner/name) works too")
+
+
+def load_model(name: str, device: str = "cpu", dtype: str | None = None, **options: Any) -> Model:
+    """Loads a model by name onto a device.
+
+    `dtype` defaults to bfloat16 on a GPU and float32 on the CPU. `options` are those of LoadOptions; a registered factory gets them as
+    they are. Raises ModelError that says what to do: unknown names (with close matches), checkpoints that don't fit, no network.
+    """
+    entry = resolve_model(name)
+    if entry.factory is not None:
+        model: Model = entry.factory(device=device, dtype=dtype, **options)
+        return model
+    loaded: Model = import_module(_LOADERS[entry.family]).load(entry, device, dtype, LoadOptions.of(options))
+    return loaded
+
+
+def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:
+    match = _DUMMY.fullmatch(suffix)
+    if match is None:
+        raise ModelError(f"model {name!r}: ':{suffix}' is not known; write {entry.name}:dummy (random weights) or {entry.name}:dummy-l2 (two layers)")
+    if entry.shape is None:
+        shaped = ", ".join(f"{e.name}:dummy" for e in _table().values() if e.shape is not None)
+        raise ModelError(f"model {name!r}: the published shape of {entry.name} is not in the table; there are {shaped}")
+    layers = int(match[1]) if match[1] else None
+    return replace(entry, name=name, source=None, revision=None, dummy=True, layers=layers)
+
+
+@cache
+def _table() -> Mapping[str, ModelEntry]:
+    data = yaml.safe_load((_HERE / "data" / "models.yaml").read_text(encoding="utf-8"))
+    return {name: _entry(name, values, data["shapes"]) for name, values in data["models"].items()}
+
+
+def _entry(name: str, values: Mapping[str, Any], shapes: Mapping[str, Any]) -> ModelEntry:
+    fields = dict(values)
+    folder, shape = fields.pop("folder", None), fields.pop("shape", None)
+    fields["stop_ids"] = tuple(fields.get("stop_ids", ()))
+    return ModelEntry(
+        name, **fields, folder=_HERE / folder if folder else None, embedded=folder is not None, shape=shapes[shape] if shape else None
+    )
+
+
+def _users() -> Mapping[str, Callable[..., Any]]:
+    """Registered factories and those of installed packages."""
+    found = dict(_REGISTERED)
+    for point in entry_points(group="pbcore.models"):
+        if point.name not in found:
+            found[point.name] = _lazy(point)
+    return found
+
+
+def _lazy(point: Any) -> Callable[..., Any]:
+    def factory(**options: Any) -> Any:
+        return point.load()(**options)
+
+    return factory

@@ -1,0 +1,136 @@
+"""Text to token ids and back, without code from a checkpoint: tokenizer files, a stand-in for dummies, or none at all."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from pbcore.models.errors import ModelError
+from pbcore.tasks.base import Message
+from pbcore.tasks.words import tokens
+
+
+class Tokenizer(Protocol):
+    """What a masked model needs of its tokenizer."""
+
+    def chat(self, messages: Sequence[Message]) -> list[int]:
+        """A chat with the assistant's turn opened."""
+        ...
+
+    def text(self, text: str) -> list[int]:
+        """A text as a prompt of its own, with BOS where the tokenizer adds one."""
+        ...
+
+    def piece(self, text: str) -> list[int]:
+        """A part of an answer, without special tokens."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Tokens as text, special tokens left out."""
+        ...
+
+
+class FileTokenizer:
+    """A tokenizer read from a checkpoint's files.
+
+    `mode` template applies the chat template once and adds no special tokens to its text; plain joins the turns' contents by blank lines.
+    """
+
+    def __init__(self, tokenizer: Any, name: str, mode: str | None) -> None:
+        self._tokenizer, self._name = tokenizer, name
+        self._mode = mode or ("template" if tokenizer.chat_template else "plain")
+        if self._mode == "template" and not tokenizer.chat_template:
+            raise ModelError(f"{name}: its tokenizer has no chat template; pass chat='plain'")
+
+    def chat(self, messages: Sequence[Message]) -> list[int]:
+        if self._mode == "plain":
+            return self.text("\n\n".join(message["content"] for message in messages))
+        text = self._tokenizer.apply_chat_template([dict(message) for message in messages], tokenize=False, add_generation_prompt=True)
+        return self._ids(text, special=False)
+
+    def text(self, text: str) -> list[int]:
+        ids, bos = self._ids(text, special=True), self._tokenizer.bos_token_id
+        # A text that was templated before brings its own BOS.
+        return ids[1:] if bos is not None and ids[:2] == [bos, bos] else ids
+
+    def piece(self, text: str) -> list[int]:
+        return self._ids(text, special=False) if text else []
+
+    def decode(self, ids: Sequence[int]) -> str:
+        known = [i for i in ids if i < len(self._tokenizer)]
+        return str(self._tokenizer.decode(known, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    def _ids(self, text: str, special: bool) -> list[int]:
+        encoded = self._tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
+        ids: list[int] = encoded["input_ids"]
+        unknown = self._tokenizer.unk_token_id
+        if unknown is not None and unknown in ids:
+            words = dict.fromkeys(text[a:b].strip() or text[a:b] for i, (a, b) in zip(ids, encoded["offset_mapping"], strict=True) if i == unknown)
+            shown = ", ".join(repr(word) for word in list(words)[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
+            raise ModelError(
+                f"{self._name} can't read this prompt: not in its vocabulary: {shown}. It knows the words of the tasks that this package generates; "
+                "drop --data-dir, or choose another model"
+            )
+        return ids
+
+
+class HashTokenizer:
+    """A stand-in for models without weights: one id per word-level token, by its hash, so prompts have a realistic length."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size  # ids are drawn from [0, size)
+
+    def chat(self, messages: Sequence[Message]) -> list[int]:
+        return self.text("".join(f"<{message['role']}>\n{message['content']}\n" for message in messages) + "<assistant>\n")
+
+    def text(self, text: str) -> list[int]:
+        return [zlib.crc32(token.encode()) % self._size for token in tokens(text)]
+
+    def piece(self, text: str) -> list[int]:
+        return self.text(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return " ".join(map(str, ids))
+
+
+class NoTokenizer:
+    """A checkpoint without tokenizer files: takes and gives token ids alone."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def chat(self, messages: Sequence[Message]) -> list[int]:
+        raise self._error()
+
+    def text(self, text: str) -> list[int]:
+        raise self._error()
+
+    def piece(self, text: str) -> list[int]:
+        raise self._error()
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return " ".join(map(str, ids))
+
+    def _error(self) -> ModelError:
+        return ModelError(f"{self._name} has no tokenizer files (tokenizer.json, or vocab.json and merges.txt); give prompts as token ids")
+
+
+def read_tokenizer(folder: Path, name: str, mode: str | None) -> Tokenizer:
+    """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream), or none.
+
+    Raises ModelError for files that can't be read.
+    """
+    from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
+
+    if (folder / "tokenizer.json").is_file():
+        kind = PreTrainedTokenizerFast
+    elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        kind = Qwen2Tokenizer
+    else:
+        return NoTokenizer(name)
+    try:
+        return FileTokenizer(kind.from_pretrained(folder, local_files_only=True), name, mode)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{folder}: its tokenizer can't be read ({error}); download it again") from error
