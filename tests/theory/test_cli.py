@@ -1,0 +1,28 @@
+import subprocess
+import sys
+
+import pytest
+
+from pbcore.theory.cli import report
+
+
+class TestReport:
+    def test_prints_the_closed_forms(self) -> None:
+        """The figures of the paper for n = 4 stand in the tables."""
+        text = report(4)
+        for number in ("0.09375", "0.37500", "0.6226", "1.415", "0.42188"):
+            assert number in text
+
+    def test_every_length_has_a_report(self) -> None:
+        """From 2 items on; 1 has none."""
+        assert [bool(report(n)) for n in (2, 3, 5, 16)] == [True] * 4
+        with pytest.raises(ValueError, match="at least 2"):
+            report(1)
+
+
+class TestCommand:
+    @pytest.mark.parametrize(("n", "code", "said"), [("4", 0, "L*_T, n = 4"), ("1", 2, "at least 2 items")])
+    def test_python_m(self, n: str, code: int, said: str) -> None:
+        """`python -m pbcore.theory` prints it, and says so where it can't."""
+        done = subprocess.run([sys.executable, "-m", "pbcore.theory", "--n", n], capture_output=True, text=True, check=False)
+        assert (done.returncode, said in done.stdout) == (code, True)
