@@ -39,13 +39,15 @@ class BertScore:
     def __init__(self, source: Source, device: str | None = None) -> None:
         """Raises Unavailable if bert-score is not installed or the folder holds no model that it can read."""
         import torch
+        from transformers import AutoTokenizer
 
         library = _library()
         if "t5" in str(source.folder) or str(source.folder).startswith("scibert"):
             raise Unavailable(f"bert-score takes every path with 't5' in it for a T5 model: rename or move {source.folder}")
         self.source = source
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        self._tokenizer = library.get_tokenizer(str(source.folder))
+        # bert-score asks for a blank before the first word at each call, which tokenizers of transformers 5 no longer heed.
+        self._tokenizer = AutoTokenizer.from_pretrained(source.folder, add_prefix_space=True)
         self._model = library.get_model(str(source.folder), source.layer).to(self.device)
         positions = self._model.config.max_position_embeddings - (self._model.config.pad_token_id or 0) - 1
         self._tokenizer.model_max_length = min(self._tokenizer.model_max_length, positions)

@@ -1,0 +1,97 @@
+"""A stand-in for Java with LanguageTool's server: the same command line and HTTP interface, three rules, starts at once.
+
+`install` writes it as a `java` command beside an installation folder. `BEHAVIOUR` in its environment: empty, `dies` (at its start),
+`port` (says once that its port is taken). A text with POISON ends the process; one with ERROR is answered with status 500.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs
+
+RULES = {"REPEAT": r"\b(\w+) \1\b", "EN_A_VS_AN": r"\ba [aeiou]\w*", "TYPO": r"\b[b-df-hj-np-tv-xz]{4,}\b"}
+
+
+def install(folder: Path, version: str = "17.0.1") -> dict[str, str]:
+    """Writes `bin/java` and `LanguageTool-6.8/` into `folder`; returns the environment in which they are found."""
+    (folder / "bin").mkdir(parents=True)
+    java = folder / "bin" / "java"
+    java.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} {version} "$@"\n')
+    java.chmod(0o755)
+    (folder / "LanguageTool-6.8").mkdir()
+    (folder / "LanguageTool-6.8" / "languagetool-server.jar").write_bytes(b"")
+    return {
+        "PATH": f"{java.parent}:/usr/bin:/bin",
+        "LTP_PATH": str(folder),
+        "PBCORE_CACHE": str(folder / "cache"),
+        "TMPDIR": str(folder),
+        "BEHAVIOUR": "",
+    }
+
+
+def matches(text: str) -> list[dict[str, object]]:
+    """Findings in LanguageTool's form; offsets count UTF-16 units, as Java's do."""
+    return [
+        {
+            "rule": {"id": rule, "issueType": "grammar", "category": {"id": "GRAMMAR"}},
+            "context": {"text": text, "offset": 0, "length": 1},
+            "replacements": [],
+            "message": f"{rule} fired",
+            "offset": len(text[: found.start()].encode("utf-16-le")) // 2,
+            "length": len(found[0]),
+        }
+        for rule, pattern in RULES.items()
+        for found in re.finditer(pattern, text)
+    ]
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        software = {"software": {"name": "LanguageTool", "version": "6.8", "buildDate": "today"}}
+        self.answer(200, json.dumps(software) if "configinfo" in self.path else "OK")
+
+    def do_POST(self) -> None:
+        fields = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        text = fields["text"][0]
+        with (Path(os.environ.get("TMPDIR", "/tmp")) / "asked.log").open("a") as log:
+            log.write(json.dumps(text) + "\n")
+        if "POISON" in text:
+            os._exit(9)
+        if "ERROR" in text:
+            self.answer(500, "Error: Internal Error")
+        else:
+            self.answer(200, json.dumps({"matches": matches(text), "warnings": {"incompleteResults": "SLOW" in text}}))
+
+    def answer(self, status: int, said: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(said.encode())))
+        self.end_headers()
+        self.wfile.write(said.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Silent."""
+
+
+def serve(port: int) -> None:
+    ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+
+
+if __name__ == "__main__":
+    version, *arguments = sys.argv[1:]
+    if arguments == ["-version"]:
+        print(f'openjdk version "{version}" 2025-04-15', file=sys.stderr)
+        sys.exit()
+    tried = Path(os.environ["TMPDIR"]) / "tried"
+    if os.environ["BEHAVIOUR"] == "dies":
+        sys.exit("Error: Could not find or load main class")
+    if os.environ["BEHAVIOUR"] == "port" and not tried.exists():
+        tried.touch()
+        sys.exit("java.net.BindException: Address already in use")
+    serve(int(arguments[arguments.index("--port") + 1]))

@@ -1,0 +1,134 @@
+"""Grammar verdicts: the checker's bookkeeping with a server made here, and real verdicts where LanguageTool is installed."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pbcore.metrics import agreement, grammar
+from pbcore.metrics.grammar import Checker, Verdict
+from pbcore.metrics.languagetool import ServerDied, Unavailable
+from pbcore.metrics.languagetool.cache import VerdictCache
+from pbcore.metrics.languagetool.client import Match
+from pbcore.metrics.languagetool.server import UserServer
+from pbcore.tasks.scenes import dialogues, paraphrases, word_sets
+from tests.metrics import fake_java
+from tests.reference import reference
+
+ITEMS = 100
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """A server that the environment names, as `--languagetool-url` does."""
+    http = fake_java.ThreadingHTTPServer(("127.0.0.1", 0), fake_java.Handler)
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    monkeypatch.setenv("PBCORE_LANGUAGETOOL_URL", f"http://127.0.0.1:{http.server_port}")
+    monkeypatch.setenv("PBCORE_CACHE", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    yield f"http://127.0.0.1:{http.server_port}"
+    grammar.stop()
+    http.shutdown()
+    http.server_close()
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[Checker]:
+    """LanguageTool itself, or a skip."""
+    try:
+        checker = grammar.checker()
+        checker.server.start()
+    except Unavailable as error:
+        pytest.skip(str(error))
+    yield checker
+    grammar.stop()
+
+
+class TestVerdict:
+    def test_a_match_or_no_text_is_zero(self) -> None:
+        """1 means that something was written and nothing found; no verdict is no number."""
+        match = Match("RULE", "Message", 0, 1, "MISC")
+        assert [Verdict().score, Verdict((match,)).score, Verdict(empty=True).score] == [1.0, 0.0, 0.0]
+        assert Verdict(problem="too long").score is None
+
+
+class TestChecker:
+    def test_equal_texts_are_asked_once(self, url: str, tmp_path: Path) -> None:
+        """Blanks around an answer don't make another text; every answer gets its verdict, in order."""
+        verdicts = grammar.checker().check(["It is is.", " It is is.\n", "", "It is.", " "])
+        assert [verdict.score for verdict in verdicts] == [0.0, 0.0, 0.0, 1.0, 0.0]
+        assert sorted((tmp_path / "asked.log").read_text().splitlines()) == ['"It is is."', '"It is."']
+
+    def test_problems_are_not_remembered(self, url: str, tmp_path: Path) -> None:
+        """A text without a verdict is asked about again in the next run."""
+        for _ in range(2):
+            verdict = grammar.checker().check(["ERROR"])[0]
+            assert verdict.score is None
+            assert "500" in verdict.problem
+        assert len((tmp_path / "asked.log").read_text().splitlines()) == 2
+
+    def test_other_rules_are_other_verdicts(self, url: str, tmp_path: Path) -> None:
+        """A verdict in the cache counts for the rules that were asked for, whatever their order, and no others."""
+        cache = VerdictCache(tmp_path / "grammar.sqlite")
+        for rules in ([], ["B", "A"], ["A", "B"], []):
+            Checker(UserServer(url), cache, disabled_rules=rules).check(["It is is."])
+        assert (tmp_path / "asked.log").read_text().splitlines() == ['"It is is."'] * 2
+
+    def test_the_checker_is_the_processes_own(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One checker as long as the settings stay; another when they change; absent, with a reason, when nobody answers."""
+        first = grammar.checker()
+        assert grammar.checker() is first
+        monkeypatch.setenv("PBCORE_LANGUAGETOOL_URL", "http://127.0.0.1:9")
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="no LanguageTool server answers at http://127.0.0.1:9/"):
+                grammar.checker()
+
+    def test_a_users_server_that_goes_away_fails_what_follows(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """A server that had answered and is gone is an error, not an absent score."""
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        http = fake_java.ThreadingHTTPServer(("127.0.0.1", 0), fake_java.Handler)
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        server = UserServer(f"127.0.0.1:{http.server_port}")
+        checker = Checker(server)
+        assert checker.check(["One."])[0].score == 1.0
+        http.shutdown()
+        http.server_close()
+        monkeypatch.setattr(server, "start", lambda: f"http://127.0.0.1:{http.server_port}/")
+        monkeypatch.setattr(server, "ensure", lambda: UserServer.ensure(UserServer("127.0.0.1:9")))
+        for _ in range(2):
+            with pytest.raises(ServerDied, match="answered earlier"):
+                checker.check(["Two."])
+
+
+class TestRealVerdicts:
+    def test_finds_what_parallel_decoding_breaks(self, real: Checker) -> None:
+        """A doubled word and a wrong article are found where they stand."""
+        texts = ["The man drinks drinks water.", "She gave an disrespectful answer.", "The man drinks water."]
+        doubled, article, fine = real.check(texts)
+        assert [(match.rule, texts[0][match.offset : match.offset + match.length]) for match in doubled.matches] == [
+            ("ENGLISH_WORD_REPEAT_RULE", "drinks drinks")
+        ]
+        assert [match.rule for match in article.matches] == ["EN_A_VS_AN"]
+        assert fine == Verdict()
+
+    def test_agrees_with_the_published_verdicts(self, real: Checker) -> None:
+        """Grammar, inclusion, unstemmed ROUGE-L and 1 − BLEU of real answers equal what was published, to 1e-6."""
+        path = reference("golden", "real_outputs.jsonl")
+        published = [json.loads(line) for line in path.read_text().splitlines()]
+        rows = {row.metric: row for row in agreement.table(path)}
+        for metric in ("grammar", "inclusion", "rougeL", "inv_bleu"):
+            assert rows[metric].differing == []
+            assert rows[metric].equal == sum(entry[metric] is not None for entry in published) > 0
+
+    def test_own_references_are_clean(self, real: Checker) -> None:
+        """Every reference sentence, summary and paraphrase of the built-in text tasks passes, so that 1 can be reached."""
+        texts = [row["example"] for level in ("easy", "medium", "hard") for row in word_sets(level, split="test", seed=0, count=ITEMS)]
+        texts += [row["summary"] for row in dialogues(split="test", seed=0, count=ITEMS)]
+        for row in paraphrases(split="test", seed=0, count=ITEMS):
+            texts += [row["text"], *row["examples"]]
+        found = {text: [match.rule for match in verdict.matches] for text, verdict in zip(texts, real.check(texts), strict=True)}
+        assert {text: rules for text, rules in found.items() if rules} == {}

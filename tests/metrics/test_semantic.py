@@ -1,0 +1,100 @@
+"""BERTScore with a small random RoBERTa made here."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from pbcore.metrics import semantic
+from pbcore.metrics.semantic import BertScore, Source, Unavailable
+
+pytest.importorskip("bert_score", reason="bert-score is an optional dependency: pip install 'pbcore[bertscore]'")
+
+SENTENCES = ["the cat sat on the mat", "a dog ran in the park", "the mat sat on a cat", "a park"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A RoBERTa of 3 layers with a byte-level tokenizer of its own, as a published folder looks."""
+    from tokenizers import ByteLevelBPETokenizer
+    from transformers import RobertaConfig, RobertaModel
+
+    path = tmp_path_factory.mktemp("model")
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator(SENTENCES, vocab_size=280, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    tokenizer.save_model(str(path))
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
+    RobertaModel(RobertaConfig(vocab_size=280, max_position_embeddings=34, pad_token_id=1, **shape)).save_pretrained(path)
+    return path
+
+
+class TestBertScore:
+    def test_equals_the_plain_formula(self, folder: Path) -> None:
+        """F1 of greedy cosine matching of the chosen layer's vectors (Zhang et al., Section 3); special tokens may be matched, not counted."""
+        from transformers import RobertaModel, RobertaTokenizer
+
+        tokenizer, model = RobertaTokenizer.from_pretrained(folder), RobertaModel.from_pretrained(folder).eval()
+
+        def vectors(text: str) -> torch.Tensor:
+            ids = tokenizer(text, return_tensors="pt").input_ids  # (1, L)
+            with torch.no_grad():
+                hidden = model(ids, output_hidden_states=True).hidden_states[2][0]  # (L, D)
+            return hidden / hidden.norm(dim=-1, keepdim=True)
+
+        expected = []
+        for ours, theirs in zip(SENTENCES, SENTENCES[1:], strict=False):
+            cosines = vectors(" " + ours) @ vectors(" " + theirs).T  # (I, J)
+            precision, recall = cosines.amax(1)[1:-1].mean().item(), cosines.amax(0)[1:-1].mean().item()
+            expected.append(2 * precision * recall / (precision + recall))
+        scores = BertScore(Source("tiny", folder, 2), "cpu").f1(SENTENCES[:-1], SENTENCES[1:])
+        assert scores == pytest.approx(expected, abs=1e-5)
+        assert max(scores) < 1.0
+
+    def test_a_copy_scores_one_and_nothing_scores_zero(self, folder: Path) -> None:
+        """The ends of the scale; an empty answer among others changes none of them."""
+        scores = BertScore(Source("tiny", folder, 2), "cpu").f1(["a dog ran", " ", "a dog ran"], ["a dog ran", "a cat", "a mat sat"])
+        assert scores[0] == pytest.approx(1.0, abs=1e-5)
+        assert scores[1] == 0.0
+        assert 0.0 < scores[2] < 1.0
+
+    def test_the_layer_matters(self, folder: Path) -> None:
+        """Another layer compares other vectors."""
+        one, two = (BertScore(Source("tiny", folder, layer), "cpu").f1(SENTENCES[:1], SENTENCES[1:2]) for layer in (1, 3))
+        assert abs(one[0] - two[0]) > 1e-4
+
+    def test_long_texts_are_cut_to_the_models_length(self, folder: Path) -> None:
+        """A text beyond the 32 positions is scored by its beginning, though the folder states no length."""
+        long = " ".join(["the cat sat on the mat"] * 30)
+        assert BertScore(Source("tiny", folder, 2), "cpu").f1([long], [long + " a dog"]) == pytest.approx([1.0], abs=1e-5)
+
+
+class TestScorer:
+    def test_uses_the_folder_and_layer_of_the_environment(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The environment names a local model, and the scorer says which layer it compares."""
+        monkeypatch.setenv(semantic.MODEL_VARIABLE, str(folder))
+        monkeypatch.setenv(semantic.LAYER_VARIABLE, "2")
+        assert str(semantic.scorer().source) == f"{folder}, layer 2"
+
+    def test_a_folder_without_a_known_layer_asks_for_one(self, folder: Path) -> None:
+        """Which layer to compare is never guessed."""
+        with pytest.raises(Unavailable, match=r"no layer for .* PBCORE_BERTSCORE_LAYER \(roberta-large has 17\)"):
+            semantic.find(str(folder))
+
+    def test_a_missing_model_is_not_downloaded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What is not on this machine is absent, with the command that would get it; no request is sent."""
+        import socket
+
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_: pytest.fail("went to the network"))
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+        with pytest.raises(Unavailable, match="not on this machine: run `pbcore bertscore install`"):
+            semantic.find("distilroberta-base")
+
+    def test_says_so_without_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """bert-score is an extra; its absence is told with how to get it."""
+        monkeypatch.setitem(sys.modules, "bert_score.utils", None)
+        with pytest.raises(Unavailable, match="pip install"):
+            semantic.find("roberta-large")

@@ -1,0 +1,178 @@
+"""The scorers of the text tasks: what they give, what they leave out and why, and what they say about wrong answers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pbcore.metrics import grammar, semantic
+from pbcore.metrics.languagetool.client import Match
+from pbcore.metrics.text import PARAPHRASING, SUMMARIZATION, WORDS_TO_SENTENCE, TextScorer, failure_kind
+from pbcore.tasks.base import Sample
+from pbcore.tasks.scoring import Scored, scorer
+from tests.metrics import fake_java
+from tests.reference import reference
+
+WORDS = {"words": ["dog", "park"], "example": "The dog is in the park."}
+
+
+def score(which: TextScorer, answer: str, label: object, *metrics: str) -> Scored:
+    asked = frozenset(metrics or which.metrics)
+    return which.score([answer], [Sample("text_writing/any", 0, (), {}, label, 64)], asked)[0]
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A grammar server with a few rules, named by the environment."""
+    http = fake_java.ThreadingHTTPServer(("127.0.0.1", 0), fake_java.Handler)
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    monkeypatch.setenv("PBCORE_LANGUAGETOOL_URL", f"http://127.0.0.1:{http.server_port}")
+    monkeypatch.setenv("PBCORE_CACHE", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    yield
+    grammar.stop()
+    http.shutdown()
+    http.server_close()
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No grammar server and no BERTScore model."""
+    monkeypatch.setenv("PBCORE_LANGUAGETOOL_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv(semantic.MODEL_VARIABLE, "no-such-model")
+    monkeypatch.setenv(semantic.LAYER_VARIABLE, "1")
+
+
+@pytest.mark.usefixtures("checked")
+class TestWordsToSentence:
+    @pytest.mark.parametrize(
+        ("answer", "expected"),
+        [
+            ("The dog is in the park.", (1, 1, 1, 1, 1)),
+            ("The dog dog is in the park.", (1, 1, 0, 0, 0)),
+            ("The Dog is in the park.", (0, 1, 1, 0, 1)),
+            ("The dogs run.", (0, 0, 1, 0, 1)),
+            ("", (0, 0, 0, 0, 0)),
+        ],
+    )
+    def test_scores(self, answer: str, expected: tuple[int, ...]) -> None:
+        """Inclusion counts letter case and takes parts of words; v1 is the product with grammar, v2 grammar alone."""
+        names = ("inclusion", "inclusion_any_case", "grammar", "v1", "v2")
+        assert score(WORDS_TO_SENTENCE, answer, WORDS).scores == dict(zip(names, expected, strict=True))
+
+    def test_says_what_is_wrong(self) -> None:
+        """A wrong answer comes with the findings, the missing words and the kind that is most telling of parallel decoding."""
+        details = score(WORDS_TO_SENTENCE, "A dog bkrt the the tree.", WORDS).details
+        assert [match["rule"] for match in details["matches"]] == ["REPEAT", "TYPO"]
+        assert details["matches"][0] | {"message": ""} == {
+            "rule": "REPEAT", "message": "", "offset": 11, "length": 7, "category": "GRAMMAR",
+        }  # fmt: skip
+        assert "missing words: park" in details["why"]
+        assert score(WORDS_TO_SENTENCE, "The park.", WORDS).details == {"why": "missing words: dog", "failure": "word missing"}
+        assert score(WORDS_TO_SENTENCE, "", WORDS).details["failure"] == "empty"
+        assert score(WORDS_TO_SENTENCE, "The dog is in the park.", WORDS).details == {}
+
+    def test_a_text_without_a_verdict_is_absent_alone(self) -> None:
+        """The server's error on one answer is told there and nowhere else."""
+        samples = [Sample("text_writing/w2s_easy", index, (), {}, WORDS, 64) for index in range(2)]
+        bad, fine = WORDS_TO_SENTENCE.score(["ERROR dog park", "dog park"], samples, frozenset({"grammar", "v1"}))
+        assert bad.scores == {}
+        assert "500" in bad.details["absent"]["grammar"]
+        assert "grammar: LanguageTool answered 500" in bad.details["absent"]["v1"]
+        assert fine.scores == {"grammar": 1.0, "v1": 1.0}
+
+    def test_equals_the_official_inclusion(self) -> None:
+        """The official verdicts on thousands of right, wrong and malformed sentences."""
+        cases = [case for case in json.loads(reference("golden", "metric_cases.json").read_text()) if "inclusion" in case]
+        rows: dict[str, list[dict[str, object]]] = {}
+        for case in cases:
+            if case["task"] not in rows:
+                lines = reference("official-v1", *f"{case['task']}.jsonl".split("/")).read_text().splitlines()
+                rows[case["task"]] = [json.loads(line) for line in lines]
+        assert len(cases) > 100
+        for case in cases:
+            label = rows[case["task"]][case["index"]]["answer"]
+            assert score(WORDS_TO_SENTENCE, case["prediction"], label, "inclusion").scores == {"inclusion": case["inclusion"]}, case
+
+
+@pytest.mark.usefixtures("checked")
+class TestSummarization:
+    def test_scores(self) -> None:
+        """ROUGE is stemmed, with the unstemmed value beside it, and v1 is ROUGE-L times grammar."""
+        label = {"text": "Anna: Hi!", "summary": "Anna walks dogs."}
+        scores = score(SUMMARIZATION, "Anna walked a dog.", label).scores
+        assert scores == pytest.approx(
+            {"grammar": 1, "rouge_l": 6 / 7, "rouge_1": 6 / 7, "rouge_2": 2 / 5, "rouge_l_unstemmed": 2 / 7, "v1": 6 / 7, "v2": 1}
+        )
+        assert score(SUMMARIZATION, "Anna walked walked dogs.", label).scores["v1"] == 0.0
+
+    def test_an_empty_answer_scores_zero_on_everything(self) -> None:
+        """Nothing is never good."""
+        scores = score(SUMMARIZATION, " ", {"text": "Anna: Hi!", "summary": "Anna walks."}).scores
+        assert set(scores) == set(SUMMARIZATION.metrics)
+        assert set(scores.values()) == {0.0}
+
+
+class TestParaphrasing:
+    LABEL = {"text": "The man gave the old dog a bone.", "examples": "['A bone was given to the old dog.']"}
+
+    @pytest.mark.usefixtures("checked")
+    def test_scores(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """All is measured against the input sentence, and v1 is the product of the three."""
+
+        class Half:
+            def f1(self, predictions: list[str], references: list[str]) -> list[float]:
+                assert references == [TestParaphrasing.LABEL["text"]]
+                return [0.5]
+
+        monkeypatch.setattr(semantic, "scorer", Half)
+        scores = score(PARAPHRASING, "A bone was given to it.", self.LABEL).scores
+        assert scores == {"grammar": 1.0, "bertscore": 0.5, "inv_bleu": 1.0, "v1": 0.5, "v2": 1.0}
+
+    @pytest.mark.usefixtures("unchecked")
+    def test_what_cannot_be_measured_is_absent_with_a_reason(self) -> None:
+        """Neither 0 nor 1 is made up, and composites go with what they need."""
+        scored = score(PARAPHRASING, "A bone was given to it.", self.LABEL)
+        assert scored.scores == {"inv_bleu": 1.0}
+        assert set(scored.details["absent"]) == {"grammar", "bertscore", "v1", "v2"}
+        assert "no LanguageTool server answers" in scored.details["absent"]["grammar"]
+        assert "bertscore" in scored.details["absent"]["v1"]
+
+    @pytest.mark.usefixtures("unchecked")
+    def test_what_is_not_asked_for_is_not_looked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Overlap alone needs neither a server nor a model, and says nothing of them."""
+        monkeypatch.setattr(grammar, "checker", lambda: pytest.fail("asked for a server"))
+        monkeypatch.setattr(semantic, "scorer", lambda: pytest.fail("asked for a model"))
+        assert score(PARAPHRASING, "A bone.", self.LABEL, "inv_bleu") == Scored({"inv_bleu": 1.0})
+
+
+class TestFailureKind:
+    @pytest.mark.parametrize(
+        ("rule", "category", "kind"),
+        [
+            ("ENGLISH_WORD_REPEAT_RULE", "MISC", "repeated word"),
+            ("EN_A_VS_AN", "MISC", "a/an disagreement"),
+            ("HAVE_PART_AGREEMENT", "GRAMMAR", "broken verb group"),
+            ("MD_BASEFORM", "GRAMMAR", "broken verb group"),
+            ("MORFOLOGIK_RULE_EN_US", "TYPOS", "misspelling"),
+            ("DOUBLE_PUNCTUATION", "PUNCTUATION", "punctuation"),
+            ("A_NNS", "GRAMMAR", "other grammar"),
+        ],
+    )
+    def test_kinds(self, rule: str, category: str, kind: str) -> None:
+        """Rules are sorted into the kinds of the paper's Appendix H, and a few broader ones."""
+        assert failure_kind(Match(rule, "", 0, 1, category)) == kind
+
+
+class TestRegistry:
+    def test_the_scorers_have_the_names_that_tasks_use(self) -> None:
+        """Importing the module is what makes the text tasks scorable; a label of another task is refused by name."""
+        assert [scorer(name) for name in ("words_to_sentence", "summarization", "paraphrasing")] == [
+            WORDS_TO_SENTENCE, SUMMARIZATION, PARAPHRASING,
+        ]  # fmt: skip
+        with pytest.raises(ValueError, match=r"text_writing/any sample 0 has the label .* no 'words'"):
+            score(WORDS_TO_SENTENCE, "x", {"summary": "y"}, "inclusion")
