@@ -21,8 +21,10 @@ from pbcore.tasks.scenes.sampling import TEST_SHARE, Written, collect, shuffled,
 TOKEN = re.compile(r"\w+|[^\w\s]")
 DIFFICULTIES = ["easy", "medium", "hard"]
 MANY = {"train": 2000, "test": 500}
-REPORTING = set(TOKEN.findall("""will and her has so s his for because to they him cannot lend bring is wants needs not instead want asks
-    work the he looking with she do something else found left about on a an"""))
+REPORTING = set(
+    TOKEN.findall("""will and her has so s his for because to they him cannot lend bring is wants needs not instead want asks
+    work the he looking with she do something else found left about on a an""")
+)
 SPLITS = {"train": ["apple", "river", "moon"], "test": ["lamp"]}
 
 
@@ -73,8 +75,12 @@ class TestWordSets:
 
     def test_medium_words_are_harder(self) -> None:
         """Words of the medium sets are longer on average, and most of them never occur in easy sets."""
-        words = {level: Counter(word for item in sets(level, "train") for word in item["words"]) for level in DIFFICULTIES}
-        mean = {level: sum(len(word) * n for word, n in found.items()) / found.total() for level, found in words.items()}
+        words = {
+            level: Counter(word for item in sets(level, "train") for word in item["words"]) for level in DIFFICULTIES
+        }
+        mean = {
+            level: sum(len(word) * n for word, n in found.items()) / found.total() for level, found in words.items()
+        }
         assert mean["medium"] > mean["easy"] + 1.5
         assert len(words["medium"].keys() & words["easy"].keys()) < 0.1 * len(words["medium"])
 
@@ -110,7 +116,9 @@ class TestWordSets:
 
     def test_says_how_many_there_are(self) -> None:
         """A request beyond the grammar names the number that exists, here single words of the test split."""
-        with pytest.raises(ValueError, match=r"5000 items of words/medium/1 asked for, [0-9]{2,3} exist in the test split"):
+        with pytest.raises(
+            ValueError, match=r"5000 items of words/medium/1 asked for, [0-9]{2,3} exist in the test split"
+        ):
             word_sets("medium", split="test", seed=0, count=5000, words=1)
 
 
@@ -174,7 +182,9 @@ class TestParaphrases:
 
     def test_no_sentence_in_both_splits(self) -> None:
         """Neither a text nor a paraphrase of the test split occurs in the train split."""
-        train, test = ({text for item in rewordings(split) for text in (item["text"], *item["examples"])} for split in MANY)
+        train, test = (
+            {text for item in rewordings(split) for text in (item["text"], *item["examples"])} for split in MANY
+        )
         assert not train & test
 
     def test_a_wording_has_one_meaning(self) -> None:
@@ -185,12 +195,19 @@ class TestParaphrases:
 
 class TestAllKinds:
     @settings(max_examples=15, deadline=None)
-    @given(seed=st.integers(0, 10**6), split=st.sampled_from(["train", "test"]), first=st.integers(0, 8), more=st.integers(0, 8))
+    @given(
+        seed=st.integers(0, 10**6),
+        split=st.sampled_from(["train", "test"]),
+        first=st.integers(0, 8),
+        more=st.integers(0, 8),
+    )
     def test_first_items_do_not_depend_on_count(self, seed: int, split: str, first: int, more: int) -> None:
         """A longer call begins with the shorter one."""
         longer = first + more
         assert dialogues(split=split, seed=seed, count=longer)[:first] == dialogues(split=split, seed=seed, count=first)
-        assert paraphrases(split=split, seed=seed, count=longer)[:first] == paraphrases(split=split, seed=seed, count=first)
+        assert paraphrases(split=split, seed=seed, count=longer)[:first] == paraphrases(
+            split=split, seed=seed, count=first
+        )
         short = word_sets("hard", split=split, seed=seed, count=first)
         assert word_sets("hard", split=split, seed=seed, count=longer)[:first] == short
 
@@ -237,11 +254,13 @@ class TestAllKinds:
 
 
 class TestSampling:
+    @settings(deadline=None)
     @given(size=st.integers(0, 60), seed=st.integers())
     def test_shuffled_is_a_permutation(self, size: int, seed: int) -> None:
         """Every number comes exactly once."""
         assert sorted(shuffled(size, Random(seed))) == list(range(size))
 
+    @settings(deadline=None)
     @given(scenes=st.integers(0, 80), seed=st.integers(0, 99), kinds=st.integers(1, 40))
     def test_collect_finds_all_there_are(self, scenes: int, seed: int, kinds: int) -> None:
         """The two splits share out all distinct keys; one item more is an error that says how many exist."""
@@ -253,7 +272,9 @@ class TestSampling:
         for split in MANY:
             exist = sum(split_of(f"key {key}") == split for key in range(min(scenes, kinds)))
             found += len(collect(write, scenes=scenes, split=split, seed=seed, count=exist, kind="toy"))
-            with pytest.raises(ValueError, match=f"{exist + 1} items of toy asked for, {exist} exist in the {split} split"):
+            with pytest.raises(
+                ValueError, match=f"{exist + 1} items of toy asked for, {exist} exist in the {split} split"
+            ):
                 collect(write, scenes=scenes, split=split, seed=seed, count=exist + 1, kind="toy")
         assert found == min(scenes, kinds)
 
@@ -268,8 +289,12 @@ class TestSampling:
 class TestLexicon:
     @pytest.mark.parametrize(
         ("verb", "past", "ing"),
-        [("bake", "baked", "baking"), ("carry", "carried", "carrying"), ("shut", "shut", "shutting"),
-         ("feed the dog", "fed the dog", "feeding the dog")],
+        [
+            ("bake", "baked", "baking"),
+            ("carry", "carried", "carrying"),
+            ("shut", "shut", "shutting"),
+            ("feed the dog", "fed the dog", "feeding the dog"),
+        ],
     )
     def test_verb_forms(self, verb: str, past: str, ing: str) -> None:
         """Regular and listed verbs inflect; of a phrase the first word does."""
@@ -298,5 +323,8 @@ class TestRealise:
     def test_fills_chooses_and_capitalises(self) -> None:
         """Slots, forms, free choices, articles and capital letters come out as one sentence."""
         values = {"t": "after lunch", "s": "girl", "v": "buy", "o": "orange"}
-        found = {realise("{t}, the {s} {v.past} {o.det} [old|ripe] {o}. it was good.", values, Random(seed)) for seed in range(20)}
+        found = {
+            realise("{t}, the {s} {v.past} {o.det} [old|ripe] {o}. it was good.", values, Random(seed))
+            for seed in range(20)
+        }
         assert found == {f"After lunch, the girl bought {ripe} orange. It was good." for ripe in ("an old", "a ripe")}
