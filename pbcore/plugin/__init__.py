@@ -2,5 +2,15 @@
 
 pytest_plugins = [
     f"pbcore.plugin.{name}"
-    for name in ("options", "collection", "rundir", "recording", "benchmark_xdist", "scheduling", "progress", "summary")
+    for name in (
+        "options",
+        "collection",
+        "rundir",
+        "recording",
+        "benchmark_xdist",
+        "scheduling",
+        "progress",
+        "gate",
+        "summary",
+    )
 ]

@@ -70,8 +70,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_benchmark_group_stats(benchmarks: list[Any]) -> Generator[None, Any, Any]:
     """Keeps cells out of pytest-benchmark's table: the trade-off tables show their speed beside their score."""
-    from pbcore.results.flat import RECORD_PROPERTY
-
     groups = yield
-    kept = [(name, [bench for bench in group if RECORD_PROPERTY not in bench["extra_info"]]) for name, group in groups]
+    kept = [(name, [bench for bench in group if "cell" not in bench["extra_info"]]) for name, group in groups]
     return [(name, group) for name, group in kept if group]

@@ -94,7 +94,7 @@ def trajectory(model: Model, answer: Generation) -> Iterator[str]:
 
 
 def _revealed(model: Model, answer: Generation, canvas: Sequence[int], places: list[int], step: int) -> Iterator[str]:
-    """`4 " Garcia" .93` for each position, `18-31 <eos> 1.00` for a run of ends with its least confidence."""
+    """`4 ' Garcia' .93` for each position, `18-31 <eos> 1.00` for a run of ends with its least confidence."""
     eos = getattr(model, "eos_id", None)
     ends = [i for i in places if canvas[i] == eos]
     for i in places:
@@ -112,7 +112,7 @@ def _revealed(model: Model, answer: Generation, canvas: Sequence[int], places: l
 def _token(model: Model, token: int) -> str:
     text = getattr(model, "text", None)
     shown = text([token]) if callable(text) else ""
-    return f'"{shown}"' if shown else f"<{token}>"
+    return repr(shown) if shown else f"<{token}>"
 
 
 def _confidence(answer: Generation, places: list[int], step: int) -> str:

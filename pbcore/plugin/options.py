@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import pytest
 
+BASELINE = Path("reports/baselines/embedded-cpu.json")
 PROFILES = ("quick", "ci", "paper", "full")
 
 
@@ -96,12 +97,12 @@ OPTIONS = (
     Option("rounds", "how often each cell decodes for timing (default: 1)", _positive, metavar="N"),
     Option("sample", "drill-down: only sample N of each cell, as an item of its own (repeatable)", _natural, many=True, metavar="N"),
     Option("per-sample", "drill-down: every sample is an item and a wrong answer fails it (implied by -x unless a gate is given)", None),
-    Option("gate", "judge each cell against its row in BASELINE, a run directory or a baseline file (repeatable)", Path, many=True, metavar="BASELINE"),
+    Option("gate", "judge cells against their rows in BASELINE, a run directory or a baseline file (repeatable)", Path, True, "BASELINE"),
     Option("gate-level", "chance that a gate fails although nothing changed, over all its cells (default: 0.05)", _level, metavar="P"),
     Option("gate-time", "fail cells slower than the gate's baseline by more than this share, e.g. 10%%", _share, metavar="SHARE"),
     Option("against", "revision or checkout whose code is timed in turns with this one for --gate-time", metavar="REV|PATH"),
     Option("floor", "absolute demand, e.g. 'tiny/copy/* accuracy>=0.98' (repeatable)", many=True, metavar="RULE"),
-    Option("update-baseline", "write the run's rows to FILE as the new baseline", Path, metavar="FILE", const=Path("reports/baselines/embedded-cpu.json")),
+    Option("update-baseline", f"write the run's rows to FILE (default: {BASELINE}) as the new baseline", Path, False, "FILE", BASELINE),
     Option("resume", "go on with run directory RUN: finished cells whose key still matches are taken over", Path, metavar="RUN"),
     Option("shard", "run part I of N of the cells, split by model first", _shard, metavar="I/N"),
 )  # fmt: skip

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import inspect
 from collections.abc import Generator as Yields
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,15 +19,16 @@ from pbcore.plugin.memory import PeakMemory
 from pbcore.plugin.options import Settings, settings
 from pbcore.plugin.plan import plan
 from pbcore.plugin.rundir import run_dir, versions
-from pbcore.results.record import CellRecord
 
 if TYPE_CHECKING:
     from pbcore.models.base import Generation, Model
+    from pbcore.results.record import CellRecord
+    from pbcore.results.rundir import StoredCell
     from pbcore.tasks.base import Sample, Task
     from pbcore.tasks.scoring import Scored
 
-DECIDES = ("decoding", "metrics", "models", "tasks", "theory")  # the packages whose code decides an outcome
 _RECORDED = pytest.StashKey[bool]()
+_BEFORE = pytest.StashKey["dict[str, tuple[str, StoredCell]]"]()
 
 
 @dataclass(slots=True)
@@ -82,6 +82,7 @@ class Cell:
 
         `benchmark` is the fixture that timed `decode`. In the drill-down nothing is written: the test fails at the first wrong answer.
         """
+        benchmark.extra_info["cell"] = self.id
         if drilled(self.item.config):
             drilldown.judge(self.item, model, task, answers, scored)
             return
@@ -101,19 +102,23 @@ class Cell:
 
     def key(self, model: Model, task: Task) -> str:
         """Digest of all that decides the outcome; equal keys mean that a finished cell need not be run again."""
-        parts = {
-            "data": task.data_hash,
-            "model": [self.name.model, model.info.get("revision"), model.info.get("dtype", self.settings.dtype)],
-            "sampler": self.name.sampler,
-            "seed": self.settings.seed,
-            "rounds": self.settings.rounds,
-            "code": code_version(),
-        }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+        from pbcore.results.resume import cell_key
+
+        return cell_key(
+            model=self.name.model,
+            model_identity=dict(model.info),
+            task=task.name,
+            data_hash=task.data_hash,
+            sampler=self.name.sampler,
+            settings={"rounds": self.settings.rounds, "policy": policy_code(self.name.sampler)},
+            dtype=str(model.info.get("dtype", self.settings.dtype or "")),
+            seed=self.settings.seed,
+        )
 
     def _facts(self, model: Model, task: Task) -> CellRecord:
         from pbcore.decoding.run import DEFAULT_BATCH
         from pbcore.results.plain import plain
+        from pbcore.results.record import CellRecord
 
         device = str(getattr(model, "device", self.settings.device))
         worker = getattr(self.item.config, "workerinput", {})
@@ -158,23 +163,43 @@ def _span(lengths: Sequence[int]) -> str:
 
 
 @cache
-def code_version() -> str:
-    """Digest of the source that decides an outcome: decoding, models, tasks and scores."""
-    digest = hashlib.sha256()
-    root = files("pbcore")
-    for package in DECIDES:
-        _digest(root / package, digest)
-    digest.update((root / "names.py").read_bytes())
-    return digest.hexdigest()[:16]
+def policy_code(sampler: str) -> str:
+    """Digest of a policy's source where it is the user's own: the package's code is in every key already."""
+    from pbcore.decoding.policies.registry import policies
+    from pbcore.names import parse
+
+    cls = policies().get(parse(sampler).policy)
+    if cls is None or cls.__module__.startswith("pbcore."):
+        return ""
+    return hashlib.sha256(inspect.getsource(cls).encode()).hexdigest()[:16]
 
 
-def _digest(folder: Any, digest: Any) -> None:
-    for entry in sorted(folder.iterdir(), key=lambda entry: str(entry.name)):
-        if entry.is_dir():
-            if entry.name != "__pycache__":
-                _digest(entry, digest)
-        elif entry.name.endswith((".py", ".yaml")):
-            digest.update(entry.name.encode() + entry.read_bytes())
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """--resume: a cell that is on disk under the same key is reported as it is, and its test is not run."""
+    asked = settings(pyfuncitem.config)
+    if asked.resume is None or cell_name(pyfuncitem) is None:
+        return None
+    from pbcore.results.flat import properties
+
+    built: dict[str, Any] = pyfuncitem.funcargs
+    cell: Cell = built["cell"]
+    key, stored = _finished(pyfuncitem.config).get(cell.id, ("", None))
+    if stored is None or key != cell.key(built["model"], built["task"]):
+        return None
+    pyfuncitem.user_properties.extend([*properties(stored.cell), ("pbcore_resumed", True)])
+    built["benchmark"].skipped = True
+    return True
+
+
+def _finished(config: pytest.Config) -> dict[str, tuple[str, StoredCell]]:
+    """What the resumed run had finished before this process began."""
+    from pbcore.results.resume import finished
+
+    found = config.stash.get(_BEFORE, None)
+    if found is None:
+        found = config.stash[_BEFORE] = finished(run_dir(config).path)
+    return found
 
 
 @pytest.hookimpl(wrapper=True)
@@ -197,6 +222,7 @@ def record_error(config: pytest.Config, name: CellName, error: str) -> list[tupl
     """Writes the record of a cell that failed, and returns it as report properties; a full disk must not hide the first error."""
     from pbcore.results.build import error_cell
     from pbcore.results.flat import properties
+    from pbcore.results.record import CellRecord
 
     facts = CellRecord(
         id=name.cell_id(plan(config).paper),

@@ -6,7 +6,6 @@ import os
 import platform
 import secrets
 import shutil
-import sys
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -67,8 +66,9 @@ def _path(config: pytest.Config) -> Path:
 
 def write_facts(config: pytest.Config) -> None:
     """run.json: what was run, by what, on what. Written before the first cell, so that a killed run can be told apart, too."""
-    asked = settings(config)
-    run_dir(config).write_run(
+    asked, run = settings(config), run_dir(config)
+    earlier = run.read_run() if asked.resume is not None else {}
+    run.write_run(
         {
             "command": ["pytest", *map(str, config.invocation_params.args)],
             "started": datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -79,7 +79,8 @@ def write_facts(config: pytest.Config) -> None:
             "limit": asked.limit,
             "shard": None if asked.shard is None else "/".join(map(str, asked.shard)),
             "versions": versions(),
-            "machine": machine(),
+            "machine": machine(asked.gpu),
+            "resumes": [*earlier.get("resumes", []), *([earlier["started"]] if "started" in earlier else [])],
         }
     )
 
@@ -95,16 +96,17 @@ def versions() -> dict[str, str]:
     return found
 
 
-def machine() -> dict[str, Any]:
-    """What the timings depend on."""
+def machine(gpu: bool) -> dict[str, Any]:
+    """What the timings depend on; the GPUs only where they are used."""
     facts: dict[str, Any] = {
         "system": platform.platform(),
         "processor": _processor(),
         "cpus": os.cpu_count(),
         "gpus": [],
     }
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
+    if gpu:
+        import torch
+
         facts["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return facts
 

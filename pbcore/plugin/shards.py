@@ -17,6 +17,8 @@ def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellNam
     for cell in cells:
         by_model.setdefault(cell.model, []).append(cell)
     models = sorted(by_model, key=lambda model: (-len(by_model[model]), model))
+    if not models:
+        return set()
     if len(models) >= shards:
         loads: list[list[CellName]] = [[] for _ in range(shards)]
         for model in models:
@@ -26,7 +28,5 @@ def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellNam
     for _ in range(shards - len(models)):
         parts[max(models, key=lambda model: len(by_model[model]) / parts[model])] += 1
     places = [(model, part) for model in models for part in range(parts[model])]
-    if not places:
-        return set()
     model, part = places[number - 1]
     return set(by_model[model][part :: parts[model]])

@@ -10,6 +10,9 @@ import pytest
 
 from pbcore.plugin import cellname
 from pbcore.plugin.collection import cell_name, drilled
+from pbcore.plugin.drilldown import rerun
+from pbcore.plugin.gate import Ruling, publish, rule
+from pbcore.plugin.options import given, settings
 from pbcore.plugin.plan import plan
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import run_dir, write_facts
@@ -28,6 +31,7 @@ class Outcome:
         self.asked: Counter[str] = Counter()
         self.notes: list[str] = []
         self.written: list[str] = []
+        self.ruling = Ruling()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._begin([item.nodeid for item in session.items if cell_name(item) is not None])
@@ -66,22 +70,28 @@ class Outcome:
         record_error(self._config, name, "the worker process died while running this cell (killed, or out of memory)")
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self) -> None:
-        """Interrupted runs are reported, too: what is on disk is what was finished."""
-        if not self.planned or drilled(self._config):
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Interrupted runs are reported, too: what is on disk is what was finished. Then the gates speak."""
+        if not self._measured:
             return
         from pbcore.report.markdown import write_report
 
         run = run_dir(self._config)
         if run.cells_dir.is_dir() and any(run.cells_dir.glob("*.json")):
             self.written = [path.name for path in (*run.assemble(self.notes.append), *write_report(run.path))]
+        asked = settings(self._config)
+        if asked.gated:
+            self.ruling = rule(asked, run, not self._unfinished(), self._rerun)
+            publish(self.ruling, run, self._config)
+            if self.ruling.failures and session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if not self.planned or self._config.getoption("collectonly", False):
             return
         terminalreporter.write_sep("=", "pbcore")
-        if drilled(self._config):
+        if not self._measured:
             for cell, asked in self.asked.items():
                 terminalreporter.write_line(f"{cell}: {self.right[cell]} of {asked} samples right")
             terminalreporter.write_line(
@@ -93,7 +103,7 @@ class Outcome:
         width = terminalreporter.config.get_terminal_writer().fullwidth
         run = run_dir(self._config)
         terminalreporter.write_line(summary([entry.cell for entry in run.read_cells(self.notes.append)], width=width))
-        for line in [*self._missing(), *self._left_out(), *self.notes]:
+        for line in [*self._missing(), *self._left_out(), *self.notes, *self.ruling.text]:
             terminalreporter.write_line(line)
         if self.written:
             terminalreporter.write_line(f"{run.path}: {', '.join(self.written)}")
@@ -101,13 +111,27 @@ class Outcome:
     def _begin(self, node_ids: list[str]) -> None:
         if node_ids and not self.planned:
             self.planned = node_ids
-            if not drilled(self._config) and not self._config.getoption("collectonly", False):
+            if self._measured:
                 write_facts(self._config)
 
+    def _rerun(self, cell_id: str, sample: int) -> str:
+        """The command that reruns one sample; a cell that this run lacks is looked for by its parts."""
+        from pbcore.report.gates import rerun_command
+
+        ends = f"[{cell_id}]"
+        node_id = next((node_id for node_id in self.planned if node_id.endswith(ends)), None)
+        return rerun_command(cell_id, sample) if node_id is None else rerun(self._config, node_id, sample)
+
+    @property
+    def _measured(self) -> bool:
+        """Whether this run measures cells whole, rather than collecting only or judging single samples."""
+        return bool(self.planned) and not self._config.getoption("collectonly", False) and not drilled(self._config)
+
+    def _unfinished(self) -> list[str]:
+        return [name for node_id in self.planned if (name := cellname.bracketed(node_id)) and name not in self.finished]
+
     def _missing(self) -> list[str]:
-        missing = [
-            name for node_id in self.planned if (name := cellname.bracketed(node_id)) and name not in self.finished
-        ]
+        missing = self._unfinished()
         if not missing:
             return []
         named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
@@ -120,5 +144,10 @@ class Outcome:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Outcome(config), NAME)
+    if hasattr(config, "workerinput"):
+        return
+    outcome = Outcome(config)
+    config.pluginmanager.register(outcome, NAME)
+    if given(config) and settings(config).resume is not None:
+        # Done once and before there are workers: two processes can't both set the same broken file aside.
+        run_dir(config).read_cells(outcome.notes.append)

@@ -1,0 +1,82 @@
+"""Which cells are collected, under which ids."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.plugin.conftest import Run
+
+ONE = ("--model", "ideal", "--sampler", "random-k2", "--co", "-q")
+
+
+def ids(result: pytest.RunResult) -> list[str]:
+    """Node ids listed by --co -q."""
+    return [line for line in result.stdout.lines if "::test_cell[" in line]
+
+
+class TestImport:
+    def test_the_plugin_imports_no_torch(self) -> None:
+        """A bare pytest elsewhere stays fast where pbcore is installed."""
+        code = "import sys, pbcore.plugin, pytest; pytest.main(['--co', '-q', '--rootdir', '/', '/nowhere']); print('torch' in sys.modules, 'pandas' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == "False False"
+
+
+class TestIds:
+    def test_an_id_is_model_task_sampler(self, run: Run) -> None:
+        """As DESIGN.md has them, in the file of the task's category; what `ideal` can't do is left out, not skipped."""
+        found = ids(run(*ONE))
+        assert "benches/test_waiting_line.py::test_cell[ideal/shuffle/random-k2]" in found
+        assert "benches/test_list_ops.py::test_cell[ideal/list_ops/shuffle/random-k2]" in found
+        assert "benches/test_puzzles.py::test_cell[ideal/sudoku/random-k2]" in found
+        assert len(found) == 16
+        assert not [name for name in found if "text_writing" in name or "NOTSET" in name]
+
+    def test_another_spelling_of_a_sampler_is_the_same_cell(self, run: Run) -> None:
+        """Modifiers in another order give the canonical id."""
+        found = ids(run("--model", "ideal", "--task", "copy", "--sampler", "random-k2+t1+b8", "--co", "-q"))
+        assert found == ["benches/test_waiting_line.py::test_cell[ideal/copy/random-k2+b8+t1.0]"]
+
+    def test_a_node_id_brings_cells_that_no_profile_has(self, project: pytest.Pytester) -> None:
+        """A cell's node id alone runs it, and with a sample's number that sample."""
+        cell = "benches/test_waiting_line.py::test_cell[ideal/copy/margin-k3]"
+        sample = "benches/test_waiting_line.py::test_cell[ideal/copy/margin-k3/17]"
+        assert ids(project.runpytest_inprocess(cell, "--co", "-q")) == [cell]
+        assert ids(project.runpytest_inprocess(sample, "--co", "-q")) == [sample]
+
+    def test_samples_are_items_in_the_drill_down(self, run: Run) -> None:
+        """--per-sample has an item for each sample, --sample for one, -x implies it, and a floor takes that back."""
+        cell = ("--model", "ideal", "--task", "copy", "--sampler", "random-k2", "--co", "-q", "--limit", "3")
+        prefix = "benches/test_waiting_line.py::test_cell[ideal/copy/random-k2"
+        samples = [f"{prefix}/{number}]" for number in range(3)]
+        assert ids(run(*cell, "--per-sample")) == samples
+        assert ids(run(*cell, "-x")) == samples
+        assert ids(run(*cell, "--sample", "17")) == [f"{prefix}/17]"]
+        assert ids(run(*cell, "-x", "--floor", "* accuracy>=0")) == [f"{prefix}]"]
+
+    def test_a_models_cells_stand_together(self, run: Run) -> None:
+        """Over all files, so that a model is loaded once."""
+        found = ids(run("--model", "ideal", "--model", "slow", "--sampler", "random-k2", "--co", "-q"))
+        models = [name.partition("[")[2].partition("/")[0] for name in found]
+        assert models == sorted(models)
+
+    def test_shards_split_the_run(self, run: Run) -> None:
+        """Two shards together are the whole run, and neither holds a cell of the other."""
+        whole, first, second = (ids(run(*ONE, *shard)) for shard in ([], ["--shard", "1/2"], ["--shard", "2/2"]))
+        assert sorted(first + second) == sorted(whole)
+        assert len(first) == len(second) == 8
+
+
+class TestOwnTasks:
+    def test_a_tasks_file_brings_cells(self, run: Run, project: pytest.Pytester) -> None:
+        """Tasks of a user's own YAML file are measured in benches/test_own_tasks.py."""
+        (project.path / "mine.yaml").write_text(
+            "desk/turn_round:\n  generator: reverse\n  scorer: list_match\n  shots: 1\n  lengths: [3]\n  samples: 4\n  max_new_tokens: 32\n"
+            "  prompt: |\n    Turn round: {context}\n"
+        )
+        result = run("--tasks", "mine.yaml", "--model", "ideal", "--sampler", "confidence-k1", "--task", "desk/*", "--out", "out")
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(["desk: score in %*", "  confidence-k1 *100*"])

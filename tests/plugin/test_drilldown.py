@@ -1,0 +1,76 @@
+"""The drill-down: a wrong answer fails its own item and is explained."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from tests.plugin.conftest import Run
+
+WRONG = ("--model", "ideal", "--task", "shuffle", "--sampler", "random-k4")
+
+
+class TestStopAtFirst:
+    def test_it_shows_the_wrong_answer_and_how_it_came_about(self, run: Run, project: pytest.Pytester) -> None:
+        """`-x` stops at the first wrong sample; prompt, answer, label, reason, trajectory, and a command that fails the same way."""
+        result = run(*WRONG, "--limit", "12", "-x")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED or result.ret == pytest.ExitCode.INTERRUPTED
+        result.assert_outcomes(failed=1, passed=result.parseoutcomes().get("passed", 0))
+        result.stdout.fnmatch_lines(
+            [
+                "sample * of waiting_line/shuffle is wrong: *",
+                "    prompt  You are managing a waiting line*",
+                "    answer  *",
+                "     label  *one of several valid answers)",
+                "    scores  accuracy 0*",
+                "trajectory  step  0  *",
+                "rerun this sample:  pytest *",
+                "*samples right",
+            ]
+        )
+        assert not (project.path / "reports").exists()
+        command = next(line for line in result.stdout.lines if line.startswith("rerun this sample:")).partition("pytest ")[2]
+        again = project.runpytest_inprocess(*shlex.split(command))
+        again.assert_outcomes(failed=1)
+        shown = [line for line in result.stdout.lines if line.startswith(("    answer", "trajectory"))]
+        assert shown
+        assert set(shown) <= set(again.stdout.lines)
+
+    def test_the_trajectory_reveals_every_position_once(self, run: Run) -> None:
+        """random-k4 on 32 tokens: 8 steps, and the steps together name each position."""
+        result = run(*WRONG, "--limit", "12", "-x")
+        steps = [line.partition("step ")[2] for line in result.stdout.lines if line.startswith(("trajectory  step", "            step"))]
+        assert len(steps) == 8
+        places: list[int] = []
+        for step in steps:
+            for part in step.split("  ", 1)[1].strip().split("   "):
+                spans = part.split(" ", 1)[0].split(",")
+                for first, _, last in (span.partition("-") for span in spans):
+                    places += range(int(first), int(last or first) + 1)
+        assert sorted(places) == list(range(32))
+
+
+class TestSample:
+    def test_a_sample_is_found_whatever_the_limit(self, run: Run) -> None:
+        """--sample 17 runs the 18th sample of each cell, although the profile takes fewer."""
+        result = run("--model", "ideal", "--task", "copy", "--sampler", "random-k2", "--sample", "17")
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(["ideal/copy/random-k2: 1 of 1 samples right"])
+
+    def test_a_sample_that_is_not_there(self, run: Run) -> None:
+        """The numbers there are are named."""
+        result = run("--model", "ideal", "--task", "copy", "--sampler", "random-k2", "--sample", "1000")
+        assert result.ret != 0
+        assert "--sample 1000: waiting_line/copy has samples 0 to 99" in result.stdout.str() + result.stderr.str()
+
+    def test_samples_fail_each_on_its_own(self, run: Run) -> None:
+        """--per-sample goes on after a wrong answer, with workers as without; the counts are those of a measured cell."""
+        alone, both = (run(*WRONG, "--limit", "12", "--per-sample", *more) for more in ([], ["-n", "2"]))
+        outcomes = alone.parseoutcomes()
+        assert outcomes["passed"] + outcomes["failed"] == 12
+        assert outcomes["failed"] > 0
+        assert {key: both.parseoutcomes()[key] for key in ("passed", "failed")} == {key: outcomes[key] for key in ("passed", "failed")}
+        alone.stdout.fnmatch_lines([f"ideal/shuffle/random-k4: {outcomes['passed']} of 12 samples right"])
+        measured = run(*WRONG, "--limit", "12", "--out", "out")
+        measured.stdout.fnmatch_lines([f"  random-k4 *{100 * outcomes['passed'] / 12:.1f}*"])

@@ -1,0 +1,71 @@
+"""Options: what is asked for is checked before anything runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.plugin.conftest import Run
+
+
+class TestUsageErrors:
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["--model", "idael"], "unknown model 'idael'; did you mean ideal?"),
+            (["--sampler", "confidnce-k2"], "did you mean confidence?"),
+            (["--sampler", "confidence-q2"], "no parameter"),
+            (["--task", "shufle"], "no task 'shufle'; did you mean shuffle"),
+            (["--profile", "quik"], "unknown profile 'quik'; there are quick, ci, paper, full"),
+            (["--limit", "0"], "'0' is no whole number above 0"),
+            (["--n", "1"], "lists have at least 2 items"),
+            (["--n", "six"], "'six' is no list length; write 15, 3-6 or 5,10,20"),
+            (["--shard", "4/3"], "'4/3' is no shard; write 3/8"),
+            (["--data-dir", "nowhere"], "--data-dir nowhere: no such folder"),
+            (["--tasks", "nothing.yaml"], "no tasks file nothing.yaml"),
+            (["--gate", "nothing.json"], "no baseline at nothing.json"),
+            (["--floor", "tiny accuracy=1"], "can't be read; write a pattern"),
+            (["--resume", "nothing"], "nothing is no directory"),
+            (["--gate-time", "10%"], "--gate-time needs a baseline"),
+            (["--sample", "3", "--floor", "* accuracy>=0.5"], "can't be judged by a gate"),
+            (["--out", "a", "--resume", "b"], "--out and --resume both name the run directory"),
+        ],
+    )
+    def test_what_cannot_be_meant_is_named(self, run: Run, arguments: list[str], said: str) -> None:
+        """Exit code 4, one message that says what was given and what is allowed, and no test is run."""
+        result = run(*arguments)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert said in result.stderr.str() + result.stdout.str()
+        assert "passed" not in result.stdout.str()
+
+    def test_a_run_is_not_overwritten(self, run: Run, project: pytest.Pytester) -> None:
+        """--out with a folder that holds something is refused, and the way to go on is named."""
+        (project.path / "out").mkdir()
+        (project.path / "out" / "notes.txt").write_text("mine")
+        result = run("--out", "out")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "--resume out" in result.stderr.str()
+
+    def test_gpu_without_a_gpu(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        """--gpu where torch sees none is a usage error that says what it saw."""
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+        result = run("--gpu")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "--gpu: no usable GPU (torch" in result.stderr.str()
+
+
+class TestIni:
+    def test_every_option_has_an_ini_equivalent(self, project: pytest.Pytester) -> None:
+        """Lists, numbers and words from pytest.ini are taken as if given on the command line; the command line wins."""
+        project.makeini(
+            "[pytest]\nmarkers = quick: x\npbcore_model =\n  ideal\npbcore_task =\n  copy\n  reverse\npbcore_sampler = random-k2\npbcore_limit = 3\npbcore_seed = 7\n"
+        )
+        result = project.runpytest_inprocess("benches", "--co", "-q", "--task", "copy")
+        result.stdout.fnmatch_lines(["*test_cell[[]ideal/copy/random-k2]"])
+        assert "reverse" not in result.stdout.str()
+
+    def test_a_bad_ini_value_is_a_usage_error(self, project: pytest.Pytester) -> None:
+        """The message names the ini option."""
+        project.makeini("[pytest]\npbcore_shard = 9/8\n")
+        result = project.runpytest_inprocess("benches")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "ini option pbcore_shard: '9/8' is no shard" in result.stderr.str()
