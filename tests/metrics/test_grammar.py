@@ -84,7 +84,7 @@ class TestChecker:
         assert grammar.checker() is first
         monkeypatch.setenv("PBCORE_LANGUAGETOOL_URL", "http://127.0.0.1:9")
         for _ in range(2):
-            with pytest.raises(Unavailable, match="no LanguageTool server answers at http://127.0.0.1:9/"):
+            with pytest.raises(Unavailable, match=r"no LanguageTool server answers at http://127\.0\.0\.1:9/"):
                 grammar.checker()
 
     def test_a_users_server_that_goes_away_fails_what_follows(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

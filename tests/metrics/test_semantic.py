@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 class TestBertScore:
     def test_equals_the_plain_formula(self, folder: Path) -> None:
-        """F1 of greedy cosine matching of the chosen layer's vectors (Zhang et al., Section 3); special tokens may be matched, not counted."""
+        """F1 of greedy cosine matching of the chosen layer's vectors; special tokens may be matched but don't count."""
         from transformers import RobertaModel, RobertaTokenizer
 
         tokenizer, model = RobertaTokenizer.from_pretrained(folder), RobertaModel.from_pretrained(folder).eval()
@@ -46,7 +47,7 @@ class TestBertScore:
             return hidden / hidden.norm(dim=-1, keepdim=True)
 
         expected = []
-        for ours, theirs in zip(SENTENCES, SENTENCES[1:], strict=False):
+        for ours, theirs in pairwise(SENTENCES):
             cosines = vectors(" " + ours) @ vectors(" " + theirs).T  # (I, J)
             precision, recall = cosines.amax(1)[1:-1].mean().item(), cosines.amax(0)[1:-1].mean().item()
             expected.append(2 * precision * recall / (precision + recall))

@@ -117,26 +117,27 @@ class TestSummarization:
         assert set(scores.values()) == {0.0}
 
 
-class TestParaphrasing:
-    LABEL = {"text": "The man gave the old dog a bone.", "examples": "['A bone was given to the old dog.']"}
+SOURCE = {"text": "The man gave the old dog a bone.", "examples": "['A bone was given to the old dog.']"}
 
+
+class TestParaphrasing:
     @pytest.mark.usefixtures("checked")
     def test_scores(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """All is measured against the input sentence, and v1 is the product of the three."""
 
         class Half:
             def f1(self, predictions: list[str], references: list[str]) -> list[float]:
-                assert references == [TestParaphrasing.LABEL["text"]]
+                assert references == [SOURCE["text"]]
                 return [0.5]
 
         monkeypatch.setattr(semantic, "scorer", Half)
-        scores = score(PARAPHRASING, "A bone was given to it.", self.LABEL).scores
+        scores = score(PARAPHRASING, "A bone was given to it.", SOURCE).scores
         assert scores == {"grammar": 1.0, "bertscore": 0.5, "inv_bleu": 1.0, "v1": 0.5, "v2": 1.0}
 
     @pytest.mark.usefixtures("unchecked")
     def test_what_cannot_be_measured_is_absent_with_a_reason(self) -> None:
         """Neither 0 nor 1 is made up, and composites go with what they need."""
-        scored = score(PARAPHRASING, "A bone was given to it.", self.LABEL)
+        scored = score(PARAPHRASING, "A bone was given to it.", SOURCE)
         assert scored.scores == {"inv_bleu": 1.0}
         assert set(scored.details["absent"]) == {"grammar", "bertscore", "v1", "v2"}
         assert "no LanguageTool server answers" in scored.details["absent"]["grammar"]
@@ -147,7 +148,7 @@ class TestParaphrasing:
         """Overlap alone needs neither a server nor a model, and says nothing of them."""
         monkeypatch.setattr(grammar, "checker", lambda: pytest.fail("asked for a server"))
         monkeypatch.setattr(semantic, "scorer", lambda: pytest.fail("asked for a model"))
-        assert score(PARAPHRASING, "A bone.", self.LABEL, "inv_bleu") == Scored({"inv_bleu": 1.0})
+        assert score(PARAPHRASING, "A bone.", SOURCE, "inv_bleu") == Scored({"inv_bleu": 1.0})
 
 
 class TestFailureKind:
