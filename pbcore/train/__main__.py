@@ -1,0 +1,113 @@
+"""`python -m pbcore.train`: trains `tiny`, goes on after an interruption, or evaluates a checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedTokenizerFast
+
+import pbcore.train
+from pbcore.train import card, evaluate, loop, vocabulary
+from pbcore.train.recipe import Recipe, read_recipe
+
+HERE = Path(pbcore.train.__file__).parent
+EMBEDDED = HERE.parent / "models" / "tiny"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    torch.set_num_threads(options.threads)
+    if options.evaluate is not None:
+        print(evaluate.table(list(_progress(options.evaluate, options.samples, options.device))))
+        return 0
+    return _train(options)
+
+
+def _train(options: argparse.Namespace) -> int:
+    recipe = read_recipe(options.recipe)
+    run = _started(recipe, options.out, options.device)
+    saved = time.monotonic()
+
+    def report(run: loop.Run) -> None:
+        nonlocal saved
+        row = run.log[-1]
+        print(
+            f"step {run.step}/{recipe.steps}  loss {row['loss']:.3f}  rate {row['rate']:g}  {run.seconds / 60:.1f} min",
+            flush=True,
+        )
+        if time.monotonic() - saved > 60 * options.save_minutes or run.step == recipe.steps:
+            loop.save(run, options.out)
+            saved = time.monotonic()
+
+    try:
+        loop.train(run, min(recipe.steps, options.steps or recipe.steps), report)
+    except KeyboardInterrupt:
+        print(f"stopped at step {run.step}; the same command goes on from there")
+        return 130
+    finally:
+        loop.save(run, options.out)
+    folder = options.out / "checkpoint"
+    card.export(run, folder)
+    results = list(_progress(folder, options.samples, options.device))
+    (folder / "README.md").write_text(card.card(run, results, options.samples, loop.CLIP), encoding="utf-8")
+    print(f"{evaluate.table(results)}\n\nwritten to {folder}")
+    return 0
+
+
+def _started(recipe: Recipe, out: Path, device: str) -> loop.Run:
+    """A fresh run, or the one that `out` holds; its tokenizer is written once and stays."""
+    if (out / "tokenizer.json").is_file():
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(out)
+    else:
+        tokenizer = vocabulary.build(vocabulary.vocabulary(recipe.vocabulary_samples))
+        out.mkdir(parents=True, exist_ok=True)
+        tokenizer.save_pretrained(out)
+    run = loop.start(recipe, tokenizer, device)
+    if (out / loop.STATE).is_file():
+        loop.resume(run, out)
+        print(f"goes on from step {run.step} of {out}")
+    return run
+
+
+def _progress(folder: Path, samples: int, device: str) -> list[evaluate.Result]:
+    results = []
+    for result in evaluate.evaluate(folder, samples=samples, device=device):
+        print(f"  {result.task} {result.measure}: {result.scores}", file=sys.stderr, flush=True)
+        results.append(result)
+    return results
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m pbcore.train", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--recipe", type=Path, default=HERE / "recipe.yaml", help="YAML file with sizes, seed and phases"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("reports/train-tiny"),
+        help="folder of the run; one that holds a run is gone on with",
+    )
+    parser.add_argument("--steps", type=int, help="stop after this step (default: the recipe's end)")
+    parser.add_argument("--save-minutes", type=float, default=3.0, help="time between two saved states")
+    parser.add_argument(
+        "--evaluate",
+        type=Path,
+        nargs="?",
+        const=EMBEDDED,
+        metavar="DIR",
+        help="only score a checkpoint (default: the embedded one)",
+    )
+    parser.add_argument("--samples", type=int, default=100, help="test samples per task")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,113 @@
+"""The finished checkpoint's folder: weights, tokenizer, loss curve, and the model card."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+import yaml
+from safetensors.torch import save_file
+
+from pbcore.train.evaluate import Result, table
+from pbcore.train.loop import Run
+from pbcore.train.recipe import Recipe
+
+CARD = """# tiny: a small masked diffusion language model
+
+`tiny` answers the 17 tasks of this benchmark. It is a `LlamaForCausalLM` with full attention ({parameters:,} parameters: {layers} layers
+of width {width}, {heads} heads, inner width {inner}; {words:,} word-level tokens), trained from nothing by
+
+    python -m pbcore.train
+
+on this project's own data (train split, answers padded with EOS to the canvas). It knows the words of these tasks and nothing else: prompts
+with other words are refused. It is meant for testing samplers and the benchmark itself, not for use as a language model.
+
+## Scores
+
+Test split, {samples} samples a task (lists: n = 3, 4, 5, 6), greedy, one block, in percent. `confidence-k4` reveals the four surest
+tokens a step.
+
+{table}
+
+Printed by `python -m pbcore.train --evaluate`. Text answers: grammar by LanguageTool (en-US); inclusion, ROUGE-L or inverse BLEU beside it.
+
+## Training
+
+- Objective: absorbing-state diffusion. Each row draws t ~ U(0, 1), each token of its answer is masked with probability t, and the loss is
+  the mean cross-entropy over masked tokens, not weighted by 1/t. EOS tokens after the first count a tenth.
+- Muon for the layers' matrices, AdamW for embeddings and norms, one learning rate, gradients clipped at norm {clip:g}.
+- {steps:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s a step); last loss {loss:.3f}. The curve: `loss.csv`,
+  `loss.png`.
+- Seed {seed}; a row is decided by seed and step alone.
+{notes}
+The recipe (`pbcore/train/recipe.yaml`):
+
+```yaml
+{recipe}```
+
+![loss](loss.png)
+"""
+
+
+def export(run: Run, folder: Path) -> None:
+    """Writes the checkpoint: config.json, weights in float16, tokenizer files, loss.csv and loss.png."""
+    folder.mkdir(parents=True, exist_ok=True)
+    run.model.config.dtype = torch.float16
+    run.model.config.architectures = ["LlamaForCausalLM"]
+    run.model.config.save_pretrained(folder)
+    weights = {
+        name: tensor.detach().to("cpu", torch.float16).contiguous() for name, tensor in run.model.state_dict().items()
+    }
+    weights.pop("lm_head.weight")  # tied to the embeddings
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    run.tokenizer.save_pretrained(folder, save_jinja_files=False)
+    write_log(run, folder)
+
+
+def write_log(run: Run, folder: Path) -> None:
+    """The loss as a table and as a plot."""
+    with (folder / "loss.csv").open("w", newline="", encoding="utf-8") as file:
+        fields = list(dict.fromkeys(key for row in run.log for key in row))
+        writer = csv.DictWriter(file, fields, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(run.log)
+    plot(run, folder / "loss.png")
+
+
+def plot(run: Run, path: Path) -> None:
+    """The loss over steps: the mean, and thin lines for the tasks."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), dpi=80, layout="constrained")
+    axes = figure.add_subplot()
+    for name in sorted({key for row in run.log for key in row if "/" in key}):
+        points = [(row["step"], row[name]) for row in run.log if name in row]
+        axes.plot(*zip(*points, strict=True), linewidth=0.5, alpha=0.5)
+    axes.plot([row["step"] for row in run.log], [row["loss"] for row in run.log], color="black", label="all tasks")
+    axes.set(xlabel="step", ylabel="cross-entropy of masked tokens (nats)", yscale="log")
+    axes.legend()
+    figure.savefig(path)
+
+
+def card(run: Run, results: Sequence[Result], samples: int, clip: float) -> str:
+    """The model card as Markdown."""
+    recipe: Recipe = run.recipe
+    done = _rows(recipe, run.step)
+    return CARD.format(
+        parameters=sum(parameter.numel() for parameter in run.model.parameters()),
+        layers=recipe.layers, width=recipe.width, heads=recipe.heads, inner=recipe.inner, words=len(run.tokenizer),
+        samples=samples, table=table(results), clip=clip, steps=run.step, rows=done, hours=f"{run.seconds / 60:.0f} minutes",
+        seconds_per_step=run.seconds / run.step, loss=run.log[-1]["loss"], seed=recipe.seed,
+        notes="".join(f"- {note}\n" for note in recipe.notes), recipe=yaml.safe_dump(recipe.to_json(), sort_keys=False, width=110),
+    )  # fmt: skip
+
+
+def _rows(recipe: Recipe, steps: int) -> int:
+    """Rows seen in the first `steps` steps."""
+    total = 0
+    for phase in recipe.phases:
+        total += min(steps, phase.steps) * phase.rows
+        steps -= min(steps, phase.steps)
+    return total

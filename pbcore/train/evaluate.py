@@ -1,0 +1,75 @@
+"""How well a checkpoint answers: its score on every task's test split over the number of tokens revealed per step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+import pbcore.metrics  # noqa: F401  (registers the scorers)
+from pbcore.decoding import decode
+from pbcore.models import load_model
+from pbcore.tasks.registry import load_task, task_names
+
+SAMPLERS = ("confidence-k1", "confidence-k2", "confidence-k4", "confidence-k8")
+MEASURES = ("accuracy", "inclusion", "rouge_l", "inv_bleu", "grammar")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The mean score of one task by one measure, a value per sampler; None where it could not be measured."""
+
+    task: str
+    measure: str
+    scores: dict[str, float | None]
+
+
+def evaluate(
+    folder: Path,
+    *,
+    samples: int = 100,
+    samplers: Sequence[str] = SAMPLERS,
+    tasks: Sequence[str] | None = None,
+    device: str = "cpu",
+) -> Iterator[Result]:
+    """Results task by task, as they come. Samples are the first `samples` of each test split (seed 0, own data)."""
+    model = load_model(str(folder), device=device, dtype="float32")
+    for name in tasks or task_names():
+        task = load_task(name, limit=samples)
+        means: dict[str, dict[str, float | None]] = {}
+        for sampler in samplers:
+            texts = [generation.text for generation in decode(model, task.samples, sampler)]
+            scored = task.score_many(texts, task.samples, metrics=_measures(name))
+            for measure in _measures(name):
+                values = [one.scores[measure] for one in scored if measure in one.scores]
+                means.setdefault(measure, {})[sampler] = fmean(values) if len(values) == len(scored) else None
+        yield from (Result(name, measure, scores) for measure, scores in means.items())
+
+
+def _measures(name: str) -> tuple[str, ...]:
+    """What is measured: accuracy for lists and puzzles; for text grammar and what the task has beside it, BERTScore left out."""
+    own = {"summarization": "rouge_l", "paraphrasing": "inv_bleu"}
+    category, _, short = name.partition("/")
+    return ("grammar", own.get(short, "inclusion")) if category == "text_writing" else ("accuracy",)
+
+
+def table(results: Sequence[Result]) -> str:
+    """Results as a Markdown table in percent, closed by the mean accuracy over lists and puzzles."""
+    samplers = list(results[0].scores)
+    lines = ["| task | score | " + " | ".join(samplers) + " |", "|---|---|" + "---:|" * len(samplers)]
+    for result in results:
+        lines.append(
+            f"| {result.task} | {result.measure} | "
+            + " | ".join(_percent(result.scores[name]) for name in samplers)
+            + " |"
+        )
+    exact = [result for result in results if result.measure == "accuracy"]
+    if exact:
+        means = [fmean(value for result in exact if (value := result.scores[name]) is not None) for name in samplers]
+        lines.append("| **mean of lists and puzzles** | accuracy | " + " | ".join(map(_percent, means)) + " |")
+    return "\n".join(lines)
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}"

@@ -1,0 +1,135 @@
+"""The training loop: steps of a recipe, with checkpoints to resume from and a log of the loss."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+from pbcore.train.network import masked_logits, network
+from pbcore.train.optimizers import optimizers
+from pbcore.train.recipe import Phase, Recipe
+from pbcore.train.rows import Batch, Batches, Draw
+
+CLIP = 1.0
+STATE = "state.pt"
+LOG = "loss.csv"
+
+
+@dataclass(slots=True)
+class Run:
+    """A run in progress: the network, its optimizers, and how far it is."""
+
+    recipe: Recipe
+    tokenizer: PreTrainedTokenizerFast
+    model: LlamaForCausalLM
+    optimizers: tuple[torch.optim.Optimizer, ...]
+    step: int = 0
+    seconds: float = 0.0
+    log: list[dict[str, Any]] = field(default_factory=list)
+
+
+def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu") -> Run:
+    """A run at step 0."""
+    model = network(
+        len(tokenizer), width=recipe.width, layers=recipe.layers, heads=recipe.heads, inner=recipe.inner,
+        mask_id=int(tokenizer.mask_token_id), eos_id=int(tokenizer.eos_token_id), seed=recipe.seed,
+    )  # fmt: skip
+    model.to(device)  # type: ignore[arg-type]
+    return Run(recipe, tokenizer, model, optimizers(model, recipe.phases[0].rate))
+
+
+def save(run: Run, folder: Path) -> None:
+    """Writes all that resuming needs; the old state stays until the new one is complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {
+        "model": run.model.state_dict(), "optimizers": [optimizer.state_dict() for optimizer in run.optimizers],
+        "step": run.step, "seconds": run.seconds, "log": run.log, "words": len(run.tokenizer),
+    }  # fmt: skip
+    torch.save(state, folder / f"{STATE}.new")
+    os.replace(folder / f"{STATE}.new", folder / STATE)
+    with (folder / LOG).open("w", newline="", encoding="utf-8") as file:
+        fields = list(dict.fromkeys(key for row in run.log for key in row))
+        writer = csv.DictWriter(file, fields)
+        writer.writeheader()
+        writer.writerows(run.log)
+
+
+def resume(run: Run, folder: Path) -> None:
+    """Brings a fresh run to where `save` left it. Raises ValueError where the vocabulary has changed meanwhile."""
+    state = torch.load(folder / STATE, map_location=run.model.device, weights_only=True)
+    if state["words"] != len(run.tokenizer):
+        raise ValueError(
+            f"{folder}: its run has {state['words']} words, the tasks now {len(run.tokenizer)}: start again in another folder"
+        )
+    run.model.load_state_dict(state["model"])
+    for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
+        optimizer.load_state_dict(saved)
+    run.step, run.seconds, run.log = state["step"], state["seconds"], state["log"]
+
+
+def rate(phase: Phase, step: int, warmup: float) -> float:
+    """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`, times the warm-up (0 to 1)."""
+    along = 0.5 - 0.5 * math.cos(math.pi * step / phase.steps)
+    return warmup * (phase.rate + (phase.end_rate - phase.rate) * along)
+
+
+def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100) -> None:
+    """Steps up to step `until`; `report` is called every `every` steps, after the log has a new row, and at the end."""
+    recipe = run.recipe
+    batches: dict[int, Batches] = {}
+    losses: dict[str, list[Tensor]] = defaultdict(list)
+    run.model.train()
+    while run.step < until:
+        begun = time.perf_counter()
+        number, within = recipe.at(run.step)
+        phase = recipe.phases[number]
+        if number not in batches:
+            draw = Draw(phase.tasks(), phase.rows, phase.full_canvas, phase.masked_shots, recipe.seed + number)
+            batches[number] = Batches(draw, run.tokenizer)
+        now = rate(phase, within, min(1.0, (run.step + 1) / max(1, recipe.warmup)))
+        batch = batches[number][within]
+        per_row = _step(run, batch, now)
+        for task, loss in zip(batch.tasks, per_row, strict=True):
+            losses[task].append(loss)
+        run.step += 1
+        run.seconds += time.perf_counter() - begun
+        if run.step % every == 0 or run.step == until:
+            means = {task: round(float(torch.stack(rows).mean()), 4) for task, rows in sorted(losses.items())}
+            overall = round(float(torch.stack([loss for rows in losses.values() for loss in rows]).mean()), 4)
+            run.log.append(
+                {"step": run.step, "seconds": round(run.seconds, 1), "rate": round(now, 6), "loss": overall, **means}
+            )
+            losses.clear()
+            report(run)
+
+
+def _step(run: Run, batch: Batch, now: float) -> Tensor:
+    """One step; the mean loss of each row's masked tokens (R,), before the step."""
+    device = run.model.device
+    masked = batch.masked.to(device)
+    logits = masked_logits(run.model, batch.ids.to(device), batch.attend.to(device), masked)  # (M, V)
+    losses = F.cross_entropy(logits, batch.targets.to(device), reduction="none")  # (M,)
+    weights = batch.weights.to(device)
+    for optimizer in run.optimizers:
+        optimizer.zero_grad(set_to_none=True)
+        for group in optimizer.param_groups:
+            group["lr"] = now
+    torch.autograd.backward((losses * weights).sum() / weights.sum())
+    torch.nn.utils.clip_grad_norm_(run.model.parameters(), CLIP)
+    for optimizer in run.optimizers:
+        optimizer.step()
+    row = masked.nonzero()[:, 0]  # (M,)
+    sums = torch.zeros(len(masked), device=device).index_add_(0, row, (losses * weights).detach())  # (R,)
+    return sums / torch.zeros_like(sums).index_add_(0, row, weights)

@@ -1,0 +1,73 @@
+"""The training loop on toy networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+import pbcore.metrics  # noqa: F401
+from pbcore.tasks.registry import task_names
+from pbcore.train import loop
+from pbcore.train.recipe import Phase, Recipe
+from pbcore.train.vocabulary import build, vocabulary
+
+ONLY_SUDOKU = {name: 0.0 for name in task_names() if name != "puzzle/sudoku"}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerFast:
+    return build(vocabulary(1, names=["puzzle/sudoku"]))
+
+
+def toy(steps: int = 2) -> Recipe:
+    phases = (
+        Phase(steps, 0.003, 0.003, rows=2, full_canvas=0.0, weights=ONLY_SUDOKU),
+        Phase(2, 0.003, 0.0, rows=3, full_canvas=1.0, masked_shots=0.0, weights=ONLY_SUDOKU),
+    )
+    return Recipe(width=16, layers=2, heads=2, inner=16, seed=7, vocabulary_samples=1, warmup=2, phases=phases)
+
+
+def quiet(run: loop.Run) -> None:
+    """Reports nothing."""
+
+
+class TestTrain:
+    def test_an_interrupted_run_ends_bit_identically(self, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+        """Saved at step 1 and gone on with in a fresh process' stead, the weights equal those of a run in one go, over two phases."""
+        whole = loop.start(toy(), tokenizer)
+        loop.train(whole, 4, quiet, every=1)
+        first = loop.start(toy(), tokenizer)
+        loop.train(first, 1, quiet, every=1)
+        loop.save(first, tmp_path)
+        torch.manual_seed(999)
+        second = loop.start(toy(), tokenizer)
+        loop.resume(second, tmp_path)
+        assert second.step == 1
+        loop.train(second, 4, quiet, every=1)
+        for name, tensor in whole.model.state_dict().items():
+            assert torch.equal(tensor, second.model.state_dict()[name]), name
+        assert [row["loss"] for row in second.log] == [row["loss"] for row in whole.log]
+
+    def test_the_loss_falls(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        """Sixty steps on one task bring the loss far below its start."""
+        run = loop.start(toy(60), tokenizer)
+        loop.train(run, 60, quiet, every=10)
+        assert run.log[-1]["loss"] < 0.7 * run.log[0]["loss"]
+
+    def test_the_state_names_a_changed_vocabulary(self, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+        run = loop.start(toy(), tokenizer)
+        loop.save(run, tmp_path)
+        other = loop.start(toy(), build([*vocabulary(1, names=["puzzle/sudoku"]), "more"]))
+        with pytest.raises(ValueError, match="start again in another folder"):
+            loop.resume(other, tmp_path)
+
+
+class TestRate:
+    def test_warms_up_then_follows_half_a_cosine(self) -> None:
+        phase = Phase(100, 0.01, 0.0)
+        assert loop.rate(phase, 0, 0.25) == pytest.approx(0.0025)
+        assert loop.rate(phase, 50, 1.0) == pytest.approx(0.005)
+        assert loop.rate(phase, 100, 1.0) == pytest.approx(0.0)
