@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from transformers import LlamaConfig, LlamaForCausalLM, PretrainedConfig, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PretrainedConfig,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from pbcore.models.errors import ModelError
 
@@ -46,8 +54,13 @@ _LLADA_MUST = {
     "input_emb_norm": False,
     "scale_logits": False,
 }
-_NOT_FOR_CONFIG = {"architectures", "auto_map", "model_type", "torch_dtype", "dtype", "transformers_version", "use_cache", "is_causal", "rope_scaling"}
-_PLAIN = {"dream": (Qwen2Config, Qwen2ForCausalLM), "qwen2": (Qwen2Config, Qwen2ForCausalLM), "qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
+_NOT_FOR_CONFIG = {"architectures", "auto_map", "model_type", "torch_dtype", "dtype", "transformers_version", "use_cache", "is_causal"}
+_PLAIN: Mapping[str, tuple[Any, Any]] = {
+    "dream": (Qwen2Config, Qwen2ForCausalLM),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    "llama": (LlamaConfig, LlamaForCausalLM),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +91,12 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
     """
     kind = str(raw.get("model_type", "")).lower()
     if kind == "llada":
-        model_class, config, keys = LlamaForCausalLM, _llada_config(raw, where), LLADA_KEYS
+        model_class: Any = LlamaForCausalLM
+        config, keys = _llada_config(raw, where), LLADA_KEYS
     elif kind in _PLAIN:
         config_class, model_class = _PLAIN[kind]
-        config, keys = config_class(**{key: value for key, value in raw.items() if key not in _NOT_FOR_CONFIG or (key == "rope_scaling" and value)}), {}
+        kept = {key: value for key, value in raw.items() if key not in _NOT_FOR_CONFIG and not (key == "rope_scaling" and value is None)}
+        config, keys = config_class(**kept), {}
     else:
         raise ModelError(
             f"{where}: model_type {raw.get('model_type')!r} is not known; natively load llada, Dream, and llama, qwen2 or qwen3 with full "
@@ -95,7 +110,8 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
     config.use_cache = False
     return Architecture(
         kind, model_class, config, keys,
-        mask_id=raw.get("mask_token_id"), eos_id=_first(raw.get("eos_token_id", raw.get("pad_token_id"))), shift=bool(raw.get("shift_logits", kind == "dream")),
+        mask_id=raw.get("mask_token_id"), eos_id=_first(raw.get("eos_token_id", raw.get("pad_token_id"))),
+        shift=bool(raw.get("shift_logits", kind == "dream")),
     )  # fmt: skip
 
 
@@ -123,4 +139,5 @@ def _llada_config(raw: Mapping[str, Any], where: str) -> PretrainedConfig:
 
 def _first(value: Any) -> int | None:
     """An id, or the first of several."""
-    return value[0] if isinstance(value, list) else value
+    first = value[0] if isinstance(value, list) else value
+    return None if first is None else int(first)

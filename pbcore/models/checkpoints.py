@@ -1,4 +1,4 @@
-"""Weights into a model: safetensors streamed shard by shard to their dtype and device, random weights of a given shape, quantized loading."""
+"""Weights into a model: safetensors streamed shard by shard to dtype and device, random weights of a shape, quantized loading."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ModelError(f"{folder} is no checkpoint: config.json is missing. Give the folder that holds config.json and *.safetensors") from error
+        raise ModelError(f"{folder} is no checkpoint: no config.json. Give the folder that holds config.json and *.safetensors") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{path} is no JSON ({error}); download the checkpoint again") from error
     return config
@@ -37,7 +37,8 @@ def shards(folder: Path) -> list[Path]:
         names = dict.fromkeys(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         missing = [name for name in names if not (folder / name).is_file()]
         if missing:
-            raise ModelError(f"{folder} is incomplete: {len(missing)} of {len(names)} shards are missing ({', '.join(missing)}); download them again")
+            lacks = f"{len(missing)} of {len(names)} shards are missing ({', '.join(missing)})"
+            raise ModelError(f"{folder} is incomplete: {lacks}; download them again")
         return [folder / name for name in names]
     found = sorted(folder.glob("*.safetensors"))
     if not found:
@@ -107,8 +108,9 @@ def _quantization(name: str | None, dtype: torch.dtype) -> Any:
     library, kind = name.split("-")
     match library:
         case "bitsandbytes":
+            make: Any = transformers.BitsAndBytesConfig
             four = kind == "4bit"
-            return transformers.BitsAndBytesConfig(load_in_4bit=four, load_in_8bit=not four, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
+            return make(load_in_4bit=four, load_in_8bit=not four, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
         case "torchao":
             return transformers.TorchAoConfig(f"{kind}_weight_only")
         case _:
@@ -175,7 +177,8 @@ def _compare(arch: Architecture, model: nn.Module, files: list[Path], folder: Pa
 
 
 def _refuse(folder: Path, missing: list[str], unexpected: list[str], differing: list[str]) -> None:
-    parts = [f"{title} ({len(keys)}): {_some(keys)}" for title, keys in (("missing keys", missing), ("unexpected keys", unexpected), ("wrong shapes", differing)) if keys]
+    kinds = {"missing keys": missing, "unexpected keys": unexpected, "wrong shapes": differing}
+    parts = [f"{title} ({len(keys)}): {_some(keys)}" for title, keys in kinds.items() if keys]
     if parts:
         raise ModelError(f"{folder} doesn't fit its config.json. {'; '.join(parts)}. Check that all shards belong to this checkpoint")
 

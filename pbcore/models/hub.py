@@ -41,11 +41,13 @@ def locate(entry: ModelEntry, options: LoadOptions) -> Path:
         why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub can't be reached"
         raise ModelError(
             f"{source}@{revision} is not in the cache ({constants.HF_HUB_CACHE}) and {why}. Fetch it where there is a network "
-            f"(`hf download {source} --revision {revision}`), or give the path of a checkpoint folder; {entry.name}:dummy has the shape without weights"
+            f"(`hf download {source} --revision {revision}`), or give the path of a checkpoint folder"
+            + (f"; {entry.name}:dummy has its shape without weights" if entry.shape else "")
         ) from error
     except HfHubHTTPError as error:
         raise ModelError(f"{source}@{revision}: the hub answered {error}. Try again later") from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ModelError(f"{source}: the disk of the cache {constants.HF_HUB_CACHE} is full; free space or point HF_HOME elsewhere") from error
-        raise ModelError(f"{source}@{revision} can't be fetched: {error}. Check the network and the cache {constants.HF_HUB_CACHE}") from error
+            full = f"the disk of the cache {constants.HF_HUB_CACHE} is full"
+            raise ModelError(f"{source}: {full}; free space or point HF_HOME elsewhere") from error
+        raise ModelError(f"{source}@{revision} can't be fetched ({error}); check the network and {constants.HF_HUB_CACHE}") from error

@@ -103,20 +103,24 @@ def _assemble(
         limit=config.max_position_embeddings,
         top_k=top_k,
         device=device,
-        info=_info(entry, options, arch.kind, module, dtype, config._attn_implementation) | {"top_k": top_k},
+        info=plain_info(entry, options, arch.kind, module, dtype, config._attn_implementation) | {"top_k": top_k},
     )
 
 
-def _load_remote(entry: ModelEntry, options: LoadOptions, folder: Path, raw: Mapping[str, Any], device: torch.device, dtype: torch.dtype) -> MaskedModel:
+def _load_remote(
+    entry: ModelEntry, options: LoadOptions, folder: Path, raw: Mapping[str, Any], device: torch.device, dtype: torch.dtype
+) -> MaskedModel:
     """Runs the code that came with a checkpoint; only on the user's word."""
     from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
     auto = AutoModelForCausalLM if "AutoModelForCausalLM" in raw["auto_map"] else AutoModel
     try:
-        module: Any = auto.from_pretrained(folder, trust_remote_code=True, dtype=dtype).to(device).eval().requires_grad_(False)
+        module: Any = auto.from_pretrained(folder, trust_remote_code=True, dtype=dtype)
+        module = module.to(device).eval().requires_grad_(False)
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
     except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError) as error:
-        raise ModelError(f"{folder}: the checkpoint's own code failed ({type(error).__name__}: {error}); drop trust_remote_code to load natively") from error
+        why = f"{type(error).__name__}: {error}"
+        raise ModelError(f"{folder}: the checkpoint's own code failed ({why}); drop trust_remote_code to load natively") from error
     config = module.config
     kind = str(raw.get("model_type"))
     arch = Architecture(
@@ -126,10 +130,13 @@ def _load_remote(entry: ModelEntry, options: LoadOptions, folder: Path, raw: Map
     if not hasattr(config, "max_position_embeddings"):
         config.max_position_embeddings = raw.get("max_sequence_length", 4096)
     words = FileTokenizer(tokenizer, entry.name, options.chat or entry.chat)
-    return _assemble(entry, options, arch, RemoteNetwork(module), module, words, device, dtype, str(folder), read_top_k(kind.lower(), folder))
+    top_k = read_top_k(kind.lower(), folder)
+    return _assemble(entry, options, arch, RemoteNetwork(module), module, words, device, dtype, str(folder), top_k)
 
 
-def _info(entry: ModelEntry, options: LoadOptions, kind: str, module: nn.Module, dtype: torch.dtype, attention: str) -> dict[str, Any]:
+def plain_info(
+    entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype, attention: str
+) -> dict[str, Any]:
     """What the record says of the model; plain values only."""
     return {
         "source": entry.source or (entry.name if entry.dummy or entry.embedded else str(entry.folder)),
@@ -141,7 +148,7 @@ def _info(entry: ModelEntry, options: LoadOptions, kind: str, module: nn.Module,
         "quantization": options.quantization,
         "embedded": entry.embedded,
         "dummy": entry.dummy,
-        "layers": int(getattr(module.config, "num_hidden_layers", 0)),
+        "layers": int(getattr(module.config.get_text_config(), "num_hidden_layers", 0)),
         "remote_code": options.trust_remote_code,
     }
 

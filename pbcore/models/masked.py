@@ -106,7 +106,8 @@ class MaskedModel:
         if outside:
             raise ModelError(f"{self.name}: token ids {outside[:8]} are outside its vocabulary 0..{self.vocab_size - 1}")
         if len(ids) + len(canvas) > self.limit:
-            raise ModelError(f"{self.name} knows {self.limit} positions; prompt {len(ids)} + answer {len(canvas)} tokens are more. Shorten them")
+            sizes = f"prompt {len(ids)} + answer {len(canvas)} tokens"
+            raise ModelError(f"{self.name} knows {self.limit} positions, and {sizes} are more; shorten them")
         if not ids and self.shift:
             raise ModelError(f"{self.name} predicts each token from the one before it, so the prompt can't be empty")
 

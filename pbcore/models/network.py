@@ -38,7 +38,7 @@ class NativeNetwork:
     def __init__(self, module: nn.Module) -> None:
         self._module: Any = module
 
-    def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: StaticCache | None, start: int) -> Tensor:
+    def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int) -> Tensor:
         if cache is not None:
             for layer in cache.layers:
                 layer.cumulative_length.fill_(start)

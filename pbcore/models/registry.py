@@ -72,7 +72,8 @@ def resolve_model(name: str) -> ModelEntry:
         return _dummy(entry, name, suffix)
     if entry is not None:
         if missing_here(entry):
-            raise ModelError(f"model {name!r} is not part of this installation: {entry.folder} has no checkpoint. Train it with `python -m pbcore.train`")
+            where = f"{entry.folder} has no checkpoint"
+            raise ModelError(f"model {name!r} is not part of this installation: {where}. Train it with `python -m pbcore.train`")
         return entry
     users = _users()
     if name in users:
@@ -105,7 +106,8 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
 def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:
     match = _DUMMY.fullmatch(suffix)
     if match is None:
-        raise ModelError(f"model {name!r}: ':{suffix}' is not known; write {entry.name}:dummy (random weights) or {entry.name}:dummy-l2 (two layers)")
+        forms = f"{entry.name}:dummy (random weights) or {entry.name}:dummy-l2 (two layers)"
+        raise ModelError(f"model {name!r}: ':{suffix}' is not known; write {forms}")
     if entry.shape is None:
         shaped = ", ".join(f"{e.name}:dummy" for e in _table().values() if e.shape is not None)
         raise ModelError(f"model {name!r}: the published shape of {entry.name} is not in the table; there are {shaped}")

@@ -67,11 +67,12 @@ class FileTokenizer:
         ids: list[int] = encoded["input_ids"]
         unknown = self._tokenizer.unk_token_id
         if unknown is not None and unknown in ids:
-            words = dict.fromkeys(text[a:b].strip() or text[a:b] for i, (a, b) in zip(ids, encoded["offset_mapping"], strict=True) if i == unknown)
+            spans = zip(ids, encoded["offset_mapping"], strict=True)
+            words = dict.fromkeys(text[a:b].strip() or text[a:b] for i, (a, b) in spans if i == unknown)
             shown = ", ".join(repr(word) for word in list(words)[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
             raise ModelError(
-                f"{self._name} can't read this prompt: not in its vocabulary: {shown}. It knows the words of the tasks that this package generates; "
-                "drop --data-dir, or choose another model"
+                f"{self._name} can't read this prompt: not in its vocabulary: {shown}. It knows the words of the tasks that this "
+                "package generates; drop --data-dir, or choose another model"
             )
         return ids
 

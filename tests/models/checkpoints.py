@@ -23,7 +23,8 @@ TEXT = 'Alice Smith, Bob Jones, Carol Brown. Copy this list: ["Alice Smith", "Bo
 
 def word_tokenizer(text: str = TEXT) -> PreTrainedTokenizerFast:
     """A word-level tokenizer over the words of `text`, with a chat template that writes BOS itself."""
-    vocabulary = {word: i for i, word in enumerate(dict.fromkeys([*SPECIALS, *tokens(text), *" ,.:[]\"'\n"]))}
+    words = [form for word in tokens(text) for form in (word, word.strip(), " " + word.strip()) if form]
+    vocabulary = {word: i for i, word in enumerate(dict.fromkeys([*SPECIALS, *words, *" ,.:[]\"'\n"]))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(PATTERN), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()

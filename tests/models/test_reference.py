@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ def grouped(file: str) -> dict[tuple[str, int], list[dict[str, Any]]]:
 def opened_at_once(canvases: list[tuple[int, ...]], block: int, mask: int) -> int:
     """Blocks that their first forward finishes, and after which another block follows or not: where the reference forwards once more."""
     count = 0
-    for before, after in zip(canvases, canvases[1:], strict=False):
+    for before, after in pairwise(canvases):
         for start in range(0, len(before), block):
             part = slice(start, start + block)
             count += all(token == mask for token in before[part]) and mask not in after[part]
@@ -68,7 +69,8 @@ class TestLogits:
         dream = model("dream-tiny")
         prompt, canvas = data["input_ids"][:1, :8], data["input_ids"][:1, 8:]
         request = dream.encode(prompt[0].tolist(), canvas.shape[1], 0)
-        logits = dream.prepare([request], cache=None, seed=0).logits(Query(canvas, torch.ones_like(canvas, dtype=torch.bool), torch.zeros(1)))
+        query = Query(canvas, torch.ones_like(canvas, dtype=torch.bool), torch.zeros(1))
+        logits = dream.prepare([request], cache=None, seed=0).logits(query)
         expected = data["logits_unshifted"][0, 7:-1]
         kept = logits > -torch.inf
         assert (logits - expected)[kept].abs().max() < 1e-4
@@ -88,7 +90,8 @@ class TestDecodings:
                 wasted = 0 if case["cache"] == "none" else opened_at_once(list(generation.trajectory), case["block_length"], 510)
                 assert generation.nfe == case["nfe"] - wasted, name
                 if case.get("canvases"):
-                    assert [list(canvas) for canvas in generation.trajectory[:-1]] == [canvas[-length:] for canvas in case["canvases"]], name
+                    canvases = [canvas[-length:] for canvas in case["canvases"]]
+                    assert [list(canvas) for canvas in generation.trajectory[:-1]] == canvases, name
 
     def test_dream(self) -> None:
         """All cases, driven by the recorded counts per step, pass through the reference's canvases."""
@@ -98,4 +101,5 @@ class TestDecodings:
                 assert list(generation.token_ids) == case["output"], name
                 assert generation.nfe == case["nfe"], name
                 assert generation.trajectory is not None
-                assert [list(canvas) for canvas in generation.trajectory[1:]] == [canvas[-length:] for canvas in case["canvases_after"]], name
+                after = [canvas[-length:] for canvas in case["canvases_after"]]
+                assert [list(canvas) for canvas in generation.trajectory[1:]] == after, name

@@ -1,0 +1,151 @@
+"""DiffusionGemma through transformers' own `generate`: block diffusion from uniform noise, accepted by an entropy bound.
+
+The acceptance rule is arXiv 2505.24857's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from pbcore.models.base import Generation, Prompt
+from pbcore.models.entry import LoadOptions, ModelEntry
+from pbcore.models.errors import ModelError
+from pbcore.models.hub import locate
+from pbcore.models.loading import find_device, find_dtype, plain_info
+from pbcore.models.tokenizer import Tokenizer, read_tokenizer
+from pbcore.names import SamplerName
+from pbcore.tasks.base import Sample
+
+# Parameters of `eb` beyond its entropy bound → fields of transformers' DiffusionGemmaGenerationConfig, with their types.
+_SETTINGS = {
+    "steps": ("max_denoising_steps", int),
+    "t_min": ("t_min", float),
+    "t_max": ("t_max", float),
+    "stable": ("stability_threshold", int),
+    "confident": ("confidence_threshold", float),
+}
+
+
+class DiffusionGemma:
+    """A model that decodes by itself.
+
+    A sampler `eb-0.1` sets the entropy bound of its acceptance rule; `-steps48`, `-t_min0.4`, `-t_max0.8`, `-stable1`, `-confident0.005`
+    set the rest of its generation config; what isn't given keeps the checkpoint's value. It answers whole canvases (256 tokens in
+    published checkpoints), so `max_new_tokens` is rounded up to them.
+    """
+
+    def __init__(self, name: str, module: Any, tokenizer: Tokenizer, info: Mapping[str, Any]) -> None:
+        self.name, self.info = name, info
+        self._module, self._tokenizer = module, tokenizer
+
+    def check(self, sampler: SamplerName) -> None:
+        """Raises ValueError for a sampler that isn't `eb` with this model's parameters."""
+        self._settings(sampler)
+
+    def generate(self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int) -> list[Generation]:
+        """One Generation per prompt, answered one at a time.
+
+        transformers' `generate` counts padding as positions and draws from one generator for the whole batch; alone, an answer does not
+        depend on its neighbours.
+        """
+        settings = self._settings(sampler)
+        return [self._answer(prompt, settings, max_new_tokens, seed, place) for place, prompt in enumerate(prompts)]
+
+    def _settings(self, sampler: SamplerName) -> dict[str, Any]:
+        """The sampler as settings of transformers' generation config."""
+        allowed = f"{self.name} decodes by itself: use eb-0.1 (entropy bound), with {', '.join(f'-{word}…' for word in _SETTINGS)} if need be"
+        if sampler.policy != "eb" or str(sampler) != "-".join(["eb", *(word + number for word, number in sampler.arguments)]):
+            raise ValueError(f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't apply")
+        settings: dict[str, Any] = {}
+        for word, number in sampler.arguments:
+            field, kind = ("bound", float) if not word else _SETTINGS.get(word, ("", float))
+            if not field or not number or field in settings:
+                raise ValueError(f"sampler {sampler}: {word + number!r} is no parameter here. {allowed}")
+            settings[field] = kind(float(number))
+        if settings.get("bound") == 0:
+            raise ValueError(f"sampler {sampler}: the entropy bound must be above 0")
+        return settings
+
+    def _answer(self, prompt: Prompt, settings: Mapping[str, Any], max_new_tokens: int | None, seed: int, place: int) -> Generation:
+        from transformers.models.diffusion_gemma.generation_diffusion_gemma import EntropyBoundSamplerConfig
+
+        sample = prompt if isinstance(prompt, Sample) else None
+        ids = torch.tensor([self._prompt_ids(prompt)], device=self._module.device)  # (1, P)
+        length = max_new_tokens or (sample.max_new_tokens if sample else None)
+        if length is None:
+            raise ModelError(f"{self.name}: say how many tokens to answer with (max_new_tokens)")
+        given = {field: value for field, value in settings.items() if field != "bound"}
+        if "bound" in settings:
+            given["sampler_config"] = EntropyBoundSamplerConfig(entropy_bound=settings["bound"])
+        drafts = _Drafts()
+        with torch.random.fork_rng([ids.device] if ids.device.type == "cuda" else []):
+            torch.manual_seed((seed << 20) + (sample.index if sample else place))
+            output = self._module.generate(ids, streamer=drafts, max_new_tokens=length, return_dict_in_generate=True, **given)
+        return self._generation(output.sequences[0, ids.shape[1] :].tolist(), drafts, float(output.tokens_per_forward[0]))
+
+    def _generation(self, tokens: list[int], drafts: _Drafts, tokens_per_forward: float) -> Generation:
+        ends = self._ends()
+        answer = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
+        return Generation(
+            text=self._tokenizer.decode(tokens[:answer]),
+            token_ids=tuple(tokens),
+            nfe=len(drafts.canvases),
+            answer_tokens=answer,
+            trajectory=None,
+            extra={"tokens_per_forward": tokens_per_forward, "drafts": tuple(drafts.canvases)},
+        )
+
+    def _ends(self) -> set[int]:
+        """Ids that end an answer."""
+        config = self._module.generation_config
+        ends = config.eos_token_id if config.eos_token_id is not None else self._module.config.get_text_config().eos_token_id
+        return {config.pad_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+
+    def _prompt_ids(self, prompt: Prompt) -> list[int]:
+        if isinstance(prompt, Sample):
+            if prompt.canvas is not None:
+                raise ModelError(f"{self.name} can't fill in a given canvas (task {prompt.task}); its canvas starts from noise")
+            return self._tokenizer.chat(prompt.messages)
+        if isinstance(prompt, str):
+            return self._tokenizer.text(prompt)
+        items: list[Any] = list(prompt)
+        return items if all(isinstance(item, int) for item in items) else self._tokenizer.chat(items)
+
+
+class _Drafts:
+    """Listens to `generate`: one draft a forward of the decoder, so their number is the NFE."""
+
+    def __init__(self) -> None:
+        self.canvases: list[tuple[int, ...]] = []
+
+    def put(self, value: torch.Tensor) -> None:
+        """Prompt and finished canvases come with the output as well."""
+
+    def put_draft(self, value: torch.Tensor) -> None:
+        self.canvases.append(tuple(value[0].tolist()))
+
+    def end(self) -> None:
+        """Nothing to close."""
+
+
+def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> DiffusionGemma:
+    """DiffusionGemma from the hub or a folder. Raises ModelError that says what to do."""
+    try:
+        from transformers import DiffusionGemmaForBlockDiffusion
+    except ImportError as error:
+        raise ModelError("this transformers has no DiffusionGemma; install a newer one (`pip install -U transformers`)") from error
+    place = find_device(device)
+    kind = find_dtype(dtype, place)
+    folder = locate(entry, options)
+    try:
+        module: Any = DiffusionGemmaForBlockDiffusion.from_pretrained(
+            folder, dtype=kind, device_map=options.device_map, attn_implementation=options.attn_implementation, local_files_only=True
+        )
+    except (OSError, ImportError, ValueError, RuntimeError) as error:
+        raise ModelError(f"{folder}: {error}") from error
+    module = (module if options.device_map else module.to(place)).eval().requires_grad_(False)
+    info = plain_info(entry, options, "diffusion_gemma", module, kind, module.config._attn_implementation)
+    return DiffusionGemma(entry.name, module, read_tokenizer(folder, entry.name, options.chat or entry.chat), info)

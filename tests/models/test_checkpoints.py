@@ -1,0 +1,205 @@
+"""Weights: sharded, tied, wrong, incomplete; random ones of a published shape."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from pbcore.models import load_model, resolve_model
+from pbcore.models.architecture import architecture
+from pbcore.models.checkpoints import _empty, random_weights
+from pbcore.models.errors import ModelError
+from pbcore.models.network import count_parameters
+from tests.models.checkpoints import edit_config, llama_checkpoint, split_shards
+
+
+def parameters(model: Any) -> dict[str, torch.Tensor]:
+    return dict(model.network._module.named_parameters(remove_duplicate=False))
+
+
+class TestLoading:
+    """load_weights through load_model."""
+
+    def test_shards_equal_one_file(self, tmp_path: Path) -> None:
+        """A sharded checkpoint loads to the same weights as the single file."""
+        whole = llama_checkpoint(tmp_path / "whole")
+        parts = llama_checkpoint(tmp_path / "parts")
+        tensors = load_file(parts / "model.safetensors")
+        (parts / "model.safetensors").unlink()
+        split_shards(parts, tensors, 3)
+        one, many = parameters(load_model(str(whole))), parameters(load_model(str(parts)))
+        assert one.keys() == many.keys()
+        assert all(torch.equal(one[name], many[name]) for name in one)
+
+    def test_tied_output_projection(self, tmp_path: Path) -> None:
+        """Tied weights need no lm_head in the file and share one tensor."""
+        model = load_model(str(llama_checkpoint(tmp_path)))
+        assert parameters(model)["lm_head.weight"] is parameters(model)["model.embed_tokens.weight"]
+
+    @pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
+    def test_dtype(self, dtype: str, tmp_path: Path) -> None:
+        """Every weight has the dtype asked for, and the record says so."""
+        model: Any = load_model(str(llama_checkpoint(tmp_path)), dtype=dtype)
+        assert {tensor.dtype for tensor in parameters(model).values()} == {getattr(torch, dtype)}
+        assert model.info["dtype"] == dtype
+
+    def test_wrong_dtype_and_device(self, tmp_path: Path) -> None:
+        """Unknown dtypes and devices are refused with those that exist."""
+        folder = str(llama_checkpoint(tmp_path))
+        with pytest.raises(ModelError, match="float32, bfloat16"):
+            load_model(folder, dtype="int3")
+        with pytest.raises(ModelError, match="try cpu, cuda"):
+            load_model(folder, device="toaster")
+
+    def test_attention_implementation(self, tmp_path: Path) -> None:
+        """The implementation asked for is used and recorded; one that can't run is refused."""
+        folder = str(llama_checkpoint(tmp_path))
+        eager: Any = load_model(folder, attn_implementation="eager")
+        assert eager.info["attention"] == "eager"
+        with pytest.raises(ModelError, match="no_such_attention"):
+            load_model(folder, attn_implementation="no_such_attention")
+
+    @pytest.mark.parametrize(
+        ("quantization", "library"),
+        [("bitsandbytes-4bit", "accelerate|bitsandbytes"), ("torchao-int8", "accelerate|torchao"), ("quanto-int8", "accelerate|quanto")],
+    )
+    def test_quantization_names_what_is_missing(self, quantization: str, library: str, tmp_path: Path) -> None:
+        """Where the library behind a quantization isn't installed, the error names it."""
+        pytest.importorskip("transformers")
+        missing = [name for name in ("accelerate", quantization.split("-")[0]) if not _installed(name)]
+        if not missing:
+            pytest.skip("the libraries are installed")
+        with pytest.raises(ModelError, match=library):
+            load_model(str(llama_checkpoint(tmp_path)), quantization=quantization)
+
+
+class TestWrongCheckpoints:
+    """Errors name what doesn't fit."""
+
+    def test_missing_unexpected_and_misshapen_keys(self, tmp_path: Path) -> None:
+        """One error names all three kinds."""
+        folder = llama_checkpoint(tmp_path)
+        tensors = load_file(folder / "model.safetensors")
+        del tensors["model.layers.1.mlp.up_proj.weight"]
+        tensors["model.layers.7.extra.weight"] = torch.zeros(2)
+        tensors["model.norm.weight"] = torch.ones(5)
+        save_file(tensors, folder / "model.safetensors")
+        with pytest.raises(ModelError) as caught:
+            load_model(str(folder))
+        message = str(caught.value)
+        assert "missing keys (1): model.layers.1.mlp.up_proj.weight" in message
+        assert "unexpected keys (1): model.layers.7.extra.weight" in message
+        assert "model.norm.weight is (5,), config.json says (32,)" in message
+
+    def test_missing_shards(self, tmp_path: Path) -> None:
+        """A shard that the index names and the folder lacks is named."""
+        folder = llama_checkpoint(tmp_path)
+        split_shards(folder, load_file(folder / "model.safetensors"), 3)
+        (folder / "model-00002-of-00003.safetensors").unlink()
+        with pytest.raises(ModelError, match=r"1 of 3 shards are missing \(model-00002-of-00003"):
+            load_model(str(folder))
+
+    def test_cut_off_file(self, tmp_path: Path) -> None:
+        """A file that ends early is named with what to do."""
+        folder = llama_checkpoint(tmp_path)
+        data = (folder / "model.safetensors").read_bytes()
+        (folder / "model.safetensors").write_bytes(data[: len(data) // 2])
+        with pytest.raises(ModelError, match="download it again"):
+            load_model(str(folder))
+
+    def test_no_weights_and_no_config(self, tmp_path: Path) -> None:
+        """A folder without safetensors, or without config.json, says which is missing."""
+        folder = llama_checkpoint(tmp_path / "a")
+        (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+        with pytest.raises(ModelError, match=r"pytorch_model\.bin; convert"):
+            load_model(str(folder))
+        (tmp_path / "b").mkdir()
+        with pytest.raises(ModelError, match=r"config\.json"):
+            load_model(str(tmp_path / "b"))
+
+    def test_no_mask_token(self, tmp_path: Path) -> None:
+        """A checkpoint that names no mask token is refused, unless the user does."""
+        folder = llama_checkpoint(tmp_path)
+        edit_config(folder, mask_token_id=None)
+        with pytest.raises(ModelError, match=r"mask_token_id.*mask_id="):
+            load_model(str(folder))
+        model: Any = load_model(str(folder), mask_id=1)
+        assert model.mask_id == 1
+
+    @pytest.mark.parametrize(("change", "named"), [({"model_type": "mamba"}, "mamba"), ({"model_type": "llada", "alibi": True}, "alibi")])
+    def test_other_architectures(self, change: dict[str, Any], named: str, tmp_path: Path) -> None:
+        """Unknown architectures and LLaDA options that Llama lacks are refused by name."""
+        folder = llama_checkpoint(tmp_path)
+        edit_config(folder, **change)
+        with pytest.raises(ModelError, match=named):
+            load_model(str(folder))
+
+    def test_code_in_a_checkpoint_is_not_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A checkpoint's own code stays untouched without trust_remote_code and runs with it, which the record says."""
+        monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+        folder = llama_checkpoint(tmp_path)
+        ran = tmp_path / "ran"
+        edit_config(folder, auto_map={"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}, model_type="own")
+        (folder / "own.py").write_text(
+            f"from transformers import LlamaConfig, LlamaForCausalLM\nopen({str(ran)!r}, 'w').close()\n"
+            "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
+            "class OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n"
+        )
+        with pytest.raises(ModelError, match="trust_remote_code"):
+            load_model(str(folder))
+        assert not ran.exists()
+        model: Any = load_model(str(folder), trust_remote_code=True)
+        assert ran.exists()
+        assert model.info["remote_code"] is True
+        assert model.caches == frozenset()
+
+
+class TestShapes:
+    """Published shapes with random weights."""
+
+    @pytest.mark.parametrize(("name", "parameters"), [("llada-8b", 8_015_581_184), ("dream-7b", 7_615_616_512)])
+    def test_published_sizes(self, name: str, parameters: int) -> None:
+        """The shape has exactly the published number of parameters (counted without storage)."""
+        entry = resolve_model(f"{name}:dummy")
+        assert entry.shape is not None
+        assert count_parameters(_empty(architecture(entry.shape, name), None)) == parameters
+
+    def test_random_weights_repeat(self) -> None:
+        """The same seed gives the same weights; norms are 1, matrices have the deviation 0.02, nothing stays without storage."""
+        shape = {**(resolve_model("dream-7b:dummy").shape or {}), "hidden_size": 64, "intermediate_size": 96, "vocab_size": 500}
+        shape |= {"num_attention_heads": 4, "num_key_value_heads": 2}
+        arch = architecture(shape, "small", layers=2)
+        first, second = (random_weights(arch, torch.device("cpu"), torch.float32) for _ in range(2))
+        for (name, a), b in zip(first.named_parameters(), second.parameters(), strict=True):
+            assert torch.equal(a, b), name
+        assert first.get_parameter("model.norm.weight").eq(1).all()
+        assert first.get_parameter("lm_head.weight").std().item() == pytest.approx(0.02, rel=0.05)
+        assert len(first.model.layers) == 2  # type: ignore[union-attr,arg-type]
+
+    @pytest.mark.nightly
+    def test_two_layers_of_llada_answer(self) -> None:
+        """`llada-8b:dummy-l2` loads in bfloat16 and decodes; it is marked as a dummy."""
+        from pbcore.decoding import decode
+
+        model: Any = load_model("llada-8b:dummy-l2", dtype="bfloat16")
+        assert model.info["dummy"] is True
+        assert model.info["layers"] == 2
+        assert decode(model, ["Copy this list: a, b"], "confidence-k4", max_new_tokens=8)[0].nfe == 2
+
+
+def _installed(name: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec({"quanto": "optimum"}.get(name, name)) is not None
+
+
+def test_config_round_trip(tmp_path: Path) -> None:
+    """The helper's config.json says what a masked checkpoint must."""
+    config = json.loads((llama_checkpoint(tmp_path) / "config.json").read_text())
+    assert config["mask_token_id"] == 1
+    assert config["is_causal"] is False

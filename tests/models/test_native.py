@@ -1,0 +1,112 @@
+"""DiffusionGemma on a tiny random configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pbcore.decoding import decode
+from pbcore.models import native
+from pbcore.models.base import OwnDecoder
+from pbcore.models.entry import LoadOptions, ModelEntry
+from pbcore.models.errors import ModelError
+from pbcore.names import parse
+from pbcore.tasks.base import Sample
+from tests.models.checkpoints import word_tokenizer
+
+TEXT = {
+    "hidden_size": 16, "intermediate_size": 24, "moe_intermediate_size": 8, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "num_global_key_value_heads": 1, "head_dim": 4, "global_head_dim": 4, "sliding_window": 8,
+    "layer_types": ["sliding_attention", "full_attention"], "num_experts": 4, "top_k_experts": 2, "max_position_embeddings": 256,
+    "pad_token_id": 0, "eos_token_id": 0, "bos_token_id": 2,
+}  # fmt: skip
+VISION = {
+    "model_type": "gemma4_vision", "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "num_key_value_heads": 2, "head_dim": 4, "patch_size": 16, "pooling_kernel_size": 3, "default_output_length": 280,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random checkpoint with a canvas of 8, written by transformers."""
+    from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion
+
+    path, words = tmp_path_factory.mktemp("gemma"), word_tokenizer()
+    torch.manual_seed(0)
+    config = DiffusionGemmaConfig(text_config={"vocab_size": len(words), **TEXT}, vision_config=VISION, canvas_length=8)
+    DiffusionGemmaForBlockDiffusion(config).save_pretrained(path)
+    words.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> native.DiffusionGemma:
+    return native.load(ModelEntry("gemma", "diffusion_gemma", folder=folder), "cpu", None, LoadOptions())
+
+
+PROMPTS = ["Bob Jones", [{"role": "user", "content": "Copy this list: "}]]
+
+
+class TestGenerate:
+    """DiffusionGemma.generate."""
+
+    def test_is_its_own_decoder(self, model: native.DiffusionGemma) -> None:
+        """The loop hands the prompts over to it."""
+        assert isinstance(model, OwnDecoder)
+
+    def test_forwards_and_rates(self, model: native.DiffusionGemma) -> None:
+        """NFE is at most the denoising steps of each canvas and agrees with the tokens per forward that transformers reports."""
+        for generation in model.generate(PROMPTS, parse("eb-0.1-steps5"), max_new_tokens=16, seed=0):
+            assert len(generation.token_ids) in (8, 16)
+            assert 1 <= generation.nfe <= 5 * len(generation.token_ids) // 8
+            counted = sum(token != 0 for token in generation.token_ids)
+            assert generation.extra["tokens_per_forward"] == pytest.approx(counted / generation.nfe)
+            assert len(generation.extra["drafts"]) == generation.nfe
+
+    def test_a_confident_stop_saves_forwards(self, model: native.DiffusionGemma) -> None:
+        """A stopping rule that any canvas meets ends after its stable steps."""
+        eager = model.generate(PROMPTS[:1], parse("eb-0.1-steps9-stable0-confident100"), max_new_tokens=8, seed=0)[0]
+        assert eager.nfe == 1
+
+    def test_repeats_by_seed_and_alone(self, model: native.DiffusionGemma) -> None:
+        """The same seed gives the same answers, another seed others, and the global generator is left as it was."""
+        state = torch.random.get_rng_state()
+        first, again, other = (
+            [g.token_ids for g in model.generate(PROMPTS, parse("eb-0.1-steps4"), max_new_tokens=8, seed=seed)] for seed in (0, 0, 1)
+        )
+        assert first == again != other
+        assert torch.equal(state, torch.random.get_rng_state())
+        assert model.generate(PROMPTS[:1], parse("eb-0.1-steps4"), max_new_tokens=8, seed=0)[0].token_ids == first[0]
+
+    def test_through_decode(self, model: native.DiffusionGemma) -> None:
+        """decode() hands over and returns its generations."""
+        assert decode(model, PROMPTS, "eb-0.1", max_new_tokens=8)[0].nfe >= 1
+
+    def test_infilling_is_refused(self, model: native.DiffusionGemma) -> None:
+        """It starts from noise, so it can't keep a given canvas."""
+        sample = Sample("list_ops/copy", 0, tuple(PROMPTS[1]), {}, "x", 8, canvas='["[MASK]"]')  # type: ignore[arg-type]
+        with pytest.raises(ModelError, match="list_ops/copy"):
+            model.generate([sample], parse("eb-0.1"), max_new_tokens=None, seed=0)
+
+
+class TestCheck:
+    """Samplers it can't run."""
+
+    @pytest.mark.parametrize("name", ["confidence-k2", "eb-0.1+b8", "eb-0.1+t1.0", "eb-0.1+dual", "eb-0.1-speed3", "eb-0.1-0.2", "eb-0.0", "ar"])
+    def test_refused_with_what_it_can(self, name: str, model: Any) -> None:
+        """Anything but eb with its own parameters is refused, naming them."""
+        with pytest.raises(ValueError, match=r"eb-0\.1|above 0"):
+            model.check(parse(name))
+
+    @pytest.mark.parametrize("name", ["eb-0.1", "eb-0.2-steps48-t_min0.4-t_max0.8-stable1-confident0.005", "eb"])
+    def test_accepted(self, name: str, model: Any) -> None:
+        """Its own parameters pass."""
+        model.check(parse(name))
+
+    def test_not_a_checkpoint(self, tmp_path: Path) -> None:
+        """A folder without one is a ModelError."""
+        with pytest.raises(ModelError, match=str(tmp_path)):
+            native.load(ModelEntry("gemma", "diffusion_gemma", folder=tmp_path), "cpu", None, LoadOptions())

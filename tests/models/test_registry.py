@@ -1,0 +1,115 @@
+"""Names of models: the table, close matches, dummies, folders, users' own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.models import load_model, model_names, register_model, resolve_model
+from pbcore.models import registry as registry_module
+from pbcore.models.entry import LoadOptions
+from pbcore.models.errors import ModelError
+from tests.models.checkpoints import llama_checkpoint
+
+
+class TestResolve:
+    """resolve_model."""
+
+    def test_every_published_name_is_pinned(self) -> None:
+        """Each hub entry has a full commit hash, and masked ones have their ids and shift."""
+        published = [resolve_model(name) for name in model_names() if resolve_model(name).source]
+        assert len(published) == 9
+        for entry in published:
+            assert entry.revision is not None
+            assert len(entry.revision) == 40
+            assert int(entry.revision, 16)
+            if entry.family == "masked":
+                assert None not in (entry.mask_id, entry.eos_id, entry.shift, entry.chat)
+
+    @pytest.mark.parametrize(
+        ("name", "mask_id", "eos_id", "shift"),
+        [("llada-8b", 126336, 126081, False), ("llada-1.5", 126336, 126081, False), ("dream-7b", 151666, 151643, True)],
+    )
+    def test_families_have_their_ids(self, name: str, mask_id: int, eos_id: int, shift: bool) -> None:
+        """LLaDA and Dream entries carry the published mask and EOS ids and the logit shift."""
+        entry = resolve_model(name)
+        assert (entry.mask_id, entry.eos_id, entry.shift) == (mask_id, eos_id, shift)
+
+    def test_close_matches(self) -> None:
+        """A misspelt name is refused with those it may have meant."""
+        with pytest.raises(ModelError, match=r"llada-8c.*llada-8b"):
+            resolve_model("llada-8c")
+
+    def test_needs_no_torch(self) -> None:
+        """Resolving a name leaves torch and transformers unimported."""
+        code = "import sys; from pbcore.models import resolve_model; resolve_model('llada-8b:dummy-l2'); print({'torch', 'transformers'} & set(sys.modules))"
+        assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
+
+    def test_dummies(self) -> None:
+        """`:dummy` keeps the shape, `:dummy-l2` cuts it to two layers, and neither has a source."""
+        entry = resolve_model("dream-7b:dummy-l2")
+        assert (entry.dummy, entry.layers, entry.source) == (True, 2, None)
+        assert resolve_model("dream-7b:dummy").layers is None
+
+    @pytest.mark.parametrize("name", ["llada-8b:random", "llada-8b:dummy-l0", "ideal:dummy"])
+    def test_wrong_dummies(self, name: str) -> None:
+        """Another suffix, no layers, or a model without a published shape are refused with what there is."""
+        with pytest.raises(ModelError, match="llada-8b:dummy"):
+            resolve_model(name)
+
+    def test_folder_and_hub_id(self, tmp_path: Path) -> None:
+        """A folder's path and owner/name are names too."""
+        assert resolve_model(str(tmp_path)).folder == tmp_path.resolve()
+        assert resolve_model("someone/some-model").source == "someone/some-model"
+
+    def test_an_embedded_model_that_is_not_here(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """It is left out of model_names and refused with how to make it."""
+        monkeypatch.setattr(registry_module, "_HERE", tmp_path)
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "models.yaml").write_text("models: {tiny: {family: masked, folder: tiny}}\nshapes: {}\n")
+        registry_module._table.cache_clear()
+        try:
+            assert "tiny" not in model_names()
+            with pytest.raises(ModelError, match=r"pbcore\.train"):
+                resolve_model("tiny")
+        finally:
+            monkeypatch.undo()
+            registry_module._table.cache_clear()
+
+
+class TestRegister:
+    """register_model."""
+
+    def test_a_factory_gets_device_dtype_and_options(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """load_model of a registered name calls its factory."""
+        monkeypatch.setattr(registry_module, "_REGISTERED", {})
+        asked: dict[str, Any] = {}
+        register_model("mine", lambda **options: asked.update(options) or "a model")
+        assert load_model("mine", device="cpu", dtype="float32", size=3) == "a model"
+        assert asked == {"device": "cpu", "dtype": "float32", "size": 3}
+        assert "mine" in model_names()
+
+    @pytest.mark.parametrize("name", ["ideal", "with space", "a/b", ""])
+    def test_taken_or_unusable_names(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A name of the table, or one that can't stand in a node id, is refused."""
+        monkeypatch.setattr(registry_module, "_REGISTERED", {})
+        with pytest.raises(ValueError, match="model name"):
+            register_model(name, lambda **_: None)
+
+
+class TestOptions:
+    """LoadOptions."""
+
+    def test_unknown(self, tmp_path: Path) -> None:
+        """An option that doesn't exist is refused with those that do, before anything is loaded."""
+        with pytest.raises(ModelError, match=r"quantisation.*known: .*quantization"):
+            load_model(str(llama_checkpoint(tmp_path)), quantisation="int4")
+
+    def test_unknown_quantization(self) -> None:
+        """A quantization that doesn't exist is refused with those that do."""
+        with pytest.raises(ModelError, match="bitsandbytes-4bit"):
+            LoadOptions(quantization="int2")
