@@ -96,7 +96,8 @@ class TestAgainstTryingEverything:
     @pytest.mark.parametrize(
         "head",
         ["random-k2", "random-k3", "left_to_right-k2", "margin-k2", "confidence-k2", "confidence-k3", "confidence-k4",
-         "threshold-0.9", "threshold-0.7", "threshold-0.45", "threshold-0.3", "threshold-0.2", "factor-0.9", "factor-1.1", "factor-1.6", "factor-1.9", "factor-2.3", "factor-3.1"],
+         "threshold-0.9", "threshold-0.7", "threshold-0.45", "threshold-0.3", "threshold-0.2",
+         "factor-0.9", "factor-1.1", "factor-1.9", "factor-2.3", "factor-3.1"],
     )  # fmt: skip
     def test_equals_the_slow_twin(self, op: str, heat: str, head: str) -> None:
         """All predictions and all orders of ties, for n = 3 and 4, and n = 4 in blocks of 2."""

@@ -1,4 +1,4 @@
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import factorial, log2, prod
 
 import numpy as np
@@ -7,11 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pbcore.theory.answers import DETERMINISTIC, answer_table, positions
-from pbcore.theory.bounds import EXCHANGEABLE, optimal_bound, partition_bound, answers_entropy, step_bound, total_correlation
+from pbcore.theory.bounds import (
+    EXCHANGEABLE,
+    answers_entropy,
+    optimal_bound,
+    partition_bound,
+    step_bound,
+    total_correlation,
+)
 from tests.theory import twins
 
 SMALL = [
-    *[(op, n) for op in ("shuffle", "shuffle_changed", "insert_random", "remove_random", "replace_random") for n in (2, 3, 4, 5)],
+    *[(op, n) for op in ("shuffle", "shuffle_changed", "insert_random", "remove_random", "replace_random") for n in (2, 3, 4)],
     ("latin_square", 2), ("latin_square", 3), ("copy", 4), ("insert_index", 3),
 ]  # fmt: skip
 
@@ -119,7 +126,7 @@ class TestStepBound:
 
 
 class TestOptimalBound:
-    @pytest.mark.parametrize(("op", "n"), [("shuffle", 5), ("shuffle_changed", 4), ("replace_random", 5), ("insert_random", 4), ("remove_random", 5), ("latin_square", 2)])
+    @pytest.mark.parametrize(("op", "n"), [("shuffle", 4), ("shuffle_changed", 4), ("replace_random", 5), ("insert_random", 4), ("remove_random", 5)])
     def test_is_the_least_over_all_partitions(self, op: str, n: int) -> None:
         """Compared with trying every ordered partition; it falls from C(Y|X) to 0 (Theorem 2)."""
         count, answers = positions(op, n), listed(op, n)
@@ -130,9 +137,11 @@ class TestOptimalBound:
         )
         assert bounds[0] == pytest.approx(total_correlation(op, n))
         assert bounds[-1] == pytest.approx(0, abs=1e-9)
-        assert all(a >= b - 1e-12 for a, b in zip(bounds, bounds[1:], strict=False))
+        assert all(a >= b - 1e-12 for a, b in pairwise(bounds))
 
-    @pytest.mark.parametrize(("op", "n", "T", "said"), [("shuffle", 4, 0, "1 to 4"), ("shuffle", 4, 5, "1 to 4"), ("latin_square", 4, 2, "at most 10")])
+    @pytest.mark.parametrize(
+        ("op", "n", "T", "said"), [("shuffle", 4, 0, "1 to 4"), ("shuffle", 4, 5, "1 to 4"), ("latin_square", 4, 2, "at most 10")]
+    )
     def test_bad_steps_are_refused(self, op: str, n: int, T: int, said: str) -> None:
         """T outside its range, or too many partitions."""
         with pytest.raises(ValueError, match=said):
