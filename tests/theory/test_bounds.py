@@ -126,7 +126,9 @@ class TestStepBound:
 
 
 class TestOptimalBound:
-    @pytest.mark.parametrize(("op", "n"), [("shuffle", 4), ("shuffle_changed", 4), ("replace_random", 5), ("insert_random", 4), ("remove_random", 5)])
+    @pytest.mark.parametrize(
+        ("op", "n"), [("shuffle", 4), ("shuffle_changed", 4), ("replace_random", 5), ("insert_random", 4), ("remove_random", 5)]
+    )
     def test_is_the_least_over_all_partitions(self, op: str, n: int) -> None:
         """Compared with trying every ordered partition; it falls from C(Y|X) to 0 (Theorem 2)."""
         count, answers = positions(op, n), listed(op, n)
