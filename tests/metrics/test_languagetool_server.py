@@ -137,7 +137,7 @@ class TestSharedServer:
         psutil.Process(java_of(server)).kill()
         assert [verdict.score for verdict in checker.check(["Two.", "Three is is."])] == [1.0, 0.0]
         psutil.Process(java_of(server)).kill()
-        with pytest.raises(ServerDied, match=r"died 2 times in this run.*can't be measured in the rest"):
+        with pytest.raises(ServerDied, match=r"can't be measured in the rest of this run: .*died 2 times"):
             checker.check(["Four."])
         with pytest.raises(ServerDied, match="died 2 times"):
             checker.check(["Five."])

@@ -82,7 +82,7 @@ class SharedServer:
         try:
             return self._wait()
         except Unavailable as error:
-            raise ServerDied(f"{error} Grammar can't be measured in the rest of this run.") from error
+            raise ServerDied(f"grammar can't be measured in the rest of this run: {error}") from error
 
     def stop(self) -> None:
         """Leaves the server; if nobody else uses it, waits until it is gone."""
