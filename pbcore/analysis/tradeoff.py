@@ -12,6 +12,7 @@ import pandas as pd
 from pbcore.analysis.order import family, natural
 
 Point = tuple[float, float]
+ScoreInterval = tuple[float, float, float]  # score, low, high
 AUP_DROP = 5.0
 AUP_ALPHA = 3.0
 
@@ -70,26 +71,28 @@ def pareto(points: Iterable[Point]) -> list[Point]:
 def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     """Trade-off curves: a row per model and sampler with its plain means over the tasks of `cells` (a frame of `results.load`).
 
-    Columns: model, family, sampler, `rate`, score (in %), margin (half-width of the mean's 95 % interval, in %; NaN without intervals),
-    tasks. Rows are sorted along each curve. Left out: dummy models, failed cells, and samplers that lack one of the tasks (means over
+    Columns: model, family, sampler, `rate`, score, low, high (in %; the mean's 95 % interval from the tasks' intervals by the MOVER
+    method, Zou and Donner 2008; NaN without intervals), tasks. Rows are sorted along each curve. Left out: dummy models, failed cells, and samplers that lack one of the tasks (means over
     different tasks can't be compared). Raises ValueError where one cell stands in the frame twice.
     """
-    columns = ["model", "family", "sampler", rate, "score", "margin", "tasks"]
+    columns = ["model", "family", "sampler", rate, "score", "low", "high", "tasks"]
     usable = cells[(~cells["dummy"].astype(bool)) & (cells["status"] == "ok") & cells["score"].notna() & cells[rate].notna()]
     if usable.empty:
         return pd.DataFrame(columns=columns)
     twice = usable[usable.duplicated(["model", "task", "sampler"])]
     if not twice.empty:
         raise ValueError(f"{len(twice)} cells occur twice (first: {twice['id'].iloc[0]}); compare runs one at a time")
-    wanted = {str(model): group["task"].nunique() for model, group in usable.groupby("model")}
+    groups: dict[tuple[str, str], list[tuple[str, float, ScoreInterval]]] = {}
+    for entry in usable.reindex(columns=["model", "task", "sampler", rate, "score", "score_low", "score_high"]).itertuples(index=False):
+        model, task, sampler, speed, score, low, high = entry
+        groups.setdefault((str(model), str(sampler)), []).append((str(task), float(speed), (float(score), float(low), float(high))))
+    wanted = {name: len({task for (model, _), found in groups.items() if model == name for task, _, _ in found}) for name, _ in groups}
     rows: list[list[Any]] = []
-    for names, group in usable.groupby(["model", "sampler"], sort=False):
-        model, sampler = map(str, names)
-        if len(group) < wanted[model]:
-            continue
-        margins = _half_widths(group)
-        margin = 100 * float(np.sqrt(np.sum(margins**2))) / len(group)
-        rows.append([model, family(sampler), sampler, group[rate].mean(), 100 * group["score"].mean(), margin, len(group)])
+    for (model, sampler), found in groups.items():
+        if len(found) == wanted[model]:
+            interval = mean_interval([scores for _, _, scores in found])
+            speed = sum(speed for _, speed, _ in found) / len(found)
+            rows.append([model, family(sampler), sampler, speed, *(100 * value for value in interval), len(found)])
     rows.sort(key=lambda row: (row[0], row[1], row[3], natural(row[2])))
     return pd.DataFrame(rows, columns=columns)
 
@@ -120,10 +123,13 @@ def means(cells: pd.DataFrame, column: str = "score") -> pd.DataFrame:
     return pd.DataFrame({**found, "overall": wide.mean(axis=1, skipna=False)}).dropna(how="all")
 
 
-def _half_widths(group: pd.DataFrame) -> np.ndarray:
-    if "score_low" not in group or "score_high" not in group:
-        return np.full(len(group), np.nan)
-    return ((group["score_high"] - group["score_low"]) / 2).to_numpy(dtype=float)
+def mean_interval(scores: Sequence[ScoreInterval]) -> ScoreInterval:
+    """The plain mean of (score, low, high) with the 95 % interval of that mean, from independent intervals (MOVER); NaN without."""
+    count = len(scores)
+    mean = sum(score for score, _, _ in scores) / count
+    below = math.sqrt(sum((score - low) ** 2 for score, low, _ in scores)) / count
+    above = math.sqrt(sum((high - score) ** 2 for score, _, high in scores)) / count
+    return mean, mean - below, mean + above
 
 
 def _best_per_rate(points: Iterable[Point]) -> list[Point]:

@@ -1,0 +1,139 @@
+"""Trade-off curves as PNG: score over tokens per step, a curve per policy family, a panel per category or task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from pbcore.analysis.order import natural, sorted_tasks
+from pbcore.analysis.tradeoff import curves, pareto
+
+# Okabe and Ito's colours, told apart by colour-blind readers too, without the yellow that vanishes on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8B6914")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MOST_CURVES = 10
+PANEL = (3.3, 2.75)  # inches
+Style = tuple[str, str, str]
+
+
+def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
+    """Writes `curves.png` (a row per model, a column per category) and `curves_<category>_<model>.png` (a panel per task).
+
+    Nothing is written where no real model has a scored cell; the list of files is then empty.
+    """
+    real = cells[(~cells["dummy"].astype(bool)) & (cells["status"] == "ok") & cells["score"].notna()]
+    real = real[real["tokens_per_step"].notna()]
+    if real.empty:
+        return []
+    folder.mkdir(parents=True, exist_ok=True)
+    models = list(dict.fromkeys(real["model"]))
+    categories = list(dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(real["task"])))
+    panels = [[(f"{model} · {category}", _where(real, model, category)) for category in categories] for model in models]
+    files = [_save(figure(panels, "mean score (%)"), folder / "curves.png")]
+    for category in categories:
+        for model in models:
+            found = _where(real, model, category)
+            tasks = sorted_tasks(found["task"])
+            if len(tasks) > 1:
+                grid = _rows([(task.split("/", 1)[1], found[found["task"] == task]) for task in tasks])
+                name = f"curves_{category}_{re.sub(r'[^A-Za-z0-9._-]+', '_', model)}.png"
+                files.append(_save(figure(grid, "score (%)", f"{model}: {category}"), folder / name))
+    return files
+
+
+def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], label: str, title: str = "") -> Figure:
+    """A figure with one panel per (title, cells), the same axes everywhere, and one legend below."""
+    tables = [[(name, curves(cells)) for name, cells in row] for row in panels]
+    fronts = max((table["family"].nunique() for row in tables for _, table in row), default=0) > MOST_CURVES
+    data = [[(name, _lines(table, fronts)) for name, table in row] for row in tables]
+    families = sorted({family for row in data for _, lines in row for family in lines}, key=natural)
+    styles = {family: (COLOURS[i % 8], MARKERS[i % 8], ("-", "--")[i // 8 % 2]) for i, family in enumerate(families)}
+    columns = max(len(row) for row in panels)
+    legend_rows = max(1, -(-len(families) // (2 * columns)))
+    head, foot = 0.36 if title else 0.05, 0.42 + 0.2 * legend_rows
+    height = PANEL[1] * len(panels) + head + foot
+    drawn = Figure(figsize=(PANEL[0] * columns + 0.4, height), dpi=150)
+    axes = drawn.subplots(len(panels), columns, sharex=True, sharey=True, squeeze=False)
+    top = max((line["tokens_per_step"].max() for row in data for _, lines in row for line in lines.values()), default=1.0)
+    for axis_row, row in zip(axes, data, strict=True):
+        for number, axis in enumerate(axis_row):
+            if number < len(row):
+                _panel(axis, *row[number], styles, top)
+            else:
+                axis.set_visible(False)
+    _under_gaps(axes, [len(row) for row in data])
+    drawn.supylabel(label, fontsize=9, x=0.01)
+    drawn.text(0.5, (foot - 0.3) / height, "tokens per step" + (" (best over blocks and modifiers)" if fronts else ""), ha="center", fontsize=9)
+    handles = [axes[0][0].plot([], [], color=c, marker=m, linestyle=s, markersize=4, linewidth=1.4)[0] for c, m, s in styles.values()]
+    drawn.legend(handles, list(styles), loc="lower center", ncols=max(1, -(-len(families) // legend_rows)), fontsize=8, frameon=False)
+    if title:
+        drawn.suptitle(title, fontsize=11, y=1 - 0.12 / height)
+    drawn.subplots_adjust(left=0.62 / (PANEL[0] * columns + 0.4), right=0.985, top=1 - (head + 0.28) / height, bottom=(foot + 0.12) / height, wspace=0.08, hspace=0.24)
+    return drawn
+
+
+def _panel(axis: Axes, title: str, lines: dict[str, pd.DataFrame], styles: dict[str, Style], top: float) -> None:
+    for number, (family, line) in enumerate(lines.items()):
+        colour, marker, dashes = styles[family]
+        weight = 1 + 0.9 * (len(lines) - 1 - number) / max(1, len(lines) - 1)  # curves that coincide stay visible under each other
+        x, y = line["tokens_per_step"].to_numpy(), line["score"].to_numpy()
+        spread = np.nan_to_num(np.clip(np.vstack([y - line["low"].to_numpy(), line["high"].to_numpy() - y]), 0, None))
+        axis.errorbar(
+            x, y, yerr=spread, color=colour, marker=marker, linestyle=dashes, markersize=3.6 * weight, linewidth=1.3 * weight,
+            elinewidth=0.8, capsize=1.8, alpha=0.95,
+        )  # fmt: skip
+    axis.set_xscale("log", base=2)
+    highest = max(1, int(np.ceil(np.log2(max(top, 1.0)))))
+    axis.xaxis.set_major_locator(FixedLocator([2.0**power for power in range(highest + 1)]))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_xlim(2**-0.25, max(2.0, top) * 2**0.25)
+    axis.set_ylim(-4, 104)
+    axis.set_yticks([0, 20, 40, 60, 80, 100])
+    axis.set_title(title, fontsize=9, pad=4)
+    axis.tick_params(labelsize=8, length=2.5)
+    axis.grid(True, color="#E4E4E4", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _lines(table: pd.DataFrame, fronts: bool) -> dict[str, pd.DataFrame]:
+    """family → its points by rising rate; with `fronts` one Pareto front per policy instead, for grids with many families."""
+    if not fronts:
+        return {str(family): group for family, group in table.groupby("family")}
+    found = {}
+    for policy, group in table.groupby(table["family"].str.split("+").str[0]):
+        front = set(pareto(zip(group["tokens_per_step"], group["score"], strict=True)))
+        keep = [point in front for point in zip(group["tokens_per_step"], group["score"], strict=True)]
+        found[str(policy)] = group[keep].drop_duplicates(["tokens_per_step", "score"]).sort_values("tokens_per_step")
+    return found
+
+
+def _under_gaps(axes: np.ndarray, counts: list[int]) -> None:
+    """Panels with nothing below them show their own x-axis labels."""
+    for row in range(len(counts) - 1):
+        for column in range(counts[row + 1], counts[row]):
+            axes[row][column].tick_params(labelbottom=True)
+
+
+def _rows(panels: list[tuple[str, pd.DataFrame]]) -> list[list[tuple[str, pd.DataFrame]]]:
+    """Panels in rows of at most five, filled evenly."""
+    rows = -(-len(panels) // 5)
+    size = -(-len(panels) // rows)
+    return [panels[start : start + size] for start in range(0, len(panels), size)]
+
+
+def _where(cells: pd.DataFrame, model: str, category: str) -> pd.DataFrame:
+    return cells[(cells["model"] == model) & (cells["category"] == category)]
+
+
+def _save(drawn: Figure, path: Path) -> Path:
+    drawn.savefig(path)
+    return path
