@@ -18,9 +18,10 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pbcore.train.network import masked_logits, network
+from pbcore.train.noise import Batch
 from pbcore.train.optimizers import optimizers
 from pbcore.train.recipe import Phase, Recipe
-from pbcore.train.rows import Batch, Batches, Draw
+from pbcore.train.rows import Batches, Draw
 
 CLIP = 1.0
 STATE = "state.pt"
@@ -96,7 +97,9 @@ def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100)
         number, within = recipe.at(run.step)
         phase = recipe.phases[number]
         if number not in batches:
-            draw = Draw(phase.tasks(), phase.rows, phase.full_canvas, phase.masked_shots, recipe.seed + number)
+            draw = Draw(
+                phase.tasks(), phase.rows, phase.full_canvas, phase.masked_shots, phase.pairs, recipe.seed + number
+            )
             batches[number] = Batches(draw, run.tokenizer)
         now = rate(phase, within, min(1.0, (run.step + 1) / max(1, recipe.warmup)))
         batch = batches[number][within]

@@ -25,6 +25,7 @@ class Phase:
     rows: int = 32
     full_canvas: float = 0.5
     masked_shots: float = 0.5
+    pairs: float = 0.0
     weights: Mapping[str, float] | None = None
 
     def tasks(self) -> dict[str, float]:

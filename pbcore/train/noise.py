@@ -1,0 +1,117 @@
+"""Noise: which tokens of a batch become masks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+PADDING_WEIGHT = 0.1  # loss weight of the EOS tokens after the first one
+STRUCTURE_SHOWN = 0.75  # share of the rows masked by pairs that show all punctuation
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A sample as ids: the prompt as the chat template writes it, and the canvas as it should become."""
+
+    task: str
+    prompt: tuple[int, ...]
+    canvas: tuple[int, ...]
+    answer: int  # tokens before the first EOS
+    shot: tuple[int, int] = (0, 0)  # where in the prompt the answer of the example stands
+
+    def __len__(self) -> int:
+        return len(self.prompt) + len(self.canvas)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows padded on the left: R rows of T tokens, of which the masked ones are to be told."""
+
+    ids: Tensor  # (R, T) long, with masks
+    attend: Tensor  # (R, T) bool, false at padding
+    masked: Tensor  # (R, T) bool
+    targets: Tensor  # (M,) long: the tokens behind the masks, in row-major order
+    weights: Tensor  # (M,) float
+    tasks: tuple[str, ...]  # of each row
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What noise knows of the vocabulary: which tokens are punctuation, which go on from the token before them."""
+
+    mask_id: int
+    eos_id: int
+    punctuation: Tensor  # (V,) bool
+    continues: Tensor  # (V,) bool
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerFast) -> Words:
+        tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+        return cls(
+            int(tokenizer.mask_token_id),
+            int(tokenizer.eos_token_id),
+            torch.tensor([not re.search(r"\w", token) for token in tokens]),
+            torch.tensor([bool(re.match(r" \w", token)) for token in tokens]),
+        )
+
+
+def masked_batch(
+    rows: Sequence[Row], words: Words, rng: torch.Generator, masked_shots: float = 0.0, pairs: float = 0.0
+) -> Batch:
+    """Absorbing noise: each row draws t ~ U(0, 1), each token of its answer becomes a mask with probability t.
+
+    In a share `pairs` of rows a word and the one after it are masked together or not at all, and punctuation mostly stays: states
+    as decoding meets them, where half of a name does not give the other away. The EOS tail draws its own t in every second row:
+    decoding settles it early or late as a whole. An example in the prompt has its own t in a share `masked_shots` of rows.
+    Every row keeps at least one masked answer token.
+    """
+    length, count = max(map(len, rows)), len(rows)
+    ids = torch.full((count, length), words.eos_id)  # (R, T)
+    for number, row in enumerate(rows):
+        ids[number, length - len(row) :] = torch.tensor([*row.prompt, *row.canvas])
+    place = torch.arange(length)[None].expand(count, -1)  # (R, T)
+    first = _column(length - len(row) for row in rows)  # (R, 1), as all bounds
+    start = _column(length - len(row.canvas) for row in rows)
+    end = start + _column(row.answer for row in rows)
+    answer, tail = (place >= start) & (place < end), place >= end  # (R, T)
+    shot = _between(place, first, [row.shot for row in rows])  # (R, T)
+    # t, the tail's t, whether it is used, the example's t, whether it is used
+    draws = torch.rand(5, count, 1, generator=rng)
+    noise = torch.rand(count, length, generator=rng)  # (R, T)
+    if pairs > 0:
+        noise = _paired(noise, ids, words, answer | shot, pairs, rng)
+    masked = answer & (noise < draws[0])
+    masked |= tail & (noise < torch.where(draws[2] < 0.5, draws[0], draws[1]))
+    masked |= shot & (noise < draws[3]) & (draws[4] < masked_shots)
+    lowest = noise.masked_fill(~answer, 2.0)  # (R, T)
+    masked |= answer & (lowest == lowest.amin(1, keepdim=True))
+    weights = torch.where(place > end, PADDING_WEIGHT, 1.0)  # (R, T)
+    tasks = tuple(row.task for row in rows)
+    return Batch(ids.masked_fill(masked, words.mask_id), place >= first, masked, ids[masked], weights[masked], tasks)
+
+
+def _paired(noise: Tensor, ids: Tensor, words: Words, where: Tensor, share: float, rng: torch.Generator) -> Tensor:
+    """Noise (R, T) that is one number for the words of a pair, and above every t for punctuation, in a share of rows."""
+    place = torch.arange(ids.shape[1])[None].expand_as(ids)  # (R, T)
+    goes_on = words.continues[ids] & where  # (R, T)
+    begun = torch.where(goes_on, 0, place).cummax(1).values  # (R, T): the last token that did not go on
+    leader = place - (place - begun) % 2  # (R, T): the first word of each pair
+    draws = torch.rand(2, len(ids), 1, generator=rng)
+    shown = words.punctuation[ids] & where & (draws[1] < STRUCTURE_SHOWN)  # (R, T)
+    paired = noise.gather(1, leader).masked_fill(shown, 1.5)
+    return torch.where(draws[0] < share, paired, noise)
+
+
+def _between(place: Tensor, first: Tensor, spans: Sequence[tuple[int, int]]) -> Tensor:
+    """Which places (R, T) lie in each row's span, counted from the row's first token."""
+    start, end = (first + _column(span[side] for span in spans) for side in (0, 1))  # (R, 1)
+    return (place >= start) & (place < end)
+
+
+def _column(values: Iterable[int]) -> Tensor:
+    return torch.tensor(list(values))[:, None]
