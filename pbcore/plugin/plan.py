@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -25,7 +25,8 @@ _PLAN = pytest.StashKey["Plan"]()
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on the command line ask for.
+    """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on the command line ask for,
+    `only_named` where nothing else is asked for, so that the grid need not be worked out.
 
     `names` finds the cell or sample by the text in its node id, `left_out` counts by reason what a model can't do; both fill at collection.
     """
@@ -37,6 +38,7 @@ class Plan:
     samplers: tuple[str, ...] | None
     paper: frozenset[str]
     named: tuple[CellName, ...] = ()
+    only_named: bool = False
     left_out: Counter[str] = field(default_factory=Counter)
     names: dict[str, CellName] = field(default_factory=dict)
     _loaded: dict[str, Task] = field(default_factory=dict)
@@ -47,7 +49,11 @@ class Plan:
 
     def drilled(self, exit_first: bool) -> bool:
         """Whether samples are items: asked for, or implied by -x unless the run is judged as a whole (DESIGN.md, decision 6)."""
-        asked = self.settings.per_sample or bool(self.settings.sample)
+        asked = (
+            self.settings.per_sample
+            or bool(self.settings.sample)
+            or any(name.sample is not None for name in self.named)
+        )
         return asked or (exit_first and not self.settings.gated)
 
     def task(self, name: str) -> Task:
@@ -65,7 +71,7 @@ class Plan:
         from pbcore.plugin.ability import why_not
 
         wanted = set(categories)
-        for model in self.models:
+        for model in () if self.only_named else self.models:
             for task in self.tasks:
                 if task.split("/")[0] not in wanted:
                     continue
@@ -91,7 +97,13 @@ def plan(config: pytest.Config) -> Plan:
     return found
 
 
-def _make(asked: Settings, arguments: Iterable[str]) -> Plan:
+def left_out(config: pytest.Config) -> Counter[str]:
+    """How many cells could not be, by reason; empty where no plan was made."""
+    found = config.stash.get(_PLAN, None)
+    return Counter() if found is None else found.left_out
+
+
+def _make(asked: Settings, arguments: Sequence[str]) -> Plan:
     import pbcore.metrics  # noqa: F401  registers the scorers that tasks name
     from pbcore.tasks import add_tasks_file, all_task_names, task_names
 

@@ -13,7 +13,7 @@ from pbcore.plugin.collection import cell_name, drilled
 from pbcore.plugin.drilldown import rerun
 from pbcore.plugin.gate import Ruling, publish, rule
 from pbcore.plugin.options import given, settings
-from pbcore.plugin.plan import plan
+from pbcore.plugin.plan import left_out, plan
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import run_dir, write_facts
 
@@ -78,7 +78,12 @@ class Outcome:
 
         run = run_dir(self._config)
         if run.cells_dir.is_dir() and any(run.cells_dir.glob("*.json")):
-            self.written = [path.name for path in (*run.assemble(self.notes.append), *write_report(run.path))]
+            try:
+                self.written = [path.name for path in (*run.assemble(self.notes.append), *write_report(run.path))]
+            except OSError as error:
+                self.notes.append(
+                    f"the report could not be written ({error}); the finished cells are in {run.cells_dir}"
+                )
         asked = settings(self._config)
         if asked.gated:
             self.ruling = rule(asked, run, not self._unfinished(), self._rerun)
@@ -88,6 +93,9 @@ class Outcome:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if not self.planned and self._left_out():
+            terminalreporter.write_sep("=", "pbcore")
+            terminalreporter.write_line("\n".join(["no cell is left to measure", *self._left_out()]))
         if not self.planned or self._config.getoption("collectonly", False):
             return
         terminalreporter.write_sep("=", "pbcore")
@@ -140,7 +148,9 @@ class Outcome:
         ]
 
     def _left_out(self) -> list[str]:
-        return [f"left out: {count} cells, {reason}" for reason, count in sorted(plan(self._config).left_out.items())]
+        """What models can't do; nothing where no cell was ever asked for."""
+        counts = left_out(self._config)
+        return [f"left out: {count} cells, {reason}" for reason, count in sorted(counts.items())]
 
 
 def pytest_configure(config: pytest.Config) -> None:

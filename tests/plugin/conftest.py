@@ -23,6 +23,7 @@ from tests.plugin.toys import register
 register()
 """
 
+
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """benches/ as they are in the repository, one list operation a run unless a test asks for more."""
@@ -31,10 +32,10 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     pytester.syspathinsert(ROOT)
     pytester.makeconftest(CONFTEST)
-    pytester.makeini('[pytest]\njunit_family = xunit1\nmarkers = quick: x\n')
+    pytester.makeini("[pytest]\njunit_family = xunit1\nmarkers = quick: x\n")
     (pytester.path / "benches").mkdir()
     for file in (ROOT / "benches").glob("test_*.py"):
-        if "mark.cells(" in file.read_text():
+        if "mark.cells" in file.read_text():
             shutil.copy(file, pytester.path / "benches")
     return pytester
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +19,10 @@ def ids(result: pytest.RunResult) -> list[str]:
 
 
 class TestImport:
-    def test_the_plugin_imports_no_torch(self) -> None:
+    def test_the_plugin_imports_no_torch(self, tmp_path: Path) -> None:
         """A bare pytest elsewhere stays fast where pbcore is installed."""
-        code = "import sys, pbcore.plugin, pytest; pytest.main(['--co', '-q', '--rootdir', '/', '/nowhere']); print('torch' in sys.modules, 'pandas' in sys.modules)"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        code = "import sys, pytest, pbcore.plugin; pytest.main(['--co', '-q']); print('torch' in sys.modules, 'pandas' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
         assert done.stdout.splitlines()[-1] == "False False"
 
 
@@ -34,6 +35,12 @@ class TestIds:
         assert "benches/test_puzzles.py::test_cell[ideal/sudoku/random-k2]" in found
         assert len(found) == 16
         assert not [name for name in found if "text_writing" in name or "NOTSET" in name]
+
+    def test_where_nothing_is_left_the_screen_says_why(self, run: Run) -> None:
+        """A model asked for what it can't do: no item, the reason, and pytest's exit code for no tests."""
+        result = run("--model", "ideal", "--task", "summarization")
+        assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+        result.stdout.fnmatch_lines(["no cell is left to measure", "left out: 7 cells, ideal × text_writing: *"])
 
     def test_another_spelling_of_a_sampler_is_the_same_cell(self, run: Run) -> None:
         """Modifiers in another order give the canonical id."""
@@ -77,6 +84,8 @@ class TestOwnTasks:
             "desk/turn_round:\n  generator: reverse\n  scorer: list_match\n  shots: 1\n  lengths: [3]\n  samples: 4\n  max_new_tokens: 32\n"
             "  prompt: |\n    Turn round: {context}\n"
         )
-        result = run("--tasks", "mine.yaml", "--model", "ideal", "--sampler", "confidence-k1", "--task", "desk/*", "--out", "out")
+        result = run(
+            "--tasks", "mine.yaml", "--model", "ideal", "--sampler", "confidence-k1", "--task", "desk/*", "--out", "out"
+        )
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(["desk: score in %*", "  confidence-k1 *100*"])

@@ -30,7 +30,9 @@ class TestStopAtFirst:
             ]
         )
         assert not (project.path / "reports").exists()
-        command = next(line for line in result.stdout.lines if line.startswith("rerun this sample:")).partition("pytest ")[2]
+        command = next(line for line in result.stdout.lines if line.startswith("rerun this sample:")).partition(
+            "pytest "
+        )[2]
         again = project.runpytest_inprocess(*shlex.split(command))
         again.assert_outcomes(failed=1)
         shown = [line for line in result.stdout.lines if line.startswith(("    answer", "trajectory"))]
@@ -40,7 +42,11 @@ class TestStopAtFirst:
     def test_the_trajectory_reveals_every_position_once(self, run: Run) -> None:
         """random-k4 on 32 tokens: 8 steps, and the steps together name each position."""
         result = run(*WRONG, "--limit", "12", "-x")
-        steps = [line.partition("step ")[2] for line in result.stdout.lines if line.startswith(("trajectory  step", "            step"))]
+        steps = [
+            line.partition("step ")[2]
+            for line in result.stdout.lines
+            if line.startswith(("trajectory  step", "            step"))
+        ]
         assert len(steps) == 8
         places: list[int] = []
         for step in steps:
@@ -70,7 +76,9 @@ class TestSample:
         outcomes = alone.parseoutcomes()
         assert outcomes["passed"] + outcomes["failed"] == 12
         assert outcomes["failed"] > 0
-        assert {key: both.parseoutcomes()[key] for key in ("passed", "failed")} == {key: outcomes[key] for key in ("passed", "failed")}
+        assert {key: both.parseoutcomes()[key] for key in ("passed", "failed")} == {
+            key: outcomes[key] for key in ("passed", "failed")
+        }
         alone.stdout.fnmatch_lines([f"ideal/shuffle/random-k4: {outcomes['passed']} of 12 samples right"])
         measured = run(*WRONG, "--limit", "12", "--out", "out")
         measured.stdout.fnmatch_lines([f"  random-k4 *{100 * outcomes['passed'] / 12:.1f}*"])

@@ -12,7 +12,10 @@ from pbcore.tasks import load_task, task_names
 class TestPaper:
     def test_it_has_the_official_2823_configurations_per_model(self) -> None:
         """150 for each of the ten list operations (32 new tokens), 189 for each other task (64): PAPER.md §3."""
-        counts = {task: len(profiles()["paper"].sampler_names(load_task(task, limit=1).samples[0].max_new_tokens)) for task in task_names()}
+        counts = {
+            task: len(profiles()["paper"].sampler_names(load_task(task, limit=1).samples[0].max_new_tokens))
+            for task in task_names()
+        }
         assert {counts[task] for task in counts if task.startswith("waiting_line/")} == {150}
         assert {counts[task] for task in counts if not task.startswith("waiting_line/")} == {189}
         assert sum(counts.values()) == 2823
@@ -37,7 +40,9 @@ class TestProfiles:
 
 
 class TestPowersOfTwo:
-    @pytest.mark.parametrize(("last", "expected"), [(1, [1]), (2, [1, 2]), (31, [1, 2, 4, 8, 16]), (32, [1, 2, 4, 8, 16, 32])])
+    @pytest.mark.parametrize(
+        ("last", "expected"), [(1, [1]), (2, [1, 2]), (31, [1, 2, 4, 8, 16]), (32, [1, 2, 4, 8, 16, 32])]
+    )
     def test_they_end_at_the_last(self, last: int, expected: list[int]) -> None:
         """The last power is the largest that does not exceed the number."""
         assert powers_of_two(last) == expected

@@ -12,7 +12,15 @@ import pytest
 import pbcore
 from tests.plugin.conftest import SMALL, Run
 
-TIMES = ["seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes", "worker", "shared_device", "settings"]
+TIMES = [
+    "seconds",
+    "samples_per_second",
+    "tokens_per_second",
+    "peak_memory_bytes",
+    "worker",
+    "shared_device",
+    "settings",
+]
 
 
 def table(path: Path) -> pd.DataFrame:
@@ -22,20 +30,38 @@ def table(path: Path) -> pd.DataFrame:
 class TestOneProcess:
     def test_a_run_writes_its_directory_and_shows_its_table(self, run: Run, project: pytest.Pytester) -> None:
         """Cells, results.json, samples.jsonl, report.md, and what was measured is what the closed form says."""
-        result = run(*SMALL, "--task", "copy", "--task", "shuffle", "--sampler", "confidence-k1", "--sampler", "confidence-k2")
+        result = run(
+            *SMALL, "--task", "copy", "--task", "shuffle", "--sampler", "confidence-k1", "--sampler", "confidence-k2"
+        )
         result.assert_outcomes(passed=4)
         out = project.path / "out"
-        assert {"results.json", "samples.jsonl", "report.md", "run.json", "cells"} <= {path.name for path in out.iterdir()}
+        assert {"results.json", "samples.jsonl", "report.md", "run.json", "cells"} <= {
+            path.name for path in out.iterdir()
+        }
         rows = table(out)
         assert rows.loc["ideal/copy/confidence-k2", ["accuracy", "nfe", "tokens_per_step"]].tolist() == [1.0, 16.0, 2.0]
         assert rows.loc["ideal/shuffle/confidence-k1", "accuracy"] == 1.0
         assert len((out / "samples.jsonl").read_text().splitlines()) == 16
-        result.stdout.fnmatch_lines(["waiting_line: score in %*", "*copy*shuffle*", "*results.json, samples.jsonl, report.md*"])
+        result.stdout.fnmatch_lines(
+            ["waiting_line: score in %*", "*copy*shuffle*", "*results.json, samples.jsonl, report.md*"]
+        )
         assert "OPS: Operations" not in result.stdout.str()
 
     def test_junit_and_benchmark_json_hold_the_same_rows(self, run: Run, project: pytest.Pytester) -> None:
         """Tables can be made from either file alone; the benchmark JSON's seconds are the record's."""
-        run(*SMALL, "--task", "copy", "--sampler", "random-k2", "--rounds", "3", "--junitxml", "j.xml", "--benchmark-json", "b.json")
+        run(
+            *SMALL,
+            "--task",
+            "copy",
+            "--sampler",
+            "random-k2",
+            "--rounds",
+            "3",
+            "--junitxml",
+            "j.xml",
+            "--benchmark-json",
+            "b.json",
+        )
         rows = table(project.path / "out")
         for name in ("j.xml", "b.json", "out/junit.xml"):
             pd.testing.assert_frame_equal(table(project.path / name), rows)
@@ -43,7 +69,19 @@ class TestOneProcess:
         assert timed["stats"]["rounds"] == 3
         assert timed["stats"]["median"] == rows["seconds"].item()
         names = {entry.get("name") for entry in ElementTree.parse(project.path / "j.xml").iter("property")}
-        assert {"task", "model", "sampler", "n", "accuracy", "accuracy_low", "nfe", "nfe_median", "tokens_per_step", "seed", "device"} <= names
+        assert {
+            "task",
+            "model",
+            "sampler",
+            "n",
+            "accuracy",
+            "accuracy_low",
+            "nfe",
+            "nfe_median",
+            "tokens_per_step",
+            "seed",
+            "device",
+        } <= names
 
     def test_a_cell_that_cannot_run_is_recorded_and_the_others_finish(self, run: Run, project: pytest.Pytester) -> None:
         """Its cause is on the screen and in its record; the exit code tells."""
@@ -58,7 +96,9 @@ class TestOneProcess:
             "missing/copy/random-k2": "error", "missing/reverse/random-k2": "error", "missing/sort/random-k2": "error",
         }  # fmt: skip
         assert rows.loc["breaking/sort/random-k2", "error"] == "MemoryError: no more of it"
-        result.stdout.fnmatch_lines(["4 cells could not be run:", "*breaking/sort/random-k2: MemoryError: no more of it"])
+        result.stdout.fnmatch_lines(
+            ["4 cells could not be run:", "*breaking/sort/random-k2: MemoryError: no more of it"]
+        )
 
     def test_without_the_clock_a_cell_says_so(self, run: Run) -> None:
         """--benchmark-disable takes the timing away; a record without it would mislead."""
@@ -68,9 +108,34 @@ class TestOneProcess:
 
     def test_the_record_says_what_it_was_made_of(self, run: Run, project: pytest.Pytester) -> None:
         """Seed, data, lengths and settings stand in the row, as asked for."""
-        run("--model", "ideal", "--limit", "2", "--out", "out", "--task", "copy", "--sampler", "random-k2", "--seed", "5", "--n", "7", "--batch-size", "3")
+        run(
+            "--model",
+            "ideal",
+            "--limit",
+            "2",
+            "--out",
+            "out",
+            "--task",
+            "copy",
+            "--sampler",
+            "random-k2",
+            "--seed",
+            "5",
+            "--n",
+            "7",
+            "--batch-size",
+            "3",
+        )
         row = table(project.path / "out").iloc[0]
-        assert row[["seed", "length", "n", "batch_size", "data_source", "device", "dtype"]].tolist() == [5, "7", 2, 3, "own", "cpu", "float64"]
+        assert row[["seed", "length", "n", "batch_size", "data_source", "device", "dtype"]].tolist() == [
+            5,
+            "7",
+            2,
+            3,
+            "own",
+            "cpu",
+            "float64",
+        ]
         assert row["settings"]["limit"] == 2
         assert row["settings"]["versions"]["torch"]
         assert json.loads((project.path / "out" / "run.json").read_text())["command"][:2] == ["pytest", "benches"]
@@ -79,7 +144,20 @@ class TestOneProcess:
 class TestTwoWorkers:
     def test_they_give_the_same_rows_and_one_of_each_file(self, run: Run, project: pytest.Pytester) -> None:
         """Only times differ from a run without workers; the controller has statistics for every cell; one model uses both workers."""
-        cells = ("--model", "ideal", "--limit", "4", "--sampler", "random-k2", "--sampler", "confidence-k4", "--task", "waiting_line/*", "--rounds", "2")
+        cells = (
+            "--model",
+            "ideal",
+            "--limit",
+            "4",
+            "--sampler",
+            "random-k2",
+            "--sampler",
+            "confidence-k4",
+            "--task",
+            "waiting_line/*",
+            "--rounds",
+            "2",
+        )
         run(*cells, "--out", "alone").assert_outcomes(passed=20)
         result = run(*cells, "--out", "both", "-n", "2", "--junitxml", "j.xml", "--benchmark-json", "b.json")
         result.assert_outcomes(passed=20)
@@ -88,7 +166,9 @@ class TestTwoWorkers:
         assert set(both["worker"]) == {"gw0", "gw1"}
         assert both["shared_device"].all()
         assert not alone["shared_device"].any()
-        timed = {entry["param"]: entry["stats"] for entry in json.loads((project.path / "b.json").read_text())["benchmarks"]}
+        timed = {
+            entry["param"]: entry["stats"] for entry in json.loads((project.path / "b.json").read_text())["benchmarks"]
+        }
         assert {name: stats["rounds"] for name, stats in timed.items()} == dict.fromkeys(both.index, 2)
         pd.testing.assert_frame_equal(table(project.path / "j.xml"), both)
         assert "Benchmarks are automatically disabled" not in result.stdout.str() + result.stderr.str()

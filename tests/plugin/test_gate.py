@@ -1,0 +1,169 @@
+"""Gates, floors, baselines and resuming, from the command line to the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+
+import pbcore
+from tests.plugin.conftest import Run
+
+CELLS = ("--model", "ideal", "--limit", "20", "--task", "shuffle", "--task", "copy")
+GOOD = (*CELLS, "--sampler", "confidence-k1")
+
+
+@pytest.fixture
+def baseline(run: Run, project: pytest.Pytester) -> Path:
+    """A baseline file of two cells."""
+    result = run(*GOOD, "--out", "base", "--update-baseline", "baseline.json")
+    result.stdout.fnmatch_lines(["baseline written: baseline.json (2 cells)"])
+    return project.path / "baseline.json"
+
+
+def made_worse(path: Path, cell: str) -> None:
+    """Rewrites the baseline so that `cell` was once a worse sampler's: as if the present one had been renamed over it."""
+    data = json.loads(path.read_text())
+    data["cells"][cell]["nfe"] = "31x20"
+    path.write_text(json.dumps(data))
+
+
+class TestGate:
+    def test_an_unchanged_run_passes(self, run: Run, baseline: Path) -> None:
+        """Exit code 0, and the screen says which drop the gate could have caught."""
+        result = run(*GOOD, "--gate", str(baseline))
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines([f"gate PASSED against {baseline}: 2 passed", "*with 80 % power*"])
+
+    def test_a_worse_run_fails_everywhere_it_is_looked_for(
+        self, run: Run, project: pytest.Pytester, baseline: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Greedy decoding that takes more forwards fails its cell: screen, exit code, JUnit, gate.md and the step summary agree."""
+        made_worse(baseline, "ideal/shuffle/confidence-k1")
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "step.md"))
+        result = run(*GOOD, "--gate", str(baseline), "--out", "out", "--junitxml", "j.xml")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(
+            ["gate FAILED*: 1 passed, 1 slower", "  SLOWER   ideal/shuffle/confidence-k1: *NFE 31 *32*"]
+        )
+        failed = [case for case in ElementTree.parse("j.xml").iter("testcase") if case.find("failure") is not None]
+        assert [case.get("name") for case in failed] == [f"{baseline}::ideal/shuffle/confidence-k1"] or len(failed) == 1
+        assert (project.path / "step.md").read_text() == (project.path / "out" / "gate.md").read_text()
+        assert "| slower |" in (project.path / "step.md").read_text()
+
+    def test_a_dropped_cell_does_not_pass_in_silence(self, run: Run, baseline: Path) -> None:
+        """A baseline row that the run lacks fails; a cell without a row is listed as new. Both with workers."""
+        result = run(
+            *CELLS[:4],
+            "--task",
+            "copy",
+            "--task",
+            "reverse",
+            "--sampler",
+            "confidence-k1",
+            "--gate",
+            str(baseline),
+            "-n",
+            "2",
+        )
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(
+            [
+                "gate FAILED*: 1 missing, 1 new, 1 passed",
+                "  MISSING  ideal/shuffle/confidence-k1: *",
+                "  new, not judged: ideal/reverse/*",
+            ]
+        )
+
+    def test_other_samples_are_refused(self, run: Run, baseline: Path) -> None:
+        """A run over fewer samples is no comparison, and the difference is named."""
+        result = run(*CELLS[:2], "--limit", "5", *CELLS[4:], "--sampler", "confidence-k1", "--gate", str(baseline))
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["  REFUSED  ideal/copy/confidence-k1: data hash is *"])
+
+
+class TestFloor:
+    def test_floors_hold_or_fail_the_run(self, run: Run) -> None:
+        """An absolute demand fails the run when a matching cell is below it, and only then."""
+        assert run(*GOOD, "--floor", "ideal/*/confidence-k1 accuracy>=0.98").ret == pytest.ExitCode.OK
+        result = run(*CELLS, "--sampler", "random-k4", "--floor", "ideal/*/random-k4 accuracy>=0.98")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["  FLOOR    ideal/shuffle/random-k4: floor *: it is 0.*"])
+
+
+class TestTime:
+    def test_it_says_why_it_did_not_judge(self, run: Run, baseline: Path) -> None:
+        """Against a file there are no timings, against a run of one round too few; neither fails."""
+        result = run(*GOOD, "--gate", str(baseline), "--gate", "base", "--gate-time", "10%")
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines(
+            ["timing not judged: *holds no timings*", "timing against base:", "  2 cells: *1 and 1 rounds; at least 3*"]
+        )
+
+
+class TestUpdate:
+    def test_a_run_with_errors_writes_no_baseline(self, run: Run, project: pytest.Pytester) -> None:
+        """Later runs would otherwise pass unjudged where this one had a hole."""
+        result = run(
+            "--model",
+            "breaking",
+            "--limit",
+            "2",
+            "--task",
+            "copy",
+            "--task",
+            "sort",
+            "--sampler",
+            "random-k2",
+            "--update-baseline",
+            "b.json",
+        )
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["no baseline written: cells failed: *breaking/sort*"])
+        assert not (project.path / "b.json").exists()
+
+
+class TestResume:
+    def test_finished_cells_are_taken_over_and_the_rest_is_done(self, run: Run, project: pytest.Pytester) -> None:
+        """Of three cells one is missing and one is broken: both are measured again, the third keeps its record; the rows are a straight run's."""
+        cells = (
+            "--model",
+            "ideal",
+            "--limit",
+            "4",
+            "--sampler",
+            "random-k2",
+            "--task",
+            "copy",
+            "--task",
+            "sort",
+            "--task",
+            "shuffle",
+        )
+        run(*cells, "--out", "straight")
+        run(*cells, "--out", "out")
+        files = {
+            task: next((project.path / "out" / "cells").glob(f"ideal_{task}_*.json"))
+            for task in ("copy", "sort", "shuffle")
+        }
+        files["sort"].unlink()
+        files["shuffle"].write_text(files["shuffle"].read_text()[:100])
+        kept = os.stat(files["copy"]).st_mtime_ns
+        result = run(*cells, "--resume", "out")
+        result.assert_outcomes(passed=3)
+        result.stdout.fnmatch_lines(["cell file * can't be read *"])
+        assert os.stat(files["copy"]).st_mtime_ns == kept
+        drop = ["seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes"]
+        tables = [pbcore.results.load(name).drop(columns=drop) for name in ("straight", "out")]
+        pd.testing.assert_frame_equal(*tables)
+
+    def test_another_seed_is_another_cell(self, run: Run, project: pytest.Pytester) -> None:
+        """A record whose key differs is not taken over."""
+        cells = ("--model", "ideal", "--limit", "4", "--sampler", "random-k2", "--task", "copy")
+        run(*cells, "--out", "out")
+        run(*cells, "--resume", "out", "--seed", "9")
+        assert pbcore.results.load("out")["seed"].tolist() == [9]

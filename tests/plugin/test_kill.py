@@ -1,0 +1,85 @@
+"""Runs that are killed or interrupted keep every finished cell, and resume to what a straight run gives."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import pbcore
+
+TIMES = ["seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes", "worker", "shared_device"]
+CELLS = ["benches", "--model", "slow", "--limit", "2", "--task", "waiting_line/*", "--sampler", "random-k4", "-q"]
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A run in a process group of its own, so that its workers can be hit with it."""
+    command = [sys.executable, "-m", "pytest", *CELLS, *arguments]
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+
+
+def wait_for_cells(run: Path, count: int, process: subprocess.Popen[str]) -> None:
+    while len(list(run.glob("cells/*.json"))) < count:
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)
+
+
+def kill_and_resume(project: pytest.Pytester, workers: int, seed: int) -> None:
+    """Kills a run of ten cells outright at a random moment after its first cell, resumes it, and compares with a straight run."""
+    chance = random.Random(seed)
+    straight = project.path / "straight"
+    if not straight.exists():
+        start(project.path, "--out", str(straight)).communicate()
+    run = project.path / f"killed-{workers}-{seed}"
+    process = start(project.path, "--out", str(run), "-n", str(workers))
+    wait_for_cells(run, chance.randint(1, 8), process)
+    time.sleep(chance.uniform(0, 0.4))
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    finished = {path: path.stat().st_mtime_ns for path in run.glob("cells/*.json")}
+    resumed = start(project.path, "--resume", str(run), "-n", str(workers))
+    said = resumed.communicate()[0]
+    assert resumed.returncode == 0, said
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished, "a finished cell was run again"
+    pd.testing.assert_frame_equal(
+        pbcore.results.load(run).drop(columns=TIMES), pbcore.results.load(straight).drop(columns=TIMES), check_like=True
+    )
+
+
+class TestKill:
+    def test_three_kills_lose_only_the_cells_in_flight(self, project: pytest.Pytester) -> None:
+        """kill -9 of the whole run, without and with workers: finished cells stay, the resumed run equals a straight one row by row."""
+        for seed, workers in enumerate((0, 0, 2)):
+            kill_and_resume(project, workers, seed)
+
+    @pytest.mark.nightly
+    @pytest.mark.parametrize("seed", range(20))
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_twenty_kills_each_way(self, project: pytest.Pytester, workers: int, seed: int) -> None:
+        """The same at twenty random moments with and without workers."""
+        kill_and_resume(project, workers, 100 + seed)
+
+
+class TestInterrupt:
+    def test_ctrl_c_still_writes_the_report(self, project: pytest.Pytester) -> None:
+        """The tables of the finished cells are shown, the report is written, and the way to go on is named."""
+        run = project.path / "out"
+        process = start(project.path, "--out", str(run))
+        wait_for_cells(run, 2, process)
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate()[0]
+        assert process.returncode == pytest.ExitCode.INTERRUPTED
+        assert "waiting_line: score in %" in said
+        assert "of 10 cells" in said
+        assert f"--resume {run}" in said
+        assert {"results.json", "samples.jsonl", "report.md"} <= {path.name for path in run.iterdir()}
+        assert 2 <= len(pbcore.results.load(run)) < 10
