@@ -2,21 +2,132 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
+from tabulate import tabulate
+
+from pbcore.analysis.order import natural
+from pbcore.analysis.tradeoff import pbx_table
+from pbcore.report.plots import write_plots
 from pbcore.report.tables import markdown, trade_off_tables
 from pbcore.results.load import load
-from pbcore.results.rundir import write_atomic
+from pbcore.results.rundir import RunDir, write_atomic
 
 
 def write_report(run_dir: str | Path) -> list[Path]:
-    """Writes report.md and the trade-off curves (PNG) into a run directory, and returns what was written.
+    """Writes report.md and the trade-off curves (PNG) into a run directory, and returns what was written, report.md first.
 
     The run may be unfinished: what is there is reported. Raises what `results.load` raises.
     """
-    run = Path(run_dir)
-    cells = load(run)
-    parts = [f"# {run.name}\n"]
-    for table in trade_off_tables(cells):
-        parts.append(f"## {table.title}\n\n{markdown(table)}")
-    return [write_atomic(run / "report.md", "\n".join(parts))]
+    run = RunDir(Path(run_dir))
+    cells = load(run.path)
+    plots = write_plots(cells, run.path)
+    page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots])
+    return [write_atomic(run.path / "report.md", page), *plots]
+
+
+def report_text(cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots: list[str]) -> str:
+    """The page for a frame of `results.load`: run facts, a table per category, curves, PBx, speed, what failed, what is missing."""
+    parts = [f"# {name}\n", _facts(cells, facts)]
+    tables = trade_off_tables(cells)
+    parts += [f"## {table.title}\n\n{markdown(table)}" for table in tables]
+    if plots:
+        parts.append("## Trade-off curves\n\n" + "\n\n".join(f"![{plot.removesuffix('.png')}]({plot})" for plot in plots) + "\n")
+    parts += [section for section in (_pbx(cells), _speed(cells), _failures(cells), _errors(cells), _absent(cells)) if section]
+    return "\n".join(parts)
+
+
+def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
+    command = facts.get("command")
+    rows = {"command": f"`{shlex.join(command) if isinstance(command, list) else command}`" if command else None}
+    rows |= {key: facts[key] for key in ("started", "profile", "shard") if facts.get(key) is not None}
+    rows |= {key.replace("_", " "): _joined(cells, key) for key in ("seed", "data_source", "device", "dtype", "length")}
+    for key in ("machine", "versions"):
+        if isinstance(facts.get(key), Mapping):
+            rows[key] = ", ".join(f"{name} {value}" for name, value in facts[key].items() if value not in (None, "", []))
+    rows["cells"] = f"{len(cells)}, of which {int((cells['status'] != 'ok').sum())} could not be run"
+    return "| | |\n|---|---|\n" + "".join(f"| {key} | {value} |\n" for key, value in rows.items() if value)
+
+
+def _joined(cells: pd.DataFrame, column: str) -> str:
+    return ", ".join(sorted({str(value) for value in cells[column].dropna()} - {""})) if column in cells else ""
+
+
+def _pbx(cells: pd.DataFrame) -> str:
+    found = []
+    for category, group in cells.groupby("category", sort=False):
+        table = pbx_table(group)
+        if not table.empty:
+            found.append(table.assign(category=category).set_index(["category", "model", "family"]).reset_index())
+    if not found:
+        return ""
+    text = _table(pd.concat(found), ".2f")
+    return (
+        "## PBx: the largest tokens per step at which the category's mean score is still at least x %\n\n"
+        f"{text}\n\n–: never reached. Measured points only, nothing interpolated.\n"
+    )
+
+
+def _speed(cells: pd.DataFrame) -> str:
+    ran = cells[(cells["status"] == "ok") & cells.get("seconds", pd.Series(dtype=float)).notna()] if "seconds" in cells else cells[:0]
+    if ran.empty:
+        return ""
+    rows = []
+    for names, group in ran.groupby(["model", "sampler"], sort=False):
+        model, sampler = map(str, names)
+        seconds, samples = group["seconds"].sum(), group["n"].sum()
+        forwards = (group["nfe"] * group["n"]).sum(min_count=len(group))
+        shared = "*" if group["shared_device"].any() else ""
+        rows.append(
+            {
+                "model": model,
+                "sampler": sampler,
+                "cells": len(group),
+                "NFE": forwards / samples,
+                "tokens per forward": (group["tokens_per_forward"] * group["nfe"] * group["n"]).sum(min_count=len(group)) / forwards,
+                "seconds": f"{seconds:.2f}{shared}",
+                "samples/s": f"{samples / seconds:.1f}{shared}" if seconds else "–",
+                "tokens/s": f"{(group['tokens_per_second'] * group['seconds']).sum() / seconds:.0f}{shared}" if seconds else "–",
+            }
+        )
+    rows.sort(key=lambda row: (str(row["model"]), natural(str(row["sampler"]))))
+    note = "\\* taken while workers shared a device: says nothing exact.\n" if ran["shared_device"].any() else ""
+    return f"## Speed\n\n{_table(pd.DataFrame(rows), '.2f')}\n\nTokens are those of the answers, before the first EOS.\n{note}"
+
+
+def _failures(cells: pd.DataFrame) -> str:
+    counts: dict[str, Counter[str]] = {}
+    for record in cells[~cells["dummy"].astype(bool)].to_dict("records"):
+        if isinstance(record.get("failures"), dict):
+            counts.setdefault(f"{record['model']} {record['category']}", Counter()).update(record["failures"])
+    lines = [f"- {name}: " + ", ".join(f"{kind} {count}" for kind, count in found.most_common()) for name, found in counts.items() if found]
+    return "## Wrong answers by kind\n\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def _errors(cells: pd.DataFrame) -> str:
+    failed = cells[cells["status"] != "ok"]
+    lines = [f"- `{name}`: {str(error or 'no cause recorded').splitlines()[0]}" for name, error in zip(failed["id"], failed["error"], strict=True)] if len(failed) else []
+    return "## Cells that could not be run\n\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def _absent(cells: pd.DataFrame) -> str:
+    reasons: dict[tuple[str, str], int] = {}
+    for absent in cells.get("absent", pd.Series(dtype=object)):
+        for item in absent.items() if isinstance(absent, dict) else ():
+            reasons[item] = reasons.get(item, 0) + 1
+    lines = [f"- {metric}: {reason} ({count} cells)" for (metric, reason), count in sorted(reasons.items())]
+    dummies = sorted(set(cells[cells["dummy"].astype(bool)]["model"]))
+    lines += [f"- {model}: random weights, so its answers are not scored in the tables" for model in dummies]
+    return "## Not measured\n\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def _table(table: pd.DataFrame, numbers: str) -> str:
+    shown = table.astype(object).where(table.notna(), None)
+    return tabulate(
+        shown.to_numpy().tolist(), list(map(str, table.columns)), tablefmt="github", floatfmt=numbers, missingval="–"
+    )

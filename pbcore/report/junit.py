@@ -1,0 +1,37 @@
+"""A JUnit file from records: what a merged run shows a CI, with the same properties as the plugin's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from xml.etree import ElementTree
+
+from pbcore.results.flat import properties
+from pbcore.results.record import CellRecord
+from pbcore.results.rundir import write_atomic
+
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 can't hold
+
+
+def write_junit(cells: Iterable[CellRecord], path: Path) -> Path:
+    """Writes a testcase per cell with its properties; a cell that could not be run is an error with its cause."""
+    found = list(cells)
+    errors = sum(cell.status != "ok" for cell in found)
+    total = sum(cell.seconds for cell in found)
+    suites = ElementTree.Element("testsuites", name="pbcore")
+    suite = ElementTree.SubElement(
+        suites, "testsuite", name="pbcore", tests=str(len(found)), errors=str(errors), failures="0", skipped="0", time=f"{total:.3f}"
+    )
+    for cell in found:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=cell.task.replace("/", "."), name=f"test_cell[{cell.id}]", time=f"{cell.seconds:.3f}"
+        )
+        listed = ElementTree.SubElement(case, "properties")
+        for name, value in properties(cell):
+            ElementTree.SubElement(listed, "property", name=name, value=_UNPRINTABLE.sub("?", str(value)))
+        if cell.status != "ok":
+            cause = _UNPRINTABLE.sub("?", cell.error or "no cause recorded")
+            ElementTree.SubElement(case, "error", message=cause.splitlines()[0]).text = cause
+    ElementTree.indent(suites)
+    return write_atomic(path, ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n")
