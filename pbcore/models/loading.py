@@ -34,9 +34,12 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
     folder = locate(entry, options)
     raw = read_config(folder)
     mode = options.chat or entry.chat
-    if options.trust_remote_code and "auto_map" in raw:
-        return _load_remote(entry, options, folder, raw, place, kind)
-    arch = architecture(raw, str(folder))
+    try:
+        arch = architecture(raw, str(folder))
+    except ModelError:
+        if options.trust_remote_code and "auto_map" in raw:
+            return _load_remote(entry, options, folder, raw, place, kind)
+        raise
     if options.quantization or options.device_map or "quantization_config" in raw:
         module = load_with_transformers(arch, folder, place, kind, options)
         place = next(module.parameters()).device
@@ -103,7 +106,8 @@ def _assemble(
         limit=config.max_position_embeddings,
         top_k=top_k,
         device=device,
-        info=plain_info(entry, options, arch.kind, module, dtype, config._attn_implementation) | {"top_k": top_k},
+        info=plain_info(entry, options, arch.kind, module, dtype, config._attn_implementation)
+        | {"top_k": top_k, "remote_code": isinstance(network, RemoteNetwork)},
     )
 
 
@@ -149,7 +153,7 @@ def plain_info(
         "embedded": entry.embedded,
         "dummy": entry.dummy,
         "layers": int(getattr(module.config.get_text_config(), "num_hidden_layers", 0)),
-        "remote_code": options.trust_remote_code,
+        "remote_code": False,
     }
 
 

@@ -56,7 +56,8 @@ class DiffusionGemma:
 
     def _settings(self, sampler: SamplerName) -> dict[str, Any]:
         """The sampler as settings of transformers' generation config."""
-        allowed = f"{self.name} decodes by itself: use eb-0.1 (entropy bound), with {', '.join(f'-{word}…' for word in _SETTINGS)} if need be"
+        more = ", ".join(f"-{word}…" for word in _SETTINGS)
+        allowed = f"{self.name} decodes by itself: use eb-0.1 (entropy bound), with {more} if need be"
         if sampler.policy != "eb" or str(sampler) != "-".join(["eb", *(word + number for word, number in sampler.arguments)]):
             raise ValueError(f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't apply")
         settings: dict[str, Any] = {}

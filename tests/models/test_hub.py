@@ -9,7 +9,13 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 
 from pbcore.models import hub, load_model, resolve_model
 from pbcore.models.entry import LoadOptions

@@ -95,7 +95,9 @@ class TestGenerate:
 class TestCheck:
     """Samplers it can't run."""
 
-    @pytest.mark.parametrize("name", ["confidence-k2", "eb-0.1+b8", "eb-0.1+t1.0", "eb-0.1+dual", "eb-0.1-speed3", "eb-0.1-0.2", "eb-0.0", "ar"])
+    @pytest.mark.parametrize(
+        "name", ["confidence-k2", "eb-0.1+b8", "eb-0.1+t1.0", "eb-0.1+dual", "eb-0.1-speed3", "eb-0.1-0.2", "eb-0.0", "ar"]
+    )
     def test_refused_with_what_it_can(self, name: str, model: Any) -> None:
         """Anything but eb with its own parameters is refused, naming them."""
         with pytest.raises(ValueError, match=r"eb-0\.1|above 0"):

@@ -46,7 +46,10 @@ class TestResolve:
 
     def test_needs_no_torch(self) -> None:
         """Resolving a name leaves torch and transformers unimported."""
-        code = "import sys; from pbcore.models import resolve_model; resolve_model('llada-8b:dummy-l2'); print({'torch', 'transformers'} & set(sys.modules))"
+        code = (
+            "import sys; from pbcore.models import resolve_model; resolve_model('llada-8b:dummy-l2'); "
+            "print({'torch', 'transformers'} & set(sys.modules))"
+        )
         assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
 
     def test_dummies(self) -> None:

@@ -1,0 +1,34 @@
+"""The example of docs/models.md runs as printed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.decoding import decode
+from pbcore.models import load_model
+from pbcore.models import registry as registry_module
+from pbcore.models.base import OwnDecoder
+from pbcore.tasks.base import Sample
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+
+
+class TestOwnDecoderExample:
+    """The parrot."""
+
+    def test_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The page's class is an OwnDecoder, loads by its name, answers through decode and refuses other samplers."""
+        monkeypatch.setattr(registry_module, "_REGISTERED", {})
+        (code,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL) if "Parrot" in block]
+        exec(code, {"__name__": "example"})
+        model: Any = load_model("parrot")
+        assert isinstance(model, OwnDecoder)
+        sample = Sample("t/copy", 0, ({"role": "user", "content": "Say\nhello there"},), {}, "x", 8)
+        (generation,) = decode(model, [sample], "ar")
+        assert (generation.text, generation.nfe, generation.answer_tokens) == ("hello there", 1, 2)
+        with pytest.raises(ValueError, match="use ar"):
+            decode(model, [sample], "confidence-k2")
