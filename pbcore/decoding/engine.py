@@ -14,11 +14,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pbcore.decoding.draws import categorical, uniform
+from pbcore.decoding.draws import uniform
 from pbcore.decoding.policies import Policy
+from pbcore.decoding.prediction import predict
+from pbcore.decoding.review import check_review, marked, review_of, reviewed, split
 from pbcore.decoding.rows import Log, Rows, join, start
 from pbcore.decoding.schedule import quota
-from pbcore.decoding.step import Move, Step, pieces_of
+from pbcore.decoding.step import Move, Step
 from pbcore.models.base import Context, Denoiser, Generation, Query, Request
 from pbcore.names import SamplerName
 
@@ -52,12 +54,14 @@ def denoise(
     """Decodes a batch; one Generation per request, in order.
 
     Raises DecodingError (naming row, step and model) for logits that are NaN or +inf and for a policy that reveals nothing where it
-    must, ValueError for a block length that doesn't divide the number of asked positions or a cache that the model lacks.
+    must, ValueError for a block length that doesn't divide the number of asked positions, and for a cache or a review that the model
+    can't give.
     """
     if name.cache and name.cache not in model.caches:
         raise ValueError(
             f"sampler {name}: {model.name} has no {name.cache} cache; it has {sorted(model.caches) or 'none'}"
         )
+    check_review(model, policy, name)
     rows, log = start(model, requests, record)
     job = _Job(model, policy, name, _block_length(name, rows.asked, requests), seed, log)
     context = model.prepare(requests, cache=name.cache, seed=seed)
@@ -76,17 +80,35 @@ def _step(
 ) -> None:
     """One forward and one move for every row."""
     job.log.record(rows)
+    step, where = _look(job, rows, context, window, refresh)
+    masked = step.masked
+    if job.name.no_early_eos:
+        early = (step.token == job.model.eos_id) & (masked.cumsum(-1) > 1)
+        step.masked = masked & ~early
+        step.logits = step.logits[~early[masked]]
+    answer = job.policy.select(step)
+    move = answer if isinstance(answer, Move) else Move(answer)
+    _apply(job, _bounded(job, move, step, masked, rows), step, where, rows)
+    if job.name.eos_stop:
+        _stop_at_eos(job.model, rows)
+
+
+def _look(
+    job: _Job, rows: Rows, context: Context, window: tuple[int, int] | None, refresh: bool
+) -> tuple[Step, Tensor]:
+    """One forward: what the policy sees, and the canvas position (R, C) of each slot."""
     place, where, inside = rows.active(job.size)  # (R, C) each
     present = rows.canvas.gather(1, where)
     masked = inside & (present == job.model.mask_id)
-    row, slot = masked.nonzero(as_tuple=True)
-    want = torch.zeros_like(rows.canvas, dtype=torch.bool)
-    want[row, where[row, slot]] = True
-    logits = context.logits(Query(rows.canvas, want, rows.nfe, window, refresh))  # (M, V)
+    review = review_of(job.policy)
+    want = marked(rows.canvas, where, inside if review == "seen" else masked)
+    verify = marked(rows.canvas, where, inside) if review == "hidden" else None
+    logits = context.logits(Query(rows.canvas, want, rows.nfe, window, refresh, verify))
     logits[:, job.model.mask_id] = -torch.inf
-    draws = uniform(job.seed, rows.key, rows.nfe, place)[masked] if job.name.temperature else None
-    token, confidence = _predict(logits, job.name.temperature, draws)
-    _check(job.model, confidence, row, rows)
+    logits, again = split(logits, masked, inside, review)  # (M, V), (N, V)
+    draws = uniform(job.seed, rows.key, rows.nfe, place) if job.name.temperature else None  # (R, C)
+    token, confidence = predict(logits, job.name.temperature, None if draws is None else draws[masked])
+    _check(job.model, confidence, masked.nonzero()[:, 0], rows)
     step = Step(
         masked=masked,
         inside=inside,
@@ -102,17 +124,15 @@ def _step(
         asked=rows.slots.shape[1],
         seed=job.seed,
         key=rows.key,
+        column=where,
         kept=rows.kept,
+        temperature=job.name.temperature,
+        frequencies=getattr(job.model, "frequencies", None),
     )
-    if job.name.no_early_eos:
-        early = (step.token == job.model.eos_id) & (masked.cumsum(-1) > 1)
-        step.masked = masked & ~early
-        step.logits = logits[~early[masked]]
-    answer = job.policy.select(step)
-    move = answer if isinstance(answer, Move) else Move(answer)
-    _apply(job, _bounded(job, move, step, masked, rows), step, where, rows)
-    if job.name.eos_stop:
-        _stop_at_eos(job.model, rows)
+    if review:
+        step.review = reviewed(again, inside & ~masked, present, job.name.temperature, draws)
+        _check(job.model, step.review.confidence[inside & ~masked], (inside & ~masked).nonzero()[:, 0], rows)
+    return step, where
 
 
 def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Move:
@@ -126,10 +146,16 @@ def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> M
                 f"{job.name.policy} revealed nothing for row {int(rows.origin[row])} at step {int(rows.nfe[row])}; "
                 "use step.at_least_best(...), or declare cap(slots) if it may wait"
             )
-        return Move(move.reveal & step.masked, None, move.token)
+        return Move(move.reveal & step.masked, None, move.token, move.confidence)
     last = (rows.index + 1 >= cap)[:, None]
-    remask = None if move.remask is None else move.remask & step.inside & ~last
-    return Move(torch.where(last, masked, move.reveal & step.masked), remask, move.token)
+    return Move(
+        torch.where(last, masked, move.reveal & step.masked),
+        None if move.remask is None else move.remask & step.inside & ~last,
+        move.token,
+        move.confidence,
+        None if move.revise is None else move.revise & step.inside & ~masked,
+        None if move.hold is None else move.hold & ~last[:, 0],
+    )
 
 
 def _cap(policy: Policy, move: Move, slots: int) -> int | None:
@@ -137,10 +163,10 @@ def _cap(policy: Policy, move: Move, slots: int) -> int | None:
     declared = getattr(policy, "cap", None)
     if callable(declared):
         return int(declared(slots))
-    if move.remask is None:
+    if move.remask is None and move.hold is None:
         return None
     warnings.warn(
-        f"{type(policy).__name__} remasks without a cap(slots); the loop ends a block after {4 * slots} steps",
+        f"{type(policy).__name__} takes tokens back or holds rows without a cap(slots); the loop ends a block after {4 * slots} steps",
         stacklevel=2,
     )
     return 4 * slots
@@ -149,14 +175,16 @@ def _cap(policy: Policy, move: Move, slots: int) -> int | None:
 def _apply(job: _Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None:
     """Writes a move to the canvas and the log."""
     token = step.token if move.token is None else move.token
-    row, slot = move.reveal.nonzero(as_tuple=True)
+    confidence = step.confidence if move.confidence is None else move.confidence
+    row, slot = (move.reveal if move.revise is None else move.reveal | move.revise).nonzero(as_tuple=True)
     at = where[row, slot]
     rows.canvas[row, at] = token[row, slot]
     job.log.steps[rows.origin[row], at] = rows.nfe[row]
-    job.log.confidences[rows.origin[row], at] = step.confidence[row, slot].to(job.log.confidences.dtype)
+    job.log.confidences[rows.origin[row], at] = confidence[row, slot].to(job.log.confidences.dtype)
     if move.remask is not None:
         row, slot = move.remask.nonzero(as_tuple=True)
         rows.canvas[row, where[row, slot]] = job.model.mask_id
+    rows.hold = torch.zeros_like(rows.hold) if move.hold is None else move.hold
     rows.nfe = rows.nfe + 1
     rows.index = rows.index + 1
 
@@ -168,7 +196,7 @@ def _cached_block(job: _Job, rows: Rows, context: Context) -> Rows:
     while len(part.origin):
         _step(job, part, inner, window, refresh)
         refresh = False
-        going = part.block_of_first_mask(job.model.mask_id, job.size) == block
+        going = part.hold | (part.block_of_first_mask(job.model.mask_id, job.size) == block)
         if not bool(going.all()):
             finished.append(part.select((~going).nonzero().squeeze(-1)))
             part = part.select(going.nonzero().squeeze(-1))
@@ -182,10 +210,10 @@ def _cached_block(job: _Job, rows: Rows, context: Context) -> Rows:
 
 def _go_on(job: _Job, rows: Rows, context: Context) -> Rows:
     """Moves rows to their next block, writes down those that are done and goes on with the others."""
-    block = rows.block_of_first_mask(job.model.mask_id, job.size)
+    block = torch.where(rows.hold, rows.block, rows.block_of_first_mask(job.model.mask_id, job.size))
     rows.index = torch.where(block == rows.block, rows.index, 0)
     rows.block = block
-    done = ~(rows.canvas == job.model.mask_id).any(-1)
+    done = ~(rows.canvas == job.model.mask_id).any(-1) & ~rows.hold
     if bool(done.any()):
         job.log.finish(rows.select(done.nonzero().squeeze(-1)))
         going = (~done).nonzero().squeeze(-1)
@@ -205,22 +233,6 @@ def _block_length(name: SamplerName, asked: Tensor, requests: Sequence[Request])
                 f"sampler {name}: block length {name.block} doesn't divide the {count} tokens asked for (row key {request.key})"
             )
     return name.block
-
-
-def _predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Token (M,) and its probability under the un-noised softmax (M,), in pieces that bound memory."""
-    tokens, confidences, begin = [], [], 0
-    for piece in pieces_of(logits):
-        probs = torch.softmax(piece, dim=-1)  # (m, V)
-        if draws is None:
-            confidence, token = probs.max(-1)
-        else:
-            token = categorical(piece / temperature, draws[begin : begin + len(piece)])
-            confidence = probs.gather(-1, token[:, None]).squeeze(-1)
-        tokens.append(token)
-        confidences.append(confidence)
-        begin += len(piece)
-    return torch.cat(tokens), torch.cat(confidences)
 
 
 def _check(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) -> None:

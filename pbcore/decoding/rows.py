@@ -26,6 +26,7 @@ class Rows:
     block: Tensor  # (R,) active block
     index: Tensor  # (R,) steps had in this block
     nfe: Tensor  # (R,)
+    hold: Tensor  # (R,) bool: stays in its block though it has no mask left there
     kept: dict[str, Tensor]  # what the policy remembers
 
     def select(self, rows: Tensor) -> Rows:
@@ -55,7 +56,7 @@ class Rows:
         return start, int(self.slots[0, after]) if after < self.slots.shape[1] else self.canvas.shape[1]
 
 
-_TENSORS = ("origin", "key", "canvas", "slots", "asked", "block", "index", "nfe")
+_TENSORS = ("origin", "key", "canvas", "slots", "asked", "block", "index", "nfe", "hold")
 
 
 @dataclass(slots=True)
@@ -108,7 +109,7 @@ def start(model: Denoiser, requests: Sequence[Request], record: bool) -> tuple[R
     zeros = torch.zeros_like(asked)
     key = torch.tensor([request.key for request in requests], device=model.device)
     origin = torch.arange(len(requests), device=model.device)
-    rows = Rows(origin, key, canvas, slots, asked, zeros, zeros.clone(), zeros.clone(), {})
+    rows = Rows(origin, key, canvas, slots, asked, zeros, zeros.clone(), zeros.clone(), zeros.bool(), {})
     confidences = torch.zeros(canvas.shape, device=model.device)
     trajectories: list[list[tuple[int, ...]]] | None = [[] for _ in requests] if record else None
     return rows, Log(canvas.clone(), torch.full_like(canvas, -1), confidences, zeros.clone(), trajectories)

@@ -48,6 +48,10 @@ def policy(name: SamplerName) -> Policy:
         raise SamplerNameError(
             f"sampler {name}: {name.policy} decides itself how many tokens to reveal, so a schedule can't be given"
         )
+    if name.no_early_eos and getattr(result, "rewrites", False):
+        raise SamplerNameError(
+            f"sampler {name}: {name.policy} chooses tokens other than the prediction, so +no_early_eos can't hold an EOS back; leave it out"
+        )
     return remasked(result, name)
 
 

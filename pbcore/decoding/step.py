@@ -9,18 +9,36 @@ import torch
 from torch import Tensor
 
 from pbcore.decoding.draws import uniform
+from pbcore.decoding.prediction import pieces_of, predict
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A policy's answer where revealing the predicted tokens is not all: (R, C) each.
+    """A policy's answer where revealing the predicted tokens is not all: (R, C) each, but for `hold` (R,).
 
-    `remask` puts slots back to the mask; `token` replaces what is revealed. A slot in both `reveal` and `remask` is masked.
+    `remask` puts slots back to the mask; a slot in both `reveal` and `remask` is masked. `token` is what is revealed instead of the
+    prediction, and `confidence` what is noted of it. `revise` writes `token` over tokens revealed before. `hold` keeps a row in its block
+    for another step though no mask is left there.
     """
 
     reveal: Tensor
     remask: Tensor | None = None
     token: Tensor | None = None
+    confidence: Tensor | None = None
+    revise: Tensor | None = None
+    hold: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What the model says of the tokens revealed before in the active block: (R, C) each, 0 elsewhere.
+
+    `token` is its prediction there, `confidence` that prediction's probability, `support` the probability of the token that is there.
+    """
+
+    token: Tensor
+    confidence: Tensor
+    support: Tensor
 
 
 @dataclass(slots=True)
@@ -29,7 +47,8 @@ class Step:
 
     The slots of a row are the positions asked for in its active block, in canvas order; rows with fewer are padded on the right,
     where `inside` is false. `masked` are the candidates. `token` and `confidence` are the model's prediction there, the latter its
-    probability under the un-noised softmax, 0 elsewhere. `quota`, where a schedule sets it, is how many to reveal.
+    probability under the un-noised softmax, 0 elsewhere. `quota`, where a schedule sets it, is how many to reveal. `review` is there for
+    policies that ask for one (`review = "seen"` or `"hidden"`), `frequencies` where the model has them.
     """
 
     masked: Tensor  # (R, C) bool
@@ -44,7 +63,11 @@ class Step:
     asked: int  # A, the batch's widest canvas in asked positions
     seed: int
     key: Tensor  # (R,) long
+    column: Tensor  # (R, C) long: place in the canvas
     kept: dict[str, Tensor] = field(default_factory=dict)
+    temperature: float = 0.0
+    review: Review | None = None
+    frequencies: Tensor | None = None  # (V,) background probabilities of the tokens
 
     def scatter(self, values: Tensor, fill: float = 0.0) -> Tensor:
         """Values (M,) of the candidates in their slots (R, C), `fill` elsewhere."""
@@ -60,6 +83,12 @@ class Step:
     def log_probs(self) -> Tensor:
         """Log-probabilities of the candidates (M, V)."""
         return torch.log_softmax(self.logits, dim=-1)
+
+    def predict(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Token and confidence (R, C) that logits (M, V) in place of the model's would give, with the same draws."""
+        draws = self.uniform(-1)[self.masked] if self.temperature else None
+        token, confidence = predict(logits, self.temperature, draws)
+        return self.token.masked_scatter(self.masked, token), self.scatter(confidence)
 
     def uniform(self, salt: int = 0) -> Tensor:
         """A fresh U(0, 1) for every slot (R, C); the same for a row whatever its batch."""
@@ -116,9 +145,3 @@ class Step:
         """Keeps `value` (R, …) with the rows for their next step."""
         self.kept[name] = value
 
-
-def pieces_of(logits: Tensor, budget: int = 1 << 24) -> tuple[Tensor, ...]:
-    """Rows of (M, V) in pieces of at most `budget` numbers, as float32 or better."""
-    size = max(1, budget // max(1, logits.shape[-1]))
-    pieces = (logits[start : start + size] for start in range(0, len(logits), size))
-    return tuple(piece if piece.dtype in (torch.float32, torch.float64) else piece.float() for piece in pieces)

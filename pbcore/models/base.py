@@ -38,6 +38,8 @@ class Query:
 
     `want` marks the positions whose logits are asked for. `nfe` counts the forwards each row has had. With a cache all rows stand in
     the same block: `window` is its (start, stop) in the canvas and `refresh` is true at its first step, when the cache is built anew.
+    `verify`, only for models that give `hidden` reviews, marks the active block: those of its positions that hold a token are judged
+    without being seen.
     """
 
     canvas: Tensor  # (R, L) long
@@ -45,13 +47,15 @@ class Query:
     nfe: Tensor  # (R,) long
     window: tuple[int, int] | None = None
     refresh: bool = False
+    verify: Tensor | None = None  # (R, L) bool
 
 
 class Context(Protocol):
     """A batch being decoded: its prompts, padding and caches."""
 
     def logits(self, query: Query) -> Tensor:
-        """Logits (M, V) in the model's dtype, one row for each of the M wanted positions in row-major order.
+        """Logits (M, V) in the model's dtype, one row for each of the M wanted positions in row-major order; then, where the query
+        verifies, one for each verified position that holds a token, predicted without seeing it.
 
         The loop may write to the tensor it gets. `-inf` is allowed; NaN and `+inf` end the decoding with an error.
         """
@@ -72,6 +76,9 @@ class Denoiser(Protocol):
 
     `caches` names the KV caches it can run with (`prefix`, `dual`). `info` is what the record says of it: source, revision, family,
     parameters, dtype, embedded or dummy.
+
+    Two more attributes are optional: `reviews` (frozenset), the ways in which it predicts tokens already revealed (`seen`: wanted
+    positions may hold tokens; `hidden`: queries may verify), and `frequencies` (V,), the background probability of each token.
     """
 
     name: str

@@ -44,6 +44,7 @@ class Ideal:
     mask_id = 0
     eos_id = 1
     caches: frozenset[str] = frozenset()
+    reviews = frozenset({"hidden"})  # exactly: the marginal given all other tokens
 
     def __init__(self, device: str | torch.device = "cpu", noise: float = NOISE) -> None:
         if not 0 <= noise < 1e-2:
@@ -150,8 +151,26 @@ class _Batch:
     def logits(self, query: Query) -> Tensor:
         canvas, want = query.canvas.cpu().numpy(), query.want.cpu().numpy()  # (R, L)
         out = np.full((int(want.sum()), self._vocab_size), -np.inf)  # (M, V)
+        self._fill(out, canvas, want, query.nfe.tolist())
+        if query.verify is not None:
+            out = np.concatenate([out, self._judged(canvas, query.verify.cpu().numpy(), query.nfe.tolist())])
+        return torch.from_numpy(out).to(self._device)
+
+    def _judged(self, canvas: NDArray[np.int64], verify: NDArray[np.bool_], nfe: list[int]) -> NDArray[np.float64]:
+        """Logits (N, V) of the verified positions that hold a token, each given all tokens but its own."""
+        rows, places = (verify & (canvas != Ideal.mask_id)).nonzero()  # (N,) each
+        without = canvas[rows]  # (N, L), a copy
+        without[np.arange(len(rows)), places] = Ideal.mask_id
+        here = np.arange(canvas.shape[1]) == places[:, None]
+        out = np.full((len(rows), self._vocab_size), -np.inf)
+        apart = _Batch([self._rows[row] for row in rows], self._vocab_size, self._noise, self._device)
+        apart._fill(out, without, here, [nfe[row] for row in rows])
+        return out
+
+    def _fill(self, out: NDArray[np.float64], canvas: NDArray[np.int64], want: NDArray[np.bool_], nfes: list[int]) -> None:
+        """Writes the logits of the wanted positions into `out` (M, V)."""
         start = 0
-        for row, ids, wanted, nfe in zip(self._rows, canvas, want, query.nfe.tolist(), strict=True):
+        for row, ids, wanted, nfe in zip(self._rows, canvas, want, nfes, strict=True):
             places = wanted.nonzero()[0]  # (w,)
             if len(places):
                 marginals = row.distribution.marginals(row.local[ids[: row.distribution.length]])[places]  # (w, v)
@@ -161,7 +180,6 @@ class _Batch:
                     logits += _noise(row.noise_key, nfe, places, row.hashes, self._noise)
                 out[start : start + len(places), row.columns] = logits
                 start += len(places)
-        return torch.from_numpy(out).to(self._device)
 
     def keep(self, rows: Tensor) -> None:
         self._rows = [self._rows[i] for i in rows.tolist()]

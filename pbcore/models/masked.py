@@ -15,6 +15,7 @@ from torch import Tensor
 from pbcore.models.base import Context, Prompt, Query, Request
 from pbcore.models.errors import ModelError
 from pbcore.models.network import Network
+from pbcore.models.shadow import with_shadows
 from pbcore.models.tokenizer import Tokenizer
 from pbcore.tasks.base import Sample
 
@@ -41,10 +42,16 @@ class MaskedModel:
     top_k: int | None
     device: torch.device
     info: Mapping[str, Any]
+    frequencies: Tensor | None = None  # (V,) background probability of each token, for pc
 
     @property
     def caches(self) -> frozenset[str]:
         return self.network.caches
+
+    @property
+    def reviews(self) -> frozenset[str]:
+        """Tokens in sight can be predicted by every model; hidden ones take a mask per column pair, and unshifted logits."""
+        return frozenset({"seen", "hidden"}) if self.network.pairwise and not self.shift else frozenset({"seen"})
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row.
@@ -143,6 +150,8 @@ class MaskedContext:
     def logits(self, query: Query) -> Tensor:
         """Logits (M, V): only the wanted positions go through the output projection."""
         columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
+        if query.verify is not None:
+            return self._verified(columns, query, query.verify)
         prompt, shift, total = self._prompt.shape[1], int(self._model.shift), columns.shape[1]
         first, last = (0, query.canvas.shape[1]) if query.window is None or query.refresh else query.window
         start, stop = 0, total
@@ -160,6 +169,17 @@ class MaskedContext:
         ahead = prompt - shift - start
         wanted = hidden[:, ahead + first : ahead + last][query.want[:, first:last].to(hidden.device)]  # (M, H)
         return self._model.candidates(self._model.network.project(wanted).to(self._model.device))
+
+    def _verified(self, columns: Tensor, query: Query, verify: Tensor) -> Tensor:
+        """Logits of the wanted positions, then of the shadows of verified ones that hold a token (M + N, V)."""
+        model, prompt = self._model, self._prompt.shape[1]
+        blind = torch.zeros_like(self._prompt, dtype=torch.bool)
+        part = with_shadows(columns, self._positions, self._seen, torch.cat([blind, verify], dim=-1), model.mask_id)
+        hidden = model.network.hidden(part.ids, part.positions, part.sees, None, 0)  # (R, T + S, H)
+        wanted = hidden[:, prompt : columns.shape[1]][query.want]  # (M, H)
+        judged = part.real & (columns.gather(-1, part.of) != model.mask_id)  # (R, S)
+        shadows = hidden[:, columns.shape[1] :][judged]  # (N, H)
+        return model.candidates(model.network.project(torch.cat([wanted, shadows])).to(model.device))
 
     def keep(self, rows: Tensor) -> None:
         """Goes on with some rows; without K/V to line up with, prompt columns that only padded longer rows are dropped too."""

@@ -13,10 +13,12 @@ class Network(Protocol):
     """One forward of R rows over Q columns, H wide."""
 
     caches: frozenset[str]
+    pairwise: bool  # takes a mask of column pairs
 
     def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int) -> Tensor:
         """Hidden states (R, Q, H) of ids (R, Q) at positions (R, Q); `mask` (R, T) is False where no one may look, None if nowhere.
 
+        A `pairwise` network also takes a mask (R, Q, T): False where column q may not look at column t.
         With a cache the columns start at its slot `start` and overwrite what was there.
         """
         ...
@@ -39,12 +41,20 @@ class NativeNetwork:
         self._module: Any = module
 
     def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int) -> Tensor:
+        if mask is not None and mask.dim() == 3:
+            dtype = self._module.dtype
+            mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)[:, None]  # (R, 1, Q, T), added
         if cache is not None:
             for layer in cache.layers:
                 layer.cumulative_length.fill_(start)
         output = self._module.model(ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=cache is not None)
         states: Tensor = output.last_hidden_state
         return states
+
+    @property
+    def pairwise(self) -> bool:
+        """Flash attention takes no mask of column pairs."""
+        return self._module.config._attn_implementation in ("sdpa", "eager")
 
     def project(self, hidden: Tensor) -> Tensor:
         logits: Tensor = self._module.lm_head(hidden)
@@ -58,6 +68,7 @@ class RemoteNetwork:
     """A checkpoint's own code (trust_remote_code): its forward gives logits at every position, without caches."""
 
     caches: frozenset[str] = frozenset()
+    pairwise = False
 
     def __init__(self, module: nn.Module) -> None:
         self._module: Any = module

@@ -36,6 +36,8 @@ class Toy:
     eos_id: int = EOS
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     caches: frozenset[str] = frozenset({"prefix", "dual"})
+    reviews: frozenset[str] = frozenset({"seen", "hidden"})
+    frequencies: Tensor | None = field(default_factory=lambda: torch.arange(1, 13) / 78)
     info: Mapping[str, Any] = field(default_factory=dict)
     forwards: list[int] = field(default_factory=list)
     queries: list[Query] = field(default_factory=list)
@@ -65,10 +67,12 @@ class ToyContext:
         self.toy.forwards.append(len(self.keys))
         self.toy.queries.append(query)
         canvases = [tuple(row) for row in query.canvas.tolist()]
-        wanted = query.want.nonzero().tolist()
-        return torch.tensor([self.toy.rule(canvases[r], c, int(self.keys[r])) for r, c in wanted]).reshape(
-            -1, self.toy.vocab_size
-        )
+        rows = [self.toy.rule(canvases[r], c, int(self.keys[r])) for r, c in query.want.nonzero().tolist()]
+        if query.verify is not None:
+            for r, c in (query.verify & (query.canvas != self.toy.mask_id)).nonzero().tolist():
+                hidden = (*canvases[r][:c], self.toy.mask_id, *canvases[r][c + 1 :])
+                rows.append(self.toy.rule(hidden, c, int(self.keys[r])))
+        return torch.tensor(rows).reshape(-1, self.toy.vocab_size)
 
     def keep(self, rows: Tensor) -> None:
         self.keys = self.keys[rows]

@@ -27,6 +27,6 @@ class LocalLeap:
 
     def select(self, step: Step) -> Tensor:
         anchor = step.masked & (step.confidence >= self.gamma)  # (R, C)
-        near = (step.position[:, :, None] - step.position[:, None, :]).abs() <= self.radius  # (R, C, C)
+        near = (step.column[:, :, None] - step.column[:, None, :]).abs() <= self.radius  # (R, C, C)
         beside = (near & anchor[:, None, :]).any(-1)
         return step.at_least_best(anchor | (beside & (step.confidence >= self.relaxed)), step.confidence)

@@ -14,7 +14,12 @@ from pbcore.names import SamplerName, SamplerNameError
 
 
 class Policy(Protocol):
-    """Answers which masked slots to reveal."""
+    """Answers which masked slots to reveal.
+
+    Optional attributes: `cap(slots)`, the most steps it takes in a block, for one that may reveal nothing, takes tokens back or holds a
+    row; `review` ("seen" or "hidden"), to be told what the model says of revealed tokens; `rewrites`, where it reveals other tokens than
+    the predicted ones.
+    """
 
     def select(self, step: Step) -> Tensor | Move:
         """A bool tensor (R, C) of slots to reveal (those not masked are ignored), or a Move."""

@@ -1,0 +1,40 @@
+"""Position-aware confidence calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.step import Step
+
+
+@register_policy("pc")
+@dataclass(frozen=True, slots=True)
+class PositionCalibrated:
+    """Reveals the k positions of highest e^(−λ·pos) · min(−p ln(f(x) + 1e-10), α) (PC-Sampler, arXiv 2508.13021).
+
+    p is the confidence, f(x) the background frequency of the predicted token, so that frequent words wait; pos counts from the block's
+    start. λ .25, α 10. The model brings f; `pbcore samplers --frequencies` counts it from a corpus.
+    """
+
+    k: int | None = None
+    lam: float = 0.25
+    alpha: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.lam < 0 or self.alpha <= 0:
+            raise ValueError(f"pc takes λ of at least 0 and a positive α, not lam {self.lam} and alpha {self.alpha}")
+
+    def select(self, step: Step) -> Tensor:
+        if step.frequencies is None:
+            raise ValueError(
+                "pc weighs tokens by their background frequency, and this model has no table of them; count one with "
+                "`pbcore samplers --frequencies CORPUS --model NAME --output FILE` and name it in PBCORE_FREQUENCIES"
+            )
+        background = step.frequencies.to(step.confidence.device)[step.token].double()  # (R, C)
+        surprise = (-step.confidence.double() * (background + 1e-10).log()).clamp(max=self.alpha)
+        place = step.column - step.column[:, :1]
+        return step.best(torch.exp(-self.lam * place) * surprise, self.k)

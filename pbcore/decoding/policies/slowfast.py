@@ -1,0 +1,57 @@
+"""Slow exploration, fast filling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.step import Step
+
+
+@register_policy("slowfast")
+@dataclass(frozen=True, slots=True)
+class SlowFast:
+    """Explores until the end of what is nearly certain is stable, then fills up to there, in cycles (SlowFast, arXiv 2506.10848).
+
+    Exploring, at most `steps` steps: a cycle's end is estimated as the last slot of confidence ≥ `low` (.3), and is settled when two
+    estimates in a row have a standard deviation below 1; after the last step their mean, rounded down, settles it. Filling: up to that
+    end, until it is full; there the next cycle begins. Each step reveals all confidence ≥ γ from the cycle's start on (filling: up to
+    its end), at least the best. The paper stops exploring once stable, as here; its code goes on to `steps`.
+
+    State: the cycle's start and end, the last estimate, steps explored.
+    """
+
+    gamma: float = 0.9
+    low: float = 0.3
+    steps: int = 6
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= 1 or not 0 <= self.gamma <= 1 or self.steps < 2:
+            raise ValueError(f"slowfast takes two probabilities in [0, 1] and at least 2 exploring steps, not {self}")
+
+    def select(self, step: Step) -> Tensor:
+        slot = torch.arange(step.masked.shape[-1], device=step.index.device)  # (C,)
+        start, end, estimate, explored = (
+            step.memory(f"slowfast {name}", 0.0, per_slot=False) for name in ("start", "end", "estimate", "explored")
+        )
+        for memory in (start, end, estimate, explored):
+            memory *= step.index > 0
+        full = (end > 0) & ~(step.masked & (slot < end[:, None])).any(-1)  # (R,)
+        start.copy_(torch.where(full, end, start))
+        end *= ~full
+        explored *= ~full
+        exploring = end == 0
+        scope = step.masked & (slot >= start[:, None]) & (exploring[:, None] | (slot < end[:, None]))
+        reach = torch.where(scope & (step.confidence >= self.low), slot + 1, 0).amax(-1)
+        reach = torch.where(reach > 0, reach, start + 1)  # (R,)
+        settled = (explored > 0) & ((reach - estimate).abs() / 2 < 1)
+        last = exploring & (explored + 1 >= self.steps)
+        found = torch.where(settled, reach, torch.where(last, ((reach + estimate) / 2).floor(), 0.0))
+        end.copy_(torch.where(exploring, found, end))
+        estimate.copy_(reach)
+        explored += exploring
+        score = step.confidence.masked_fill(~scope, -1.0)
+        return step.at_least_best(scope & (step.confidence >= self.gamma), score)

@@ -1,0 +1,41 @@
+"""From logits to tokens and their probabilities, in pieces that bound memory. M positions, V tokens."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pbcore.decoding.draws import categorical
+
+
+def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Token (M,) and its probability under the un-noised softmax (M,): the likeliest, or drawn by `draws` (M,) at a temperature."""
+    tokens, confidences, begin = [], [], 0
+    for piece in pieces_of(logits):
+        probs = torch.softmax(piece, dim=-1)  # (m, V)
+        if draws is None:
+            confidence, token = probs.max(-1)
+        else:
+            token = categorical(piece / temperature, draws[begin : begin + len(piece)])
+            confidence = probs.gather(-1, token[:, None]).squeeze(-1)
+        tokens.append(token)
+        confidences.append(confidence)
+        begin += len(piece)
+    return torch.cat(tokens), torch.cat(confidences)
+
+
+def probability(logits: Tensor, token: Tensor) -> Tensor:
+    """The probability (M,) of given tokens (M,)."""
+    found, begin = [], 0
+    for piece in pieces_of(logits):
+        given = token[begin : begin + len(piece), None]
+        found.append(torch.softmax(piece, dim=-1).gather(-1, given).squeeze(-1))
+        begin += len(piece)
+    return torch.cat(found)
+
+
+def pieces_of(logits: Tensor, budget: int = 1 << 24) -> tuple[Tensor, ...]:
+    """Rows of (M, V) in pieces of at most `budget` numbers, as float32 or better; one empty piece where there are no rows."""
+    size = max(1, budget // max(1, logits.shape[-1]))
+    pieces = (logits[start : start + size] for start in range(0, max(1, len(logits)), size))
+    return tuple(piece if piece.dtype in (torch.float32, torch.float64) else piece.float() for piece in pieces)
