@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 RESOLUTION = 1e-4
-GRID = 20_000
+GRID = 400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +60,16 @@ def mcnemar(newly_wrong: int, newly_right: int) -> float:
 def permutation(differences: Sequence[float]) -> float:
     """Exact one-sided paired permutation p for a fall: the share of all 2ⁿ sign patterns whose total loss is at least the one seen.
 
-    Differences (head − base) are rounded to 1e-4, coarser where their sum would need more than 20,000 units; on the rounded values the
-    p is exact, by convolution, so no random numbers are drawn. For 0/1 scores it equals `mcnemar`.
+    Differences (head − base) are rounded to 1e-4, coarser where their sum would need more than 400,000 units; on the rounded
+    values the p is exact, by convolution, so no random numbers are drawn. For 0/1 scores it equals `mcnemar`.
     """
     sizes = np.abs(np.asarray(differences, dtype=np.float64))
     if not np.all(np.isfinite(sizes)):
         raise ValueError("differences must be finite")
-    unit = max(RESOLUTION, float(sizes.sum()) / GRID)
-    weights = np.rint(sizes / unit).astype(np.int64)
-    if np.all(weights[sizes > 0] == weights.max(initial=0)):
-        weights = (weights > 0).astype(np.int64)
+    weights = np.rint(sizes / RESOLUTION).astype(np.int64)
+    weights //= max(1, int(np.gcd.reduce(weights)))
+    if weights.sum() > GRID:
+        weights = np.rint(weights * (GRID / weights.sum())).astype(np.int64)
     loss = int(weights[np.asarray(differences) < 0].sum())
     chances = np.zeros(int(weights.sum()) + 1)  # chance of each total loss under random signs
     chances[0] = 1.0

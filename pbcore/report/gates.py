@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pbcore.analysis.gate import Judgement, Verdict
 
 Rerun = Callable[[str, int], str]
+LISTED = 12  # flipped samples named per cell
 
 
 def rerun_command(cell_id: str, sample: int) -> str:
@@ -21,13 +22,14 @@ def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_com
     failed = verdict.of("worse") + verdict.of("slower") + verdict.of("error", "refused") + verdict.of("missing") + verdict.of("floor")
     for found in failed[:limit]:
         lines.append(f"  {found.status.upper():<8} {found.id}: {found.reason}")
-        lines += [f"             {rerun(found.id, sample)}" for sample in found.newly_wrong[:2]]
+        if found.newly_wrong:
+            lines.append(f"           {_flips(found)}: {rerun(found.id, found.newly_wrong[0])}")
     if len(failed) > limit:
         lines.append(f"  … and {len(failed) - limit} more")
     flipped = [found for found in verdict.of("passed") if found.newly_wrong or found.newly_right]
     for found in flipped[:limit]:
-        lines.append(f"  flipped  {found.id}: {_flips(found)}")
-        lines += [f"             {rerun(found.id, sample)}" for sample in found.newly_wrong[:1]]
+        command = f": {rerun(found.id, found.newly_wrong[0])}" if found.newly_wrong else ""
+        lines.append(f"  flipped  {found.id}: {_flips(found)}{command}")
     if len(flipped) > limit:
         lines.append(f"  … and {len(flipped) - limit} more cells with flipped samples")
     new = verdict.of("new")
@@ -43,9 +45,9 @@ def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun
         if not found.ok or found.status == "new" or found.newly_wrong or found.newly_right:
             reason = found.reason.replace("|", "\\|")
             lines.append(f"| `{found.id}` | {found.status} | {reason} | {_ids(found.newly_wrong)} | {_ids(found.newly_right)} |")
-    commands = [rerun(found.id, found.newly_wrong[0]) for found in verdict.judgements if found.newly_wrong]
+    commands = [rerun(found.id, sample) for found in verdict.judgements for sample in found.newly_wrong[:LISTED]]
     if commands:
-        lines += ["", "Rerun the first flipped sample of each cell:", "", "```", *commands, "```"]
+        lines += ["", f"Rerun the newly wrong samples (the first {LISTED} of each cell):", "", "```", *commands, "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -75,4 +77,4 @@ def _flips(found: Judgement) -> str:
 
 
 def _ids(ids: tuple[int, ...]) -> str:
-    return ", ".join(map(str, ids[:12])) + (f" … ({len(ids)})" if len(ids) > 12 else "")
+    return ", ".join(map(str, ids[:LISTED])) + (f" … ({len(ids)})" if len(ids) > LISTED else "")

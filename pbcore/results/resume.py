@@ -55,14 +55,21 @@ def cell_key(
 def code_version(packages: tuple[str, ...] = CODE) -> str:
     """A digest of the source files of decoding, metrics, models, tasks and theory (also YAML), by package path, so that it is the same wherever
     they are installed. Raises ModuleNotFoundError for an unknown package."""
-    digest = hashlib.sha256()
+    roots = {}
     for package in packages:
         spec = find_spec(package)
         if spec is None or not spec.submodule_search_locations:
             raise ModuleNotFoundError(f"no package {package!r}, whose source is part of a cell's key")
-        root = Path(next(iter(spec.submodule_search_locations)))
+        roots[package] = Path(next(iter(spec.submodule_search_locations)))
+    return source_digest(roots)
+
+
+def source_digest(roots: Mapping[str, Path]) -> str:
+    """A digest of all .py and .yaml files under each root, by the root's name and their place in it; line ends don't count."""
+    digest = hashlib.sha256()
+    for name, root in roots.items():
         for file in sorted(file for pattern in ("*.py", "*.yaml") for file in root.rglob(pattern)):
-            digest.update(f"{package}:{file.relative_to(root).as_posix()}\0".encode())
+            digest.update(f"{name}:{file.relative_to(root).as_posix()}\0".encode())
             digest.update(file.read_bytes().replace(b"\r\n", b"\n") + b"\0")
     return digest.hexdigest()[:16]
 

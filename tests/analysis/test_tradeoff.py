@@ -1,0 +1,167 @@
+"""pbcore.analysis.tradeoff and order: PBx, AUP, Pareto, curves, means, checked against published figures and loops."""
+
+from __future__ import annotations
+
+from math import exp
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pbcore.analysis import aup, curves, means, pareto, pbx, pbx_table
+from pbcore.analysis.order import family, natural, short, sorted_tasks
+from pbcore.analysis.tradeoff import mean_interval
+from pbcore.results import frame, load
+from tests.reference import reference
+from tests.results import factory
+
+POINTS = st.lists(st.tuples(st.floats(0.5, 64), st.floats(0, 100)), min_size=1, max_size=12)
+
+
+def slow_pbx(points: list[tuple[float, float]], level: float) -> float | None:
+    """The interpolated PBx by walking the curve in small steps."""
+    best: dict[float, float] = {}
+    for x, y in points:
+        best[x] = max(y, best.get(x, 0))
+    xs, found = sorted(best), None
+    for left, right in zip(xs, xs[1:], strict=False):
+        for step in range(2001):
+            x = left + (right - left) * step / 2000
+            y = best[left] + (best[right] - best[left]) * step / 2000
+            if y >= level:
+                found = x
+    return found if len(xs) > 1 else (xs[0] if best[xs[0]] >= level else None)
+
+
+def slow_aup(points: list[tuple[float, float]], y_max: float) -> float:
+    """FIELD's formula term by term."""
+    kept = [(x, y) for x, y in sorted(points) if y >= sorted(points)[0][1] - 5]
+
+    def weighted(y: float) -> float:
+        return y * min(exp(-3 * (1 - y / y_max)), 1)
+
+    total = kept[0][0] * kept[0][1]
+    for (x0, y0), (x1, y1) in zip(kept, kept[1:], strict=False):
+        total += (x1 - x0) * (weighted(y1) + weighted(y0)) / 2
+    return total
+
+
+class TestPbx:
+    def test_published_leaderboard(self) -> None:
+        """LLaDA 1.5 with thresholds: PB80 is 4.09 interpolated and 3.42 on measured points (the rewrite's runs)."""
+        table = pd.read_csv(reference("published", "parallelbench_v2.csv"))
+        chosen = table[(table["model"] == "GSAI-ML__LLaDA-1.5") & (table["method"] == "confidence_threshold") & (table["task"] == "all")]
+        points = list(zip(chosen["tokens_per_step"], chosen["score"], strict=True))
+        assert pbx(points, 80) == pytest.approx(3.42, abs=0.005)
+        assert pbx(points, 80, interpolate=True) == pytest.approx(4.09, abs=0.005)
+        assert pbx(points, 99) is None
+
+    @given(POINTS, st.floats(0, 100))
+    def test_interpolated_against_a_walk(self, points: list[tuple[float, float]], level: float) -> None:
+        """The interpolated form is the last point of the joined curve at or above the level."""
+        slow, fast = slow_pbx(points, level), pbx(points, level, interpolate=True)
+        assert (slow is None) == (fast is None)
+        if slow is not None and fast is not None:
+            assert fast == pytest.approx(slow, abs=0.04)
+
+    @given(POINTS, st.floats(0, 100), st.floats(0, 100))
+    def test_monotone(self, points: list[tuple[float, float]], first: float, second: float) -> None:
+        """A stricter level never allows more tokens per step, interpolation never fewer than measured points."""
+        low, high = sorted((first, second))
+        for interpolate in (False, True):
+            strict, lax = pbx(points, high, interpolate), pbx(points, low, interpolate)
+            assert strict is None or (lax is not None and lax >= strict)
+        plain, joined = pbx(points, low), pbx(points, low, interpolate=True)
+        assert (plain is None) == (joined is None) and (plain is None or joined is None or joined >= plain)
+
+    def test_bad_points(self) -> None:
+        """What is no rate or no score is refused."""
+        for point in ((0, 50), (-1, 50), (1, float("nan")), (float("inf"), 5)):
+            with pytest.raises(ValueError, match="positive rate"):
+                pbx([point], 50)
+
+    def test_no_points(self) -> None:
+        """Nothing measured reaches nothing."""
+        assert pbx([], 50) is None
+
+
+class TestAup:
+    @given(st.lists(st.tuples(st.floats(0.5, 64), st.floats(1, 100)), min_size=1, max_size=12, unique_by=lambda point: point[0]), st.floats(0, 50))
+    def test_against_the_formula(self, points: list[tuple[float, float]], above: float) -> None:
+        """Equal to the sum written out, whatever the order of the points and the best score elsewhere."""
+        top = max(y for _, y in points) + above
+        assert aup(points[::-1], top) == pytest.approx(slow_aup(points, top))
+
+    def test_by_hand(self) -> None:
+        """(1, 80), (2, 80) without a better method: 80 + 80; a method at 100 weighs the second part by e^-0.6; a fall of 6 ends it."""
+        assert aup([(1, 80), (2, 80)]) == pytest.approx(160)
+        assert aup([(1, 80), (2, 80)], 100) == pytest.approx(80 + 80 * exp(-0.6))
+        assert aup([(1, 80), (2, 74)]) == pytest.approx(80)
+
+    def test_zero_scores_and_none(self) -> None:
+        """A method that is never right has an area of 0; no points are an error."""
+        assert aup([(1, 0), (2, 0)]) == 0
+        with pytest.raises(ValueError, match="at least one point"):
+            aup([])
+
+
+class TestPareto:
+    @given(POINTS)
+    def test_against_all_pairs(self, points: list[tuple[float, float]]) -> None:
+        """A point stays exactly if no other is at least as good in both and better in one."""
+        unique = set(points)
+        slow = {p for p in unique if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in unique)}
+        assert pareto(points) == sorted(slow)
+
+
+class TestCurves:
+    def test_means_over_tasks(self) -> None:
+        """A point is the plain mean over tasks of score and rate; dummies, errors and incomplete samplers are left out."""
+        entries = [
+            factory.cell("tiny", "waiting_line/copy", "threshold-0.9", right=1.0, nfe=8),
+            factory.cell("tiny", "waiting_line/sort", "threshold-0.9", right=0.5, nfe=16),
+            factory.cell("tiny", "waiting_line/copy", "threshold-0.5", right=1.0, nfe=2),
+            factory.cell("toy", "waiting_line/copy", "threshold-0.9", dummy=True),
+        ]
+        table = curves(frame(record for record, _ in entries))
+        assert list(table["sampler"]) == ["threshold-0.9"]
+        assert (table["score"][0], table["tokens_per_step"][0], table["tasks"][0]) == (75.0, 3.0, 2)
+
+    def test_twice_is_refused(self) -> None:
+        """The same cell from two runs is not averaged in silence."""
+        with pytest.raises(ValueError, match="occur twice"):
+            curves(frame([factory.cell()[0]] * 2))
+
+    def test_nothing(self) -> None:
+        """No cells make no curve."""
+        assert curves(frame([])).empty and pbx_table(frame([])).empty
+
+    def test_interval_of_a_mean(self) -> None:
+        """Of equal half-widths h over t tasks the mean's is h/√t; of one task it is the task's own."""
+        assert mean_interval([(0.5, 0.4, 0.6)] * 4) == pytest.approx((0.5, 0.45, 0.55))
+        assert mean_interval([(1.0, 0.9, 1.0)]) == pytest.approx((1.0, 0.9, 1.0))
+
+    def test_published_overall(self) -> None:
+        """Plain means over the 17 tasks give the rewrite's published overall score and tokens per step of every run."""
+        path = reference("published", "parallelbench_v2.csv")
+        table, found = pd.read_csv(path), load(path)
+        published = table[table["task"] == "all"]
+        score, rate = means(found), means(found, "tokens_per_step")
+        assert sorted(score["overall"] * 100) == pytest.approx(sorted(published["score"]), abs=1e-3)
+        assert sorted(rate["overall"]) == pytest.approx(sorted(published["tokens_per_step"]), abs=1e-3)
+
+    def test_category_mean_needs_every_task(self) -> None:
+        """A sampler without one of a category's tasks has no mean there."""
+        entries = [factory.cell(task="waiting_line/copy"), factory.cell(task="waiting_line/sort"), factory.cell(task="waiting_line/copy", sampler="random-k1")]
+        table = means(frame(record for record, _ in entries))
+        assert list(table.index.get_level_values("sampler")) == ["confidence-k2"]
+
+
+class TestOrder:
+    def test_names(self) -> None:
+        """Families drop numbers and keep words and modifiers; sorting counts; short names are short."""
+        assert [family(name) for name in ("confidence-k4+b8", "threshold-0.9", "factor-1.0-ref", "ar")] == ["confidence+b8", "threshold", "factor-ref", "ar"]
+        assert sorted(["random-k16", "random-k2"], key=natural) == ["random-k2", "random-k16"]
+        assert short("waiting_line/insert_index") == "ins_idx" and short("mine/x") == "x"
+        assert sorted_tasks(["mine/x", "puzzle/sudoku", "waiting_line/copy"]) == ["waiting_line/copy", "puzzle/sudoku", "mine/x"]

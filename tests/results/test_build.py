@@ -1,0 +1,126 @@
+"""pbcore.results.build and stats: rates, intervals, counts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from fractions import Fraction
+from math import sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pbcore.results import CellRecord, build_cell, error_cell
+from pbcore.results.stats import bootstrap, score_of, wilson
+from pbcore.tasks.scoring import Scored
+from tests.results.factory import FakeAnswer, answer, cell
+
+FACTS = CellRecord(id="m/t/s", model="m", task="c/t", sampler="random-k1", headline="accuracy")
+
+
+class TestBuildCell:
+    @given(st.lists(st.tuples(st.integers(1, 64), st.integers(1, 64), st.integers(0, 64)), min_size=1, max_size=20))
+    def test_two_rates(self, rows: list[tuple[int, int, int]]) -> None:
+        """tokens_per_step is a mean of ratios over the canvas, tokens_per_forward a ratio of sums over answers (exact fractions)."""
+        answers = [answer(nfe=nfe, canvas=canvas, length=min(length, canvas)) for nfe, canvas, length in rows]
+        record, _ = build_cell(FACTS, answers, [Scored({"accuracy": 1.0})] * len(rows), rounds=[2.0])
+        per_step = sum(Fraction(canvas, nfe) for nfe, canvas, _ in rows) / len(rows)
+        per_forward = Fraction(sum(min(length, canvas) for _, canvas, length in rows), sum(nfe for nfe, _, _ in rows))
+        assert record.tokens_per_step == pytest.approx(float(per_step))
+        assert record.tokens_per_forward == pytest.approx(float(per_forward))
+        assert record.nfe_max == max(nfe for nfe, _, _ in rows)
+
+    def test_the_rates_are_not_canvas_over_mean_nfe(self) -> None:
+        """NFE 1 and 31 on a canvas of 32: (32 + 32/31)/2 tokens per step, not 2."""
+        record, _ = build_cell(FACTS, [answer(nfe=1), answer(nfe=31)], [Scored({"accuracy": 1.0})] * 2, rounds=[1.0])
+        assert record.tokens_per_step == pytest.approx((32 + 32 / 31) / 2)
+        assert (record.nfe_mean, record.nfe_median) == (16, 16)
+
+    def test_given_positions_count_for_nothing(self) -> None:
+        """In infilling only the masked positions are canvas and answer tokens."""
+        filled = FakeAnswer("[A, B]", (1, 2, 3, 4, 5), nfe=1, answer_tokens=5, steps=(-1, 0, -1, 0, -1))
+        record, samples = build_cell(FACTS, [filled], [Scored({"accuracy": 1.0})], rounds=[1.0])
+        assert (samples[0].canvas_tokens, samples[0].answer_tokens, record.tokens_per_step) == (2, 2, 2.0)
+
+    def test_speeds_count_answers_only(self) -> None:
+        """samples/s and tokens/s use the median round and the answers' tokens."""
+        record, _ = build_cell(FACTS, [answer(length=10)] * 4, [Scored({"accuracy": 1.0})] * 4, rounds=[9.0, 2.0, 1.0])
+        assert (record.seconds, record.samples_per_second, record.tokens_per_second) == (2.0, 2.0, 20.0)
+
+    def test_failures_and_absent(self) -> None:
+        """Failure kinds are counted per sample, absent metrics keep their reason and stay without a score."""
+        scored = [
+            Scored({"inclusion": 1.0}, {"absent": {"grammar": "no Java"}, "failure": ["a/an", "word twice"]}),
+            Scored({"inclusion": 0.0}, {"absent": {"grammar": "no Java"}, "failure": "a/an"}),
+        ]
+        record, _ = build_cell(FACTS, [answer()] * 2, scored, rounds=[1.0])
+        assert record.failures == {"a/an": 2, "word twice": 1}
+        assert record.absent == {"grammar": "no Java"} and set(record.scores) == {"inclusion"}
+
+    def test_a_score_may_not_vanish(self) -> None:
+        """A score that one sample lacks without a reason is an error, as are lists of unlike length and an NFE of 0 among others."""
+        with pytest.raises(ValueError, match="missing for 1 of 2"):
+            build_cell(FACTS, [answer()] * 2, [Scored({"accuracy": 1.0}), Scored({})], rounds=[1.0])
+        with pytest.raises(ValueError, match="2 answers, 1 scores"):
+            build_cell(FACTS, [answer()] * 2, [Scored({"accuracy": 1.0})], rounds=[1.0])
+        with pytest.raises(ValueError, match="NFE 0"):
+            build_cell(FACTS, [answer(nfe=0), answer()], [Scored({"accuracy": 1.0})] * 2, rounds=[1.0])
+
+    def test_a_model_that_counts_no_forwards(self) -> None:
+        """An API without NFE leaves the rates out and says why."""
+        record, _ = build_cell(FACTS, [answer(nfe=0)], [Scored({"accuracy": 1.0})], rounds=[1.0])
+        assert record.absent["nfe"] and record.tokens_per_step == 0
+
+    def test_json_round_trip(self) -> None:
+        """A record survives JSON, and a field of a newer schema is refused."""
+        record, _ = cell()
+        assert CellRecord.from_json(record.to_json()) == record
+        with pytest.raises(ValueError, match="unknown fields"):
+            CellRecord.from_json({**record.to_json(), "colour": "red"})
+
+    def test_error_cell(self) -> None:
+        """An error keeps its type and words."""
+        assert error_cell(FACTS, RuntimeError("out of memory")).error == "RuntimeError: out of memory"
+
+    def test_needs_no_torch(self) -> None:
+        """Results, analysis and report load without torch."""
+        code = "import sys, pbcore.results, pbcore.analysis, pbcore.report.commands; sys.exit('torch' in sys.modules)"
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class TestIntervals:
+    @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+    def test_wilson_by_formula(self, counts: tuple[int, int]) -> None:
+        """Wilson's interval as in the textbook."""
+        k, n = counts
+        z, p = 1.959963984540054, k / n
+        centre, half = p + z * z / (2 * n), z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        low, high = wilson(k, n)
+        assert low == pytest.approx(max(0, (centre - half) / (1 + z * z / n)), abs=1e-9)
+        assert high == pytest.approx(min(1, (centre + half) / (1 + z * z / n)), abs=1e-9)
+
+    def test_wilson_known(self) -> None:
+        """96 of 100: 90.2 to 98.4 %."""
+        assert wilson(96, 100) == pytest.approx((0.9016, 0.9843), abs=1e-4)
+
+    @given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
+    def test_bootstrap_holds_the_mean_and_repeats(self, values: list[float]) -> None:
+        """The interval lies in the data's range, and a rerun gives the same."""
+        low, high = bootstrap(values)
+        assert min(values) - 1e-9 <= low <= high <= max(values) + 1e-9
+        assert bootstrap(values) == (low, high)
+
+    def test_bootstrap_is_about_two_standard_errors(self) -> None:
+        """On 400 even values the half-width is 1.96 s/√n within 10 %."""
+        values = [i / 399 for i in range(400)]
+        low, high = bootstrap(values)
+        assert (high - low) / 2 == pytest.approx(1.96 * (1 / sqrt(12)) / sqrt(400), rel=0.1)
+
+    def test_kinds(self) -> None:
+        """0/1 scores are binary unless they are graded by nature; others are graded; out of range is refused."""
+        assert score_of("accuracy", [0, 1, 1]).kind == "binary"
+        assert score_of("rouge_l", [0, 1, 1]).kind == "graded"
+        assert score_of("mine", [0.5, 1]).kind == "graded"
+        with pytest.raises(ValueError, match=r"\[0, 1\]"):
+            score_of("mine", [1.5])

@@ -1,0 +1,133 @@
+"""pbcore.results.merge, resume and baseline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pbcore.results import RunDir, create, error_cell
+from pbcore.results.baseline import BaselineError, baseline_cell, pack_runs, read_baseline, unpack_runs, write_baseline
+from pbcore.results.merge import MergeConflict, merge
+from pbcore.results.resume import cell_key, code_version, finished, source_digest
+from pbcore.results.rundir import RunDirError, StoredCell
+from tests.results import factory
+
+KEY = {
+    "model": "tiny", "model_identity": {"revision": "r1"}, "task": "waiting_line/copy", "data_hash": "d", "sampler": "random-k2",
+    "settings": {"max_new_tokens": 32}, "dtype": "float32", "seed": 0, "code": "c",
+}  # fmt: skip
+
+
+def shards(tmp_path: Path, count: int = 3) -> list[Path]:
+    entries = factory.grid(tasks=("waiting_line/copy", "waiting_line/sort"))
+    return [factory.write(create(tmp_path, f"s{i}"), entries[i::count]).path for i in range(count)]
+
+
+def contents(run: RunDir) -> list[StoredCell]:
+    return run.read_cells()
+
+
+class TestMerge:
+    def test_joins_shards_in_any_order(self, tmp_path: Path) -> None:
+        """All cells of all shards are there, and the order of the shards makes no difference."""
+        paths = shards(tmp_path)
+        forth, back = merge(paths, tmp_path / "x"), merge(paths[::-1], tmp_path / "y")
+        assert len(contents(forth)) == 32 and contents(forth) == contents(back)
+        assert (forth.path / "results.json").read_text() == (back.path / "results.json").read_text()
+
+    def test_overlap_that_agrees(self, tmp_path: Path) -> None:
+        """The same cell measured twice is taken once, though its times differ."""
+        record, samples = factory.cell()
+        for name, seconds in (("a", 2.0), ("b", 1.0)):
+            factory.write(create(tmp_path, name), [(replace(record, seconds=seconds), samples)])
+        for number, order in enumerate(("ab", "ba")):
+            assert [entry.cell.seconds for entry in contents(merge([tmp_path / name for name in order], tmp_path / f"m{number}"))] == [1.0]
+
+    def test_conflicts_are_named(self, tmp_path: Path) -> None:
+        """Another key, or another outcome under the same key, is refused with the cell's id, and nothing is written."""
+        for name, entry in (("a", factory.cell()), ("b", factory.cell(key="other")), ("c", factory.cell(right=0.5))):
+            factory.write(create(tmp_path, name), [entry])
+        with pytest.raises(MergeConflict, match=r"tiny/shuffle/confidence-k2 .*keys differ"):
+            merge([tmp_path / "a", tmp_path / "b"], tmp_path / "m")
+        with pytest.raises(MergeConflict, match="outcomes differ"):
+            merge([tmp_path / "a", tmp_path / "c"], tmp_path / "m")
+        assert not (tmp_path / "m").exists()
+
+    def test_success_replaces_error(self, tmp_path: Path) -> None:
+        """A cell that failed on one machine and ran on another counts as run."""
+        record, samples = factory.cell()
+        factory.write(create(tmp_path, "a"), [(error_cell(replace(record, key=""), "out of memory"), [])])
+        factory.write(create(tmp_path, "b"), [(record, samples)])
+        assert [entry.cell.status for entry in contents(merge([tmp_path / "a", tmp_path / "b"], tmp_path / "m"))] == ["ok"]
+
+    def test_target_is_never_overwritten(self, tmp_path: Path) -> None:
+        """A target that holds something is refused."""
+        paths = shards(tmp_path)
+        with pytest.raises(RunDirError, match="exists"):
+            merge(paths[:2], paths[2])
+
+
+class TestResume:
+    @pytest.mark.parametrize("changed", [{name: "other"} for name in KEY if name not in ("seed", "settings", "model_identity")] + [{"seed": 1}, {"settings": {}}, {"model_identity": {"revision": "r2"}}])
+    def test_every_part_counts(self, changed: dict[str, object]) -> None:
+        """Changing any part of what decides an outcome changes the key; order of settings doesn't."""
+        assert cell_key(**{**KEY, **changed}) != cell_key(**KEY)  # type: ignore[arg-type]
+        assert cell_key(**KEY) == cell_key(**dict(reversed(KEY.items())))  # type: ignore[arg-type]
+
+    def test_code_version_follows_the_source(self, tmp_path: Path) -> None:
+        """An edit in a source file or its place changes it; line ends, other files and where it is installed don't."""
+        found = []
+        for number, (name, text) in enumerate([("a.py", b"a = 1\n"), ("a.py", b"a = 1\r\n"), ("a.py", b"a = 2\n"), ("b.py", b"a = 1\n")]):
+            root = tmp_path / str(number)
+            root.mkdir()
+            (root / name).write_bytes(text)
+            (root / f"{number}.pyc").write_bytes(b"other")
+            found.append(source_digest({"pbcore.decoding": root}))
+        assert found[0] == found[1] and len(set(found)) == 3
+
+    def test_code_version_needs_its_packages(self) -> None:
+        """A package that isn't there is named, not skipped."""
+        with pytest.raises(ModuleNotFoundError, match="no_such_package"):
+            code_version(("no_such_package",))
+
+    def test_finished_leaves_out_errors(self, tmp_path: Path) -> None:
+        """Only cells that ended well count as finished."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell(), (error_cell(factory.cell(sampler="ar")[0], "boom"), [])])
+        done = finished(run.path)
+        assert list(done) == ["tiny/shuffle/confidence-k2"]
+        key, entry = done["tiny/shuffle/confidence-k2"]
+        assert key == entry.cell.key == "key of tiny/shuffle/confidence-k2"
+
+
+class TestBaseline:
+    def test_round_trip_and_one_line_a_cell(self, tmp_path: Path) -> None:
+        """A written baseline reads back equal to the run it came from, sorted, a line per cell, the same bytes each time."""
+        entries = [*factory.grid(tasks=("waiting_line/copy",)), factory.cell("tiny", "text_writing/summarization", right=[0.25, 1 / 3, 1.0], headline="rouge_l")]
+        stored = [StoredCell(record, tuple(samples)) for record, samples in entries]
+        path = write_baseline(tmp_path / "b.json", stored)
+        assert read_baseline(path) == {entry.cell.id: baseline_cell(entry) for entry in stored}
+        lines = path.read_text().splitlines()
+        assert len(lines) == len(stored) + 2 and lines[1:-1] == sorted(lines[1:-1])
+        assert write_baseline(tmp_path / "c.json", stored[::-1]).read_bytes() == path.read_bytes()
+
+    def test_refuses_holes_and_broken_files(self, tmp_path: Path) -> None:
+        """No baseline from failed cells; broken or foreign files are named."""
+        failed = StoredCell(error_cell(factory.cell()[0], "boom"), ())
+        for cells in ([failed], []):
+            with pytest.raises(BaselineError, match="no baseline written"):
+                write_baseline(tmp_path / "b.json", cells)
+        for text in ("{", '{"schema": 9, "cells": {}}', '{"schema": 1, "cells": {"a": {"nfe": "1"}}}', "[]"):
+            (tmp_path / "b.json").write_text(text)
+            with pytest.raises(BaselineError, match=r"b\.json"):
+                read_baseline(tmp_path / "b.json")
+        with pytest.raises(BaselineError, match="no baseline at"):
+            read_baseline(tmp_path / "none.json")
+
+    @given(st.lists(st.integers(0, 5), max_size=50))
+    def test_runs_round_trip(self, values: list[int]) -> None:
+        """Packed runs unpack to the same numbers."""
+        assert list(unpack_runs(pack_runs(values))) == values

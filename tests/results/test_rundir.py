@@ -1,0 +1,131 @@
+"""pbcore.results.rundir: whole cells or none, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pbcore.results import RunDir, create, load, load_samples, open_run
+from pbcore.results.rundir import CorruptCellWarning, RunDirError, cell_file, write_atomic
+from tests.results import factory
+
+
+def write_share(path: str, numbers: list[int]) -> None:
+    for number in numbers:
+        RunDir(Path(path)).write_cell(*factory.cell(sampler=f"random-k{number}"))
+
+
+class TestCreate:
+    def test_never_overwrites(self, tmp_path: Path) -> None:
+        """A name that is taken by an earlier run is refused, and the default name is new each time."""
+        factory.write(create(tmp_path, "a"), [factory.cell()])
+        with pytest.raises(RunDirError, match="exists and is not empty"):
+            create(tmp_path, "a")
+        assert create(tmp_path).path != create(tmp_path).path
+
+    def test_open_names_what_is_missing(self, tmp_path: Path) -> None:
+        """A folder that is no run says so."""
+        with pytest.raises(RunDirError, match="neither cells/ nor results.json"):
+            open_run(tmp_path)
+        with pytest.raises(RunDirError, match="is no directory"):
+            open_run(tmp_path / "none")
+
+
+class TestCells:
+    def test_round_trip(self, tmp_path: Path) -> None:
+        """What is written is read back equal, cells sorted by id."""
+        entries = factory.grid(tasks=("waiting_line/copy", "puzzle/sudoku"))
+        stored = factory.write(create(tmp_path, "a"), entries).read_cells()
+        assert [(entry.cell, list(entry.samples)) for entry in stored] == sorted(entries, key=lambda entry: entry[0].id)
+
+    @pytest.mark.parametrize("damage", ["", "{", '{"schema": 1}', '{"schema": 99, "cell": {}, "samples": []}', "[1]", "null"])
+    def test_corrupt_cell_is_set_aside(self, tmp_path: Path, damage: str) -> None:
+        """A half-written file is renamed with a message; the other cells stay."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell(), factory.cell(sampler="random-k1")])
+        broken = run.cells_dir / cell_file("tiny/shuffle/random-k1")
+        broken.write_text(damage)
+        said: list[str] = []
+        assert [entry.cell.sampler for entry in run.read_cells(said.append)] == ["confidence-k2"]
+        assert len(said) == 1 and broken.name in said[0]
+        assert not broken.exists() and broken.with_name(broken.name + ".corrupt").read_text() == damage
+        run.assemble()
+        assert len(load(run.path)) == 1
+
+    def test_truncated_at_any_byte(self, tmp_path: Path) -> None:
+        """Every proper prefix of a cell file is noticed, none is read as a smaller cell."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell(n=2)])
+        file = run.cells_dir / cell_file("tiny/shuffle/confidence-k2")
+        text = file.read_text()
+        for length in range(0, len(text) - 2, 37):
+            file.write_text(text[:length])
+            with pytest.warns(CorruptCellWarning):
+                assert run.read_cells() == []
+
+    def test_failed_write_leaves_the_old_cell(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A disk that fills up while writing loses neither the earlier record nor leaves litter."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell(right=1.0)])
+
+        def full(handle: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+            patch.setattr(os, "fsync", full)
+            run.write_cell(*factory.cell(right=0.5))
+        assert run.read_cells()[0].cell.scores["accuracy"].mean == 1
+        assert not list(run.cells_dir.glob("*.tmp")) and not list(run.cells_dir.glob(".*"))
+
+    def test_several_processes_write_at_once(self, tmp_path: Path) -> None:
+        """Cells written by several processes, some of them by two, are all there and whole."""
+        run = create(tmp_path, "a")
+        context = multiprocessing.get_context("fork")
+        shares = [list(range(0, 24)), list(range(12, 36))]
+        workers = [context.Process(target=write_share, args=(str(run.path), share)) for share in shares]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert {entry.cell.sampler for entry in run.read_cells()} == {f"random-k{number}" for number in range(36)}
+
+    def test_what_is_not_finite_is_refused(self, tmp_path: Path) -> None:
+        """A NaN never reaches the disk, for JSON has none."""
+        record, samples = factory.cell(n=1)
+        with pytest.raises(ValueError, match="finite"):
+            create(tmp_path, "a").write_cell(record, [type(samples[0])(**{**vars_of(samples[0]), "scores": {"accuracy": float("nan")}})])
+
+
+class TestCellFile:
+    @given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=300))
+    def test_distinct_and_safe(self, first: str, second: str) -> None:
+        """Distinct ids get names that differ even where case is ignored, without separators, short enough for any file system."""
+        names = [cell_file(text) for text in (first, second)]
+        assert (names[0].lower() == names[1].lower()) == (first == second)
+        assert all("/" not in name and len(name.encode()) < 200 and not name.startswith(".tmp") for name in names)
+
+
+class TestAssemble:
+    def test_results_and_samples(self, tmp_path: Path) -> None:
+        """results.json holds facts and every cell; samples.jsonl a line per sample; load_samples needs either."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell(n=3), factory.cell(sampler="random-k1", n=4)])
+        results, lines = run.assemble()
+        data = json.loads(results.read_text())
+        assert data["schema"] == 1 and data["run"]["seed"] == 0 and len(data["cells"]) == 2
+        assert len(lines.read_text().splitlines()) == 7
+        before = load_samples(run.path)
+        for file in run.cells_dir.iterdir():
+            file.unlink()
+        assert load_samples(run.path) == before
+
+    def test_write_atomic_replaces(self, tmp_path: Path) -> None:
+        """The second text replaces the first whole."""
+        write_atomic(tmp_path / "x" / "f", "long text")
+        assert write_atomic(tmp_path / "x" / "f", "s").read_text() == "s"
+
+
+def vars_of(sample: object) -> dict[str, object]:
+    return {name: getattr(sample, name) for name in sample.__slots__}  # type: ignore[attr-defined]
