@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -23,7 +24,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in ("quick: a cell of the default run", "ci: a cell of the run in continuous integration"):
         config.addinivalue_line("markers", line)
     if given(config) and not hasattr(config, "workerinput"):
-        settings(config)
+        if settings(config).languagetool_url is not None:
+            # Workers inherit it; the scorers read it in every process.
+            os.environ["PBCORE_LANGUAGETOOL_URL"] = str(settings(config).languagetool_url)
         plan(config)
 
 

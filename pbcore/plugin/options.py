@@ -91,6 +91,7 @@ OPTIONS = (
     Option("seed", "seed of the random draws of decoding (default: 0)", _natural, metavar="N"),
     Option("data-seed", "seed that the project's own samples are made by (default: 0)", _natural, metavar="N"),
     Option("data-dir", "folder with the official samples, in their layout", Path, metavar="DIR"),
+    Option("languagetool-url", "LanguageTool server to ask about grammar (default: the installed one)", metavar="URL"),
     Option("tasks", "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"),
     Option("n", "list lengths of the waiting line and the list operations: 15, 3-6 or 5,10,20", _lengths, metavar="N"),
     Option("out", "run directory to write; must not exist or be empty (default: reports/<date-time>)", Path, metavar="DIR"),
@@ -123,6 +124,7 @@ class Settings:
     seed: int
     data_seed: int
     data_dir: Path | None
+    languagetool_url: str | None
     tasks: tuple[Path, ...]
     n: tuple[int, ...] | None
     out: Path | None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pbcore.tasks.scoring import Scored
 
 _RECORDED = pytest.StashKey[bool]()
+_ERRORS = pytest.StashKey[dict[str, str]]()
 _BEFORE = pytest.StashKey["dict[str, tuple[str, StoredCell]]"]()
 
 
@@ -213,6 +214,10 @@ def pytest_runtest_makereport(
         return report
     assert call.excinfo is not None
     error = f"{call.excinfo.typename}: {call.excinfo.value}"
+    first = item.config.stash.setdefault(_ERRORS, {}).setdefault(error, item.nodeid)
+    if first != item.nodeid:
+        # A model that can't be loaded fails all its cells; one traceback says it.
+        report.longrepr = f"{error}\n(the same error as in {first}, which has the traceback)"
     report.user_properties.extend(record_error(item.config, name, error))
     item.stash[_RECORDED] = True
     return report

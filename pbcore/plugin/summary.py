@@ -13,7 +13,7 @@ from pbcore.plugin.collection import cell_name, drilled
 from pbcore.plugin.drilldown import rerun
 from pbcore.plugin.gate import Ruling, publish, rule
 from pbcore.plugin.options import given, settings
-from pbcore.plugin.plan import left_out, plan
+from pbcore.plugin.plan import left_out
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import run_dir, write_facts
 

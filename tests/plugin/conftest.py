@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-
-# Imported before any run in this process: pytester forgets modules that a run imports, and torch can't be imported twice.
-import pbcore.decoding
-import pbcore.metrics
-import pbcore.models.ideal
-import pbcore.report.markdown
-import pbcore.results.resume
-import tests.plugin.toys  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
@@ -24,8 +18,32 @@ register()
 """
 
 
+class Modules:
+    """Remembers what a run imported: pytester forgets it, and C extensions such as numpy's can't be imported twice in a process."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, ModuleType] = {}
+
+    def pytest_unconfigure(self) -> None:
+        self.found.update(sys.modules)
+
+    def keep(self) -> None:
+        """Puts them back, except those of the run's own folder."""
+        for name, module in self.found.items():
+            if name != "conftest" and not name.startswith("test_"):
+                sys.modules.setdefault(name, module)
+
+
 @pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def modules() -> Iterator[Modules]:
+    """Set up before pytester and so ended after it, which forgets once more at its own end."""
+    found = Modules()
+    yield found
+    found.keep()
+
+
+@pytest.fixture
+def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """benches/ as they are in the repository, one list operation a run unless a test asks for more."""
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -44,13 +62,22 @@ Run = Callable[..., pytest.RunResult]
 
 
 @pytest.fixture
-def run(project: pytest.Pytester) -> Run:
-    """Runs `pytest benches …` in this process."""
+def in_process(project: pytest.Pytester, modules: Modules) -> Run:
+    """Runs `pytest …` in this process."""
 
     def go(*arguments: str) -> pytest.RunResult:
-        return project.runpytest_inprocess("benches", "-p", "no:cacheprovider", *arguments)
+        try:
+            return project.runpytest_inprocess("-p", "no:cacheprovider", *arguments, plugins=[modules])
+        finally:
+            modules.keep()
 
     return go
+
+
+@pytest.fixture
+def run(in_process: Run) -> Run:
+    """Runs `pytest benches …` in this process."""
+    return lambda *arguments: in_process("benches", *arguments)
 
 
 SMALL = ("--model", "ideal", "--limit", "4", "--out", "out")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import Run
+import pbcore
+from tests.plugin.conftest import ROOT, Run
 
 ONE = ("--model", "ideal", "--sampler", "random-k2", "--co", "-q")
 
@@ -47,12 +48,12 @@ class TestIds:
         found = ids(run("--model", "ideal", "--task", "copy", "--sampler", "random-k2+t1+b8", "--co", "-q"))
         assert found == ["benches/test_waiting_line.py::test_cell[ideal/copy/random-k2+b8+t1.0]"]
 
-    def test_a_node_id_brings_cells_that_no_profile_has(self, project: pytest.Pytester) -> None:
+    def test_a_node_id_brings_cells_that_no_profile_has(self, in_process: Run) -> None:
         """A cell's node id alone runs it, and with a sample's number that sample."""
         cell = "benches/test_waiting_line.py::test_cell[ideal/copy/margin-k3]"
         sample = "benches/test_waiting_line.py::test_cell[ideal/copy/margin-k3/17]"
-        assert ids(project.runpytest_inprocess(cell, "--co", "-q")) == [cell]
-        assert ids(project.runpytest_inprocess(sample, "--co", "-q")) == [sample]
+        assert ids(in_process(cell, "--co", "-q")) == [cell]
+        assert ids(in_process(sample, "--co", "-q")) == [sample]
 
     def test_samples_are_items_in_the_drill_down(self, run: Run) -> None:
         """--per-sample has an item for each sample, --sample for one, -x implies it, and a floor takes that back."""
@@ -89,3 +90,25 @@ class TestOwnTasks:
         )
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(["desk: score in %*", "  confidence-k1 *100*"])
+
+
+class TestOwnSampler:
+    def test_the_readmes_example_shows_up(self, run: Run, project: pytest.Pytester) -> None:
+        """The example of at most 20 lines, put into conftest.py, is measured under its name and decides the answers."""
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        code = text.partition("<!-- example -->\n```python\n")[2].partition("```")[0]
+        assert 5 < len(code.strip().splitlines()) <= 20
+        conftest = project.path / "conftest.py"
+        conftest.write_text(code + conftest.read_text())
+        result = run("--model", "ideal", "--task", "copy", "--sampler", "mine-k2", "--limit", "4", "--out", "out")
+        result.assert_outcomes(passed=1)
+        row = pbcore.results.load(project.path / "out").iloc[0]
+        assert row[["sampler", "accuracy"]].tolist() == ["mine-k2", 1.0]
+        assert 16 <= row["nfe"] <= 32
+
+    def test_an_own_model_shows_up(self, run: Run) -> None:
+        """A model that conftest.py registers is measured, and found among close matches."""
+        run(
+            "--model", "slow", "--task", "copy", "--sampler", "random-k8", "--limit", "2", "--out", "out"
+        ).assert_outcomes(passed=1)
+        assert "did you mean slow?" in run("--model", "slwo").stderr.str()

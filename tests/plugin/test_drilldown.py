@@ -12,7 +12,9 @@ WRONG = ("--model", "ideal", "--task", "shuffle", "--sampler", "random-k4")
 
 
 class TestStopAtFirst:
-    def test_it_shows_the_wrong_answer_and_how_it_came_about(self, run: Run, project: pytest.Pytester) -> None:
+    def test_it_shows_the_wrong_answer_and_how_it_came_about(
+        self, run: Run, project: pytest.Pytester, in_process: Run
+    ) -> None:
         """`-x` stops at the first wrong sample; prompt, answer, label, reason, trajectory, and a command that fails the same way."""
         result = run(*WRONG, "--limit", "12", "-x")
         assert result.ret == pytest.ExitCode.TESTS_FAILED or result.ret == pytest.ExitCode.INTERRUPTED
@@ -33,7 +35,7 @@ class TestStopAtFirst:
         command = next(line for line in result.stdout.lines if line.startswith("rerun this sample:")).partition(
             "pytest "
         )[2]
-        again = project.runpytest_inprocess(*shlex.split(command))
+        again = in_process(*shlex.split(command))
         again.assert_outcomes(failed=1)
         shown = [line for line in result.stdout.lines if line.startswith(("    answer", "trajectory"))]
         assert shown

@@ -129,7 +129,7 @@ class TestUpdate:
 
 class TestResume:
     def test_finished_cells_are_taken_over_and_the_rest_is_done(self, run: Run, project: pytest.Pytester) -> None:
-        """Of three cells one is missing and one is broken: both are measured again, the third keeps its record; the rows are a straight run's."""
+        """Of three cells one is missing and one is broken: both are measured again, the third keeps its record."""
         cells = (
             "--model",
             "ideal",

@@ -54,18 +54,19 @@ class TestUsageErrors:
 
 
 class TestIni:
-    def test_every_option_has_an_ini_equivalent(self, project: pytest.Pytester) -> None:
+    def test_every_option_has_an_ini_equivalent(self, project: pytest.Pytester, in_process: Run) -> None:
         """Lists, numbers and words from pytest.ini are taken as if given on the command line; the command line wins."""
         project.makeini(
-            "[pytest]\nmarkers = quick: x\npbcore_model =\n  ideal\npbcore_task =\n  copy\n  reverse\npbcore_sampler = random-k2\npbcore_limit = 3\npbcore_seed = 7\n"
+            "[pytest]\nmarkers = quick: x\npbcore_model =\n  ideal\npbcore_task =\n  copy\n  reverse\n"
+            "pbcore_sampler = random-k2\npbcore_limit = 3\npbcore_seed = 7\n"
         )
-        result = project.runpytest_inprocess("benches", "--co", "-q", "--task", "copy")
+        result = in_process("benches", "--co", "-q", "--task", "copy")
         result.stdout.fnmatch_lines(["*test_cell[[]ideal/copy/random-k2]"])
         assert "reverse" not in result.stdout.str()
 
-    def test_a_bad_ini_value_is_a_usage_error(self, project: pytest.Pytester) -> None:
+    def test_a_bad_ini_value_is_a_usage_error(self, project: pytest.Pytester, in_process: Run) -> None:
         """The message names the ini option."""
         project.makeini("[pytest]\npbcore_shard = 9/8\n")
-        result = project.runpytest_inprocess("benches")
+        result = in_process("benches")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert "ini option pbcore_shard: '9/8' is no shard" in result.stderr.str()

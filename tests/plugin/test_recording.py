@@ -138,7 +138,9 @@ class TestOneProcess:
         ]
         assert row["settings"]["limit"] == 2
         assert row["settings"]["versions"]["torch"]
-        assert json.loads((project.path / "out" / "run.json").read_text())["command"][:2] == ["pytest", "benches"]
+        facts = json.loads((project.path / "out" / "run.json").read_text())
+        assert facts["seed"] == 5
+        assert {"pytest", "benches", "--seed"} <= set(facts["command"])
 
 
 class TestTwoWorkers:

@@ -1,0 +1,62 @@
+"""The command `pbcore`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from pbcore.cli import COMMANDS, main
+
+
+class TestMain:
+    def test_help_is_quick(self) -> None:
+        """`pbcore --help` names every command without importing torch, pandas or matplotlib."""
+        code = (
+            "import sys; from pbcore.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+            "print({'torch', 'pandas', 'matplotlib'} & set(sys.modules))"
+        )
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        assert said.splitlines()[-1] == "set()"
+        assert all(f"    {name}" in said for name in COMMANDS)
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_every_command_is_there(self, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """Each module adds the command it is listed for."""
+        module = import_module(COMMANDS[name][0])
+        assert hasattr(module, "add_parsers") or hasattr(module, "add_parser")
+        with pytest.raises(SystemExit) as end:
+            main([name, "--help"])
+        assert end.value.code == 0
+        assert f"usage: pbcore {name}" in capsys.readouterr().out
+
+    def test_what_cannot_be_done_is_one_line(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A known kind of error gives exit status 2 and one line, no traceback."""
+        assert main(["tasks", "--tasks", "/nowhere.yaml"]) == 2
+        said = capsys.readouterr().err.splitlines()
+        assert said == ["pbcore tasks: no tasks file /nowhere.yaml; give a YAML file with one entry per task"]
+
+    def test_an_unknown_command(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The commands there are are named."""
+        with pytest.raises(SystemExit) as end:
+            main(["nosuch"])
+        assert end.value.code == 2
+        assert "'nosuch'" in capsys.readouterr().err
+
+
+class TestListing:
+    def test_tasks_are_listed(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The paper's 17 and the list operations, with their numbers."""
+        assert main(["tasks"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert any(line.split()[:2] == ["puzzle/sudoku", "108"] for line in lines)
+        assert len(lines) >= 2 + 21
+
+    def test_samplers_are_listed(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Each policy with its parameters and defaults."""
+        assert main(["samplers"]) == 0
+        said = capsys.readouterr().out
+        assert "threshold      gamma=0.9" in said
+        assert "confidence     k=None" in said
