@@ -17,6 +17,8 @@ class RunningConfidence:
     """RCR: fills all masks, then masks those whose highest confidence so far is lowest (MDPO, arXiv 2508.13148).
 
     As many tokens stay as the schedule has revealed by then, k more at each step; a committed token may go back to the mask.
+
+    State: each slot's highest confidence.
     """
 
     k: int | None = None
@@ -42,9 +44,11 @@ class RunningConfidence:
 
 @dataclass(frozen=True, slots=True)
 class ReMask:
-    """ReMDM's loop with one token: once 7/8 of a block is committed, `rounds` times mask its least sure token again (arXiv 2503.00307).
+    """ReMDM's loop with one token: once 7/8 of a block is committed, `rounds` times masks its least sure token again (arXiv 2503.00307).
 
     Sureness is the confidence with which a token was revealed. Each round takes a step of the wrapped policy to decode again.
+
+    State: each slot's confidence when revealed, rounds had.
     """
 
     policy: Policy

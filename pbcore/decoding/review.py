@@ -24,7 +24,7 @@ def review_of(policy: Policy) -> str | None:
 def check_review(model: Denoiser, policy: Policy, name: SamplerName) -> None:
     """Raises ValueError where the model can't give the review that the policy needs, or not with the sampler's cache."""
     review = review_of(policy)
-    offered = getattr(model, "reviews", frozenset())
+    offered: frozenset[str] = getattr(model, "reviews", frozenset())
     if review and review not in offered:
         what = "predictions for tokens it sees" if review == "seen" else "predictions for tokens hidden from it"
         raise ValueError(

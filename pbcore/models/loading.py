@@ -14,6 +14,8 @@ from pbcore.models.architecture import Architecture, architecture
 from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights, read_config
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.frequencies import digest
+from pbcore.models.frequencies import find as find_frequencies
 from pbcore.models.hub import locate
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import NativeNetwork, Network, RemoteNetwork, count_parameters, default_dtype
@@ -94,6 +96,7 @@ def _assemble(
     config: Any = arch.config
     eos_id = _needed("eos_id", _given(options.eos_id, entry.eos_id), arch.eos_id, where)
     shift = _given(options.shift, entry.shift)
+    frequencies = find_frequencies(None if entry.dummy else Path(where), config.vocab_size)
     return MaskedModel(
         name=entry.name,
         network=network,
@@ -107,7 +110,8 @@ def _assemble(
         top_k=top_k,
         device=device,
         info=plain_info(entry, options, arch.kind, module, dtype, config._attn_implementation)
-        | {"top_k": top_k, "remote_code": isinstance(network, RemoteNetwork)},
+        | {"top_k": top_k, "remote_code": isinstance(network, RemoteNetwork), "frequencies": digest(frequencies)},
+        frequencies=frequencies,
     )
 
 

@@ -13,7 +13,11 @@ class Network(Protocol):
     """One forward of R rows over Q columns, H wide."""
 
     caches: frozenset[str]
-    pairwise: bool  # takes a mask of column pairs
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether it takes a mask of column pairs."""
+        ...
 
     def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int) -> Tensor:
         """Hidden states (R, Q, H) of ids (R, Q) at positions (R, Q); `mask` (R, T) is False where no one may look, None if nowhere.
@@ -68,7 +72,7 @@ class RemoteNetwork:
     """A checkpoint's own code (trust_remote_code): its forward gives logits at every position, without caches."""
 
     caches: frozenset[str] = frozenset()
-    pairwise = False
+    pairwise: bool = False
 
     def __init__(self, module: nn.Module) -> None:
         self._module: Any = module

@@ -14,10 +14,10 @@ from pbcore.decoding.step import Move, Step
 @register_policy("joint")
 @dataclass(frozen=True, slots=True)
 class JointThreshold:
-    """Reveals all confidence > γ (at least the best) and replaces revealed tokens by another predicted with > `edit` (LLaDA2.1, 2602.08676).
+    """Reveals all confidence > γ, at least the best, and replaces revealed tokens by others predicted with more than `edit`.
 
-    A full block goes on being edited until nothing changes, for at most `post` steps. γ .5 with `edit` 0 is the paper's speedy mode, .7
-    with .5 its quality mode. For models trained to edit; others predict tokens in sight badly.
+    LLaDA2.1, arXiv 2602.08676. A full block goes on being edited until nothing changes, for at most `post` steps. γ .5 with `edit` 0 is
+    the paper's speedy mode, .7 with .5 its quality mode. For models trained to edit; others predict tokens in sight badly.
 
     State: steps since the block was full.
     """

@@ -17,6 +17,8 @@ class Klass:
     """Reveals what is sure and stable: confidence > γ and KL(p_t ‖ p_{t−1}) < `kl` over the last `history` steps; else the best one.
 
     KLASS, arXiv 2511.05664. Divergences are in nats. A position needs `history` + 1 predictions in its block before it can count as stable.
+
+    State: each slot's last distribution and last divergences.
     """
 
     gamma: float = 0.9

@@ -13,7 +13,10 @@ from pbcore.decoding.step import Step
 @register_policy("localleap")
 @dataclass(frozen=True, slots=True)
 class LocalLeap:
-    """Threshold γ, lowered to `relaxed` within `radius` positions of any candidate that reaches γ; always the best one (LocalLeap)."""
+    """Threshold γ, lowered to `relaxed` within `radius` positions of any candidate that reaches γ; always the best one.
+
+    LocalLeap, arXiv 2510.07081.
+    """
 
     gamma: float = 0.9
     relaxed: float = 0.75

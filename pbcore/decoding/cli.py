@@ -1,0 +1,138 @@
+"""`pbcore samplers`: every policy with its parameters, paper and kind; token frequencies for those that need them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, fields, replace
+from inspect import cleandoc
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from pbcore.decoding.policies import policies
+from pbcore.decoding.remasking import ReMask, RunningConfidence
+from pbcore.models.errors import ModelError
+from pbcore.tasks import task_names
+from pbcore.tasks.registry import generate
+
+TRAIN_SAMPLES = 500
+HEADERS = ("sampler", "kind", "rule", "state", "parameters", "paper", "forwards per step")
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A sampler in words. `rule` and `state` come from its docstring; `kind` is unmasker, remasker or reviser."""
+
+    name: str
+    kind: str
+    rule: str
+    state: str
+    parameters: str
+    paper: str
+    forwards: str
+
+    def row(self) -> tuple[str, ...]:
+        return (self.name, self.kind, self.rule, self.state, self.parameters, self.paper, self.forwards)
+
+
+def described() -> list[Described]:
+    """All policies by name, users' too, and then the remasking modifiers."""
+    modifiers = [_modifier("+rcr", RunningConfidence, "–"), _modifier("+remdmN", ReMask, "N rounds")]
+    return [_described(name, cls, _kind(cls)) for name, cls in policies().items()] + modifiers
+
+
+def table() -> str:
+    """The table of docs/samplers.md."""
+    rows = [tuple(cell.replace("|", "\\|") for cell in item.row()) for item in described()]
+    return tabulate(rows, headers=HEADERS, tablefmt="pipe", disable_numparse=True)
+
+
+def add_parser(subparsers: Any) -> None:
+    """Adds `samplers` to the command line."""
+    parser = subparsers.add_parser("samplers", help="list the samplers, or count token frequencies for pc")
+    parser.add_argument("--markdown", action="store_true", help="the table as docs/samplers.md has it")
+    parser.add_argument(
+        "--frequencies", metavar="CORPUS", help="count the tokens of a text file, or of the answers of the tasks' train split (`train`)"
+    )
+    parser.add_argument("--model", help="whose tokenizer counts")
+    parser.add_argument("--output", type=Path, help="the table's file; PBCORE_FREQUENCIES=FILE makes runs use it")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the table, or writes a frequency table."""
+    if args.frequencies:
+        return _count(args)
+    if args.markdown:
+        print(table())
+        return 0
+    for item in described():
+        details = [item.parameters, item.paper, item.forwards + " a step", f"keeps {item.state}" if item.state != "–" else ""]
+        print(f"{item.name}  ({item.kind})\n  {item.rule}\n  {'; '.join(part for part in details if part not in ('', '–'))}")
+    print("\nA name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, +t1.0, +rcr,")
+    print("+remdm1, +eos_stop, +no_early_eos, and a schedule where k is left out: +s2_1_1, +linear8, +cosine8.")
+    return 0
+
+
+def _count(args: argparse.Namespace) -> int:
+    from pbcore.models import frequencies
+
+    if not args.model or not args.output:
+        print("pbcore samplers --frequencies: say whose tokens (--model NAME) and where to (--output FILE)", file=sys.stderr)
+        return 2
+    try:
+        tokenizer, size = frequencies.tokenizer_of(args.model)
+        counts = frequencies.count(tokenizer, _texts(args.frequencies))
+        frequencies.save(args.output, counts, size)
+    except (ModelError, OSError) as error:
+        print(f"pbcore samplers --frequencies: {error}", file=sys.stderr)
+        return 2
+    print(f"{args.output}: {counts.total():,} tokens, {len(counts):,} different ones")
+    return 0
+
+
+def _texts(corpus: str) -> Iterator[str]:
+    """The lines of a file, or the answers of the train split."""
+    if corpus != "train":
+        with Path(corpus).open(encoding="utf-8") as lines:
+            yield from lines
+        return
+    for name in task_names():
+        yield from (sample.answer for sample in islice(generate(name), TRAIN_SAMPLES) if sample.answer)
+
+
+def _described(name: str, cls: type, kind: str) -> Described:
+    first, *rest = re.split(r"\n\s*\n", cleandoc(cls.__doc__ or "no description"))
+    text = " ".join(first.split())
+    everything = " ".join((cls.__doc__ or "").split())
+    paper = re.search(r"(?:arXiv )(\d{4}\.\d{5})", everything)
+    state = next((" ".join(part.split())[len("State: ") :].rstrip(".") for part in rest if part.startswith("State: ")), "–")
+    forwards = "1, with a shadow block" if getattr(cls, "review", None) == "hidden" else "1"
+    return Described(name, kind, text, state, _parameters(cls), f"arXiv {paper[1]}" if paper else "–", forwards)
+
+
+def _modifier(name: str, cls: type, parameters: str) -> Described:
+    return replace(_described(name, cls, "remasker"), parameters=parameters)
+
+
+def _kind(cls: type) -> str:
+    review = getattr(cls, "review", None)
+    return {"seen": "reviser", "hidden": "remasker"}.get(str(review), "unmasker")
+
+
+def _parameters(cls: type) -> str:
+    """`k` where it has to be given, else name = default."""
+    shown = []
+    for item in fields(cls):
+        if item.default is None:
+            shown.append(f"{item.name} (or a schedule)")
+        elif item.default is not MISSING:
+            shown.append(f"{item.name} = {item.default}")
+        elif item.name != "policy":
+            shown.append(item.name)
+    return ", ".join(shown) or "–"

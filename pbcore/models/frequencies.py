@@ -1,0 +1,85 @@
+"""Background token frequencies, for samplers that weigh tokens by how common they are (`pc`): counted from a corpus, kept in a small file.
+
+A table belongs to one tokenizer. It lies beside the checkpoint as frequencies.json, or where PBCORE_FREQUENCIES says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from zlib import crc32
+
+import torch
+from torch import Tensor
+
+from pbcore.models.architecture import architecture
+from pbcore.models.checkpoints import read_config
+from pbcore.models.entry import LoadOptions
+from pbcore.models.errors import ModelError
+from pbcore.models.hub import locate
+from pbcore.models.registry import resolve_model
+from pbcore.models.tokenizer import Tokenizer, read_tokenizer
+
+FILE = "frequencies.json"
+VARIABLE = "PBCORE_FREQUENCIES"
+
+
+def count(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:
+    """How often each token occurs in some texts, without special tokens."""
+    counts: Counter[int] = Counter()
+    for text in texts:
+        counts.update(tokenizer.piece(text))
+    return counts
+
+
+def save(path: Path, counts: Mapping[int, int], vocab_size: int) -> None:
+    """Writes a table. Raises ModelError for an empty one, which could say nothing."""
+    if not counts:
+        raise ModelError("the corpus has no tokens to count; give a text file, or `train`")
+    table = {"vocab_size": vocab_size, "counts": {str(token): counts[token] for token in sorted(counts)}}
+    path.write_text(json.dumps(table) + "\n", encoding="utf-8")
+
+
+def load(path: Path, vocab_size: int) -> Tensor:
+    """The probability (V,) of each token; one that was never counted is taken as if it had occurred once (PC-Sampler's own code).
+
+    Raises ModelError for a file that can't be read and for a table of another vocabulary.
+    """
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+        size, counts = int(table["vocab_size"]), {int(token): int(n) for token, n in table["counts"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(f"{path} is no frequency table ({error}); make one with `pbcore samplers --frequencies CORPUS`") from error
+    if size != vocab_size or not counts:
+        raise ModelError(f"{path} counts {len(counts)} tokens of a vocabulary of {size}, and this model has {vocab_size}; count it anew")
+    total = sum(counts.values())
+    probabilities = torch.full((vocab_size,), 1 / total)  # (V,)
+    probabilities[list(counts)] = torch.tensor(list(counts.values())) / total
+    return probabilities
+
+
+def find(folder: Path | None, vocab_size: int) -> Tensor | None:
+    """The table that PBCORE_FREQUENCIES names, else the one beside the checkpoint, else None."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return load(Path(named), vocab_size)
+    beside = folder / FILE if folder else None
+    return load(beside, vocab_size) if beside and beside.is_file() else None
+
+
+def digest(table: Tensor | None) -> str | None:
+    """What tells two tables apart in a record."""
+    return None if table is None else f"{crc32(table.numpy().tobytes()):08x}"
+
+
+def tokenizer_of(name: str) -> tuple[Tokenizer, int]:
+    """A model's tokenizer and vocabulary size, without its weights. Raises ModelError for models that have none of their own."""
+    entry = resolve_model(name)
+    if entry.folder is None and entry.source is None:
+        raise ModelError(f"{name} has no tokenizer of its own to count with; name a checkpoint")
+    folder = locate(entry, LoadOptions())
+    size: int = architecture(read_config(folder), str(folder)).config.vocab_size
+    return read_tokenizer(folder, entry.name, entry.chat), size

@@ -1,0 +1,181 @@
+"""Slow twins of the policies: one row, plain Python, each rule as its paper or code states it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Probabilities = list[list[float]]  # of each slot of the block over the tokens
+
+
+@dataclass
+class Block:
+    """One row's block at one step. `tokens` has None for a mask; `memory` is the twin's own, empty at the block's first step."""
+
+    probs: Probabilities
+    tokens: list[int | None]
+    step: int
+    memory: dict[str, list[list[float]]] = field(default_factory=dict)
+    history: list[Probabilities] = field(default_factory=list)  # of the steps before
+
+    @property
+    def masks(self) -> list[int]:
+        return [i for i, token in enumerate(self.tokens) if token is None]
+
+    def confidence(self, slot: int) -> float:
+        return max(self.probs[slot])
+
+    def surest(self, slots: list[int] | None = None) -> list[int]:
+        """Masked slots, most confident first, ties to the left."""
+        return sorted(self.masks if slots is None else slots, key=lambda i: (-self.confidence(i), i))
+
+
+Twin = Callable[[Block], set[int]]
+
+
+def threshold(gamma: float) -> Twin:
+    return lambda block: {i for i in block.masks if block.confidence(i) >= gamma} or {block.surest()[0]}
+
+
+def factor(f: float, ref: bool = False) -> Twin:
+    def reveal(block: Block) -> set[int]:
+        order, largest = block.surest(), 0
+        for n in range(1, len(order) + 1):
+            if (n + 1) * (1 - block.confidence(order[n - 1])) < f:
+                largest = n
+        if ref and largest == len(order) - 1:
+            largest = len(order)
+        return set(order[: max(1, largest)])
+
+    return reveal
+
+
+def entropy(p: list[float]) -> float:
+    return -sum(x * math.log(x + 1e-10) for x in p)
+
+
+def eb(gamma: float) -> Twin:
+    def reveal(block: Block) -> set[int]:
+        order = sorted(block.masks, key=lambda i: (entropy(block.probs[i]), i))
+        chosen: list[int] = []
+        for slot in order:
+            entropies = [entropy(block.probs[i]) for i in [*chosen, slot]]
+            if chosen and sum(entropies) - max(entropies) > gamma:
+                break
+            chosen.append(slot)
+        return set(chosen)
+
+    return reveal
+
+
+def frechet(delta: float) -> Twin:
+    def reveal(block: Block) -> set[int]:
+        order, largest = block.surest(), 1
+        for n in range(1, len(order) + 1):
+            c = [block.confidence(i) for i in order[:n]]
+            if sum(c) - (n - 1) - (1 - c[-1]) > delta:
+                largest = n
+        return set(order[:largest])
+
+    return reveal
+
+
+def dus(base: int) -> Twin:
+    def reveal(block: Block) -> set[int]:
+        stride = max(1, len(block.tokens) // base ** (block.step + 1))
+        return {i for i in block.masks if i % stride == 0} or {block.masks[0]}
+
+    return reveal
+
+
+def klass(gamma: float, kl: float, history: int) -> Twin:
+    def reveal(block: Block) -> set[int]:
+        stable = []
+        for i in block.masks:
+            runs = [*block.history[-history:], block.probs]
+            drifts = [sum(p * math.log(p / q) for p, q in zip(now[i], before[i], strict=True)) for before, now in zip(runs, runs[1:], strict=False)]
+            if len(drifts) == history and max(drifts) < kl and block.confidence(i) > gamma:
+                stable.append(i)
+        return set(stable) or {block.surest()[0]}
+
+    return reveal
+
+
+def localleap(gamma: float, relaxed: float, radius: int) -> Twin:
+    def reveal(block: Block) -> set[int]:
+        anchors = [i for i in block.masks if block.confidence(i) >= gamma]
+        near = {i for i in block.masks if block.confidence(i) >= relaxed and any(abs(i - a) <= radius for a in anchors)}
+        return set(anchors) | near or {block.surest()[0]}
+
+    return reveal
+
+
+def hierarchy(gamma: float, low: float) -> Twin:
+    def reveal(block: Block) -> set[int]:
+        runs: list[list[int]] = []
+        for i in block.masks:
+            if runs and runs[-1][-1] == i - 1:
+                runs[-1].append(i)
+            else:
+                runs.append([i])
+        best = {i for i in (block.surest(run)[0] for run in runs) if block.confidence(i) > low}
+        return best | {i for i in block.masks if block.confidence(i) > gamma} | {block.surest()[0]}
+
+    return reveal
+
+
+def pc(k: int, lam: float, alpha: float, frequencies: list[float]) -> Twin:
+    def score(block: Block, i: int) -> float:
+        p = block.confidence(i)
+        return math.exp(-lam * i) * min(-p * math.log(frequencies[block.probs[i].index(p)] + 1e-10), alpha)
+
+    return lambda block: set(sorted(block.masks, key=lambda i: (-score(block, i), i))[:k])
+
+
+def slowfast(gamma: float, low: float, steps: int) -> Twin:
+    def reveal(block: Block) -> set[int]:
+        (start,), (end,), estimates = block.memory.setdefault("cycle", [[0], [0], []])
+        if end and not any(i < end for i in block.masks):
+            start, end, estimates = end, 0, []
+        scope = [i for i in block.masks if i >= start and (not end or i < end)]
+        if not end:
+            likely = [i + 1 for i in scope if block.confidence(i) >= low]
+            estimates = [*estimates, max(likely, default=start + 1)]
+            if len(estimates) > 1:
+                mean = sum(estimates[-2:]) / 2
+                spread = math.sqrt(sum((x - mean) ** 2 for x in estimates[-2:]) / 2)
+                end = estimates[-1] if spread < 1 else int(mean) if len(estimates) == steps else 0
+        block.memory["cycle"] = [[start], [end], estimates]
+        return {i for i in scope if block.confidence(i) >= gamma} or {block.surest(scope)[0]}
+
+    return reveal
+
+
+def credit(gamma: float, alpha: float, power: float, beta: float) -> Callable[[Block], dict[int, int]]:
+    """Slot → token, since credits may change the token."""
+
+    def reveal(block: Block) -> dict[int, int]:
+        vocabulary = len(block.probs[0])
+        matrix = block.memory.setdefault("credit", [[0.0] * vocabulary for _ in block.tokens])
+        fused: Probabilities = []
+        for i, p in enumerate(block.probs):
+            matrix[i] = [beta * m for m in matrix[i]]
+            if block.tokens[i] is None:
+                matrix[i][p.index(max(p))] += max(p) ** power
+            raised = [q * (m + 1) ** alpha for q, m in zip(p, matrix[i], strict=True)]
+            fused.append([x / sum(raised) for x in raised])
+        later = Block(fused, block.tokens, block.step)
+        return {i: fused[i].index(max(fused[i])) for i in threshold(gamma)(later)}
+
+    return reveal
+
+
+def wino(block: Block, support: list[float], drafted_before: int, gamma: float, back: float) -> tuple[set[int], set[int]]:
+    """What is drafted and what is taken back."""
+    most = min(max(int(len(block.masks) * 0.7), 5), 20)
+    draft = [i for i in block.surest() if block.confidence(i) > gamma][:most] or block.surest()[:1]
+    doubtful = sorted((i for i, token in enumerate(block.tokens) if token is not None and support[i] < back), key=lambda i: (support[i], i))
+    if len(draft) == 1:
+        return set(draft), set()
+    return set(draft), set(doubtful if len(doubtful) < drafted_before else doubtful[: drafted_before - 1])
