@@ -11,7 +11,9 @@ from fnmatch import fnmatchcase
 from pbcore.results.flat import row
 from pbcore.results.record import CellRecord
 
-_TEXT = re.compile(r"\s*(?P<cells>\S+)\s+(?P<metric>[a-z][a-z0-9_]*)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>\d+(?:\.\d+)?)\s*(?P<percent>%?)\s*")
+_TEXT = re.compile(
+    r"\s*(?P<cells>\S+)\s+(?P<metric>[a-z][a-z0-9_]*)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>\d+(?:\.\d+)?)\s*(?P<percent>%?)\s*"
+)
 _SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 
@@ -36,7 +38,9 @@ def parse_floor(text: str) -> Floor:
     """Reads `PATTERN METRIC>=VALUE`; the value may be a percentage. Raises FloorError that shows the form."""
     match = _TEXT.fullmatch(text)
     if match is None:
-        raise FloorError(f"floor {text!r} can't be read; write a pattern of cell ids, a metric, >= > <= or <, and a number: 'tiny/copy/* accuracy>=0.98'")
+        raise FloorError(
+            f"floor {text!r} can't be read; write a pattern of cell ids, a metric, >= > <= or <, and a number: 'tiny/copy/* accuracy>=0.98'"
+        )
     value = float(match["value"]) / (100 if match["percent"] else 1)
     return Floor(match["cells"], match["metric"], match["sign"], value)
 

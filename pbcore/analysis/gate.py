@@ -1,4 +1,4 @@
-"""The gate: judges each cell of a run against its baseline row. A worse or slower model must not pass, noise must not fail (FIELD.md §8)."""
+"""The gate: judges each cell of a run against its baseline row. A worse or slower model must not pass, noise must not fail."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def judge(
     chance of any false alarm in the run is at most `level`. Baseline rows that the run lacks fail; cells that differ in
     data, model, sampler, seed, precision or samples are refused. Raises ValueError for a level outside (0, 1).
 
-        verdict = judge(open_run(path).read_cells(), read_baseline("reports/baselines/embedded-cpu.json"), floors=[parse_floor(t) for t in texts])
+        verdict = judge(open_run(path).read_cells(), read_baseline(file), floors=[parse_floor(text) for text in texts])
         print(gate_text(verdict)); exit_code = 0 if verdict.ok else 1
     """
     if not 0 < level < 1:
@@ -134,7 +134,15 @@ def _compared(cell: BaselineCell, base: BaselineCell, metric: str) -> Judgement:
     else:
         paired = compare(*(dict(zip(row.indices, row.scores[metric], strict=True)) for row in (cell, base)))
     found = Judgement(
-        cell.id, "passed", "", metric, paired.n, paired.change, paired.p, newly_wrong=paired.worse, newly_right=paired.better
+        cell.id,
+        "passed",
+        "",
+        metric,
+        paired.n,
+        paired.change,
+        paired.p,
+        newly_wrong=paired.worse,
+        newly_right=paired.better,
     )
     if not greedy(cell.sampler):
         rises = [before - after for before, after in zip(base.nfe, cell.nfe, strict=True)]
@@ -155,7 +163,12 @@ def _forwards(cell: BaselineCell, base: BaselineCell) -> str:
 
 def _apply_holm(judgements: Sequence[Judgement], level: float) -> list[Judgement]:
     """Adjusts all p-values of the run together and fails the cells they convict."""
-    tests = [(i, kind) for i, found in enumerate(judgements) for kind in ("p", "p_forwards") if getattr(found, kind) is not None]
+    tests = [
+        (i, kind)
+        for i, found in enumerate(judgements)
+        for kind in ("p", "p_forwards")
+        if getattr(found, kind) is not None
+    ]
     adjusted = dict(zip(tests, holm([getattr(judgements[i], kind) for i, kind in tests]), strict=True))
     out = []
     for i, found in enumerate(judgements):
@@ -164,7 +177,11 @@ def _apply_holm(judgements: Sequence[Judgement], level: float) -> list[Judgement
         if quality is not None and quality <= level:
             flips = f"{len(found.newly_wrong)} worse, {len(found.newly_right)} better of {found.n}"
             slower = f"; also {found.reason}" if found.status == "slower" else ""
-            found = replace(found, status="worse", reason=f"{found.metric} {100 * (found.change or 0):+.1f} points ({flips}, p = {quality:.2g}){slower}")
+            found = replace(
+                found,
+                status="worse",
+                reason=f"{found.metric} {100 * (found.change or 0):+.1f} points ({flips}, p = {quality:.2g}){slower}",
+            )
         elif forwards is not None and forwards <= level:
             found = replace(found, status="slower", reason=f"more forwards than the baseline (p = {forwards:.2g})")
         out.append(found)
@@ -180,5 +197,11 @@ def _with_power(judgements: Sequence[Judgement], level: float) -> Verdict:
     churn = min(0.45, sum(min(len(found.newly_wrong), len(found.newly_right)) for found in compared) / total)
     hardest = level / tests
     return Verdict(
-        tuple(judgements), level, tests, n, churn, detectable_drop(n, level=hardest), detectable_drop(n, churn=churn, level=hardest)
+        tuple(judgements),
+        level,
+        tests,
+        n,
+        churn,
+        detectable_drop(n, level=hardest),
+        detectable_drop(n, churn=churn, level=hardest),
     )

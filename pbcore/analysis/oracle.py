@@ -32,10 +32,14 @@ def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoin
     indices = sorted(next(iter(by_index.values())))
     for name, samples in by_index.items():
         if sorted(samples) != indices:
-            raise ValueError(f"sampler {name!r} has other samples than {next(iter(by_index))!r}; run all on the same samples")
+            raise ValueError(
+                f"sampler {name!r} has other samples than {next(iter(by_index))!r}; run all on the same samples"
+            )
         if any(score not in sample.scores for sample in samples.values()):
             raise ValueError(f"sampler {name!r} has no score {score!r} for some samples")
-    choices = {i: min(by_index, key=lambda name: (-by_index[name][i].scores[score], by_index[name][i].nfe)) for i in indices}
+    choices = {
+        i: min(by_index, key=lambda name: (-by_index[name][i].scores[score], by_index[name][i].nfe)) for i in indices
+    }
     chosen = [by_index[choices[i]][i] for i in indices]
     return OraclePoint(
         score=100 * float(np.mean([sample.scores[score] for sample in chosen])),

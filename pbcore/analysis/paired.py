@@ -98,7 +98,9 @@ def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> fl
     """
     wrong, right = drop + churn, churn
     if n < 1 or not (0 <= drop <= 1 and churn >= 0 and wrong + right <= 1 + 1e-12):
-        raise ValueError(f"n={n}, drop={drop}, churn={churn}: need n >= 1 and shares whose sum drop + 2 churn is at most 1")
+        raise ValueError(
+            f"n={n}, drop={drop}, churn={churn}: need n >= 1 and shares whose sum drop + 2 churn is at most 1"
+        )
     if wrong + right == 0:
         return 0.0
     flips = np.arange(n + 1)

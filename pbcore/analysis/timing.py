@@ -40,25 +40,36 @@ def judge_timing(
     if reason is not None:
         return TimingVerdict(False, True, f"timing not judged: {reason}")
     ratio = median(head) / median(base)
-    text = f"median {median(base):.3g} s → {median(head):.3g} s ({100 * (ratio - 1):+.1f} %), fastest head round {min(head):.3g} s, slowest base round {max(base):.3g} s"
+    text = (
+        f"median {median(base):.3g} s → {median(head):.3g} s ({100 * (ratio - 1):+.1f} %), "
+        f"fastest head round {min(head):.3g} s, slowest base round {max(base):.3g} s"
+    )
     if min(head) > max(base) * (1 + margin):
         return TimingVerdict(True, False, f"slower by more than {100 * margin:g} %: {text}", ratio)
     return TimingVerdict(True, True, text, ratio)
 
 
 def _obstacle(
-    head: Sequence[float], base: Sequence[float], head_machine: Mapping[str, Any], base_machine: Mapping[str, Any], shared: bool
+    head: Sequence[float],
+    base: Sequence[float],
+    head_machine: Mapping[str, Any],
+    base_machine: Mapping[str, Any],
+    shared: bool,
 ) -> str | None:
     if not head_machine or not base_machine:
         return "a run does not say on which machine it was timed"
-    differing = sorted(key for key in head_machine.keys() | base_machine.keys() if head_machine.get(key) != base_machine.get(key))
+    differing = sorted(
+        key for key in head_machine.keys() | base_machine.keys() if head_machine.get(key) != base_machine.get(key)
+    )
     if differing:
         key = differing[0]
         return f"another machine: {key} is {head_machine.get(key)!r}, the baseline's {base_machine.get(key)!r}"
     if shared:
         return "workers shared a device; run without -n"
     if min(len(head), len(base)) < LEAST_ROUNDS:
-        return f"{len(head)} and {len(base)} rounds; at least {LEAST_ROUNDS} a side are needed (--rounds {LEAST_ROUNDS})"
+        return (
+            f"{len(head)} and {len(base)} rounds; at least {LEAST_ROUNDS} a side are needed (--rounds {LEAST_ROUNDS})"
+        )
     if min(*head, *base) <= 0:
         return "a round has no time"
     return None

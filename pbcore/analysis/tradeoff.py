@@ -72,21 +72,31 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     """Trade-off curves: a row per model and sampler with its plain means over the tasks of `cells` (a frame of `results.load`).
 
     Columns: model, family, sampler, `rate`, score, low, high (in %; the mean's 95 % interval from the tasks' intervals by the MOVER
-    method, Zou and Donner 2008; NaN without intervals), tasks. Rows are sorted along each curve. Left out: dummy models, failed cells, and samplers that lack one of the tasks (means over
-    different tasks can't be compared). Raises ValueError where one cell stands in the frame twice.
+    method, Zou and Donner 2008; NaN without intervals), tasks. Rows are sorted along each curve. Left out: dummy models, failed
+    cells, and samplers that lack one of the tasks (means over different tasks can't be compared). Raises ValueError where one
+    cell stands in the frame twice.
     """
     columns = ["model", "family", "sampler", rate, "score", "low", "high", "tasks"]
-    usable = cells[(~cells["dummy"].astype(bool)) & (cells["status"] == "ok") & cells["score"].notna() & cells[rate].notna()]
+    usable = cells[
+        (~cells["dummy"].astype(bool)) & (cells["status"] == "ok") & cells["score"].notna() & cells[rate].notna()
+    ]
     if usable.empty:
         return pd.DataFrame(columns=columns)
     twice = usable[usable.duplicated(["model", "task", "sampler"])]
     if not twice.empty:
         raise ValueError(f"{len(twice)} cells occur twice (first: {twice['id'].iloc[0]}); compare runs one at a time")
     groups: dict[tuple[str, str], list[tuple[str, float, ScoreInterval]]] = {}
-    for entry in usable.reindex(columns=["model", "task", "sampler", rate, "score", "score_low", "score_high"]).itertuples(index=False):
+    for entry in usable.reindex(
+        columns=["model", "task", "sampler", rate, "score", "score_low", "score_high"]
+    ).itertuples(index=False):
         model, task, sampler, speed, score, low, high = entry
-        groups.setdefault((str(model), str(sampler)), []).append((str(task), float(speed), (float(score), float(low), float(high))))
-    wanted = {name: len({task for (model, _), found in groups.items() if model == name for task, _, _ in found}) for name, _ in groups}
+        groups.setdefault((str(model), str(sampler)), []).append(
+            (str(task), float(speed), (float(score), float(low), float(high)))
+        )
+    wanted = {
+        name: len({task for (model, _), found in groups.items() if model == name for task, _, _ in found})
+        for name, _ in groups
+    }
     rows: list[list[Any]] = []
     for (model, sampler), found in groups.items():
         if len(found) == wanted[model]:
@@ -97,13 +107,17 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def pbx_table(cells: pd.DataFrame, levels: Sequence[float] = (60, 70, 80, 90), interpolate: bool = False) -> pd.DataFrame:
+def pbx_table(
+    cells: pd.DataFrame, levels: Sequence[float] = (60, 70, 80, 90), interpolate: bool = False
+) -> pd.DataFrame:
     """PBx per model and policy family: columns model, family, PB60 … (tokens per step; NaN where never reached)."""
     found = curves(cells)
     rows = []
     for (model, name), group in found.groupby(["model", "family"]):
         points = list(zip(group["tokens_per_step"], group["score"], strict=True))
-        rows.append({"model": model, "family": name} | {f"PB{level:g}": pbx(points, level, interpolate) for level in levels})
+        rows.append(
+            {"model": model, "family": name} | {f"PB{level:g}": pbx(points, level, interpolate) for level in levels}
+        )
     table = pd.DataFrame(rows, columns=["model", "family", *(f"PB{level:g}" for level in levels)])
     return table.astype({f"PB{level:g}": "float64" for level in levels})
 

@@ -21,11 +21,25 @@ from pbcore.results.rundir import RunDirError, open_run, write_atomic
 def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the three commands; each sets `run` to a function of the parsed arguments that returns the exit status."""
     report = subparsers.add_parser("report", help="tables and curves from what runs left behind")
-    report.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="run directory, results.json, junit.xml, benchmark JSON, or CSV")
-    report.add_argument("-o", "--out", type=Path, metavar="DIR", help="where report.md and curves go (default: into a lone run directory)")
+    report.add_argument(
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="PATH",
+        help="run directory, results.json, junit.xml, benchmark JSON, or CSV",
+    )
+    report.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where report.md and curves go (default: into a lone run directory)",
+    )
     report.add_argument("--width", type=int, default=120, help="columns of the terminal tables (default 120)")
     report.set_defaults(run=run_report)
-    joined = subparsers.add_parser("merge", help="join run directories, e.g. of shards, into one with its report and JUnit")
+    joined = subparsers.add_parser(
+        "merge", help="join run directories, e.g. of shards, into one with its report and JUnit"
+    )
     joined.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
     joined.add_argument("-o", "--out", required=True, type=Path, metavar="DIR", help="the new run directory")
     joined.set_defaults(run=run_merge)

@@ -19,7 +19,13 @@ def rerun_command(cell_id: str, sample: int) -> str:
 def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command, limit: int = 8) -> str:
     """The verdict on a screen: failures first (at most `limit`, the rest counted), flipped samples with commands, what it could see."""
     lines = [_headline(verdict, name)]
-    failed = verdict.of("worse") + verdict.of("slower") + verdict.of("error", "refused") + verdict.of("missing") + verdict.of("floor")
+    failed = (
+        verdict.of("worse")
+        + verdict.of("slower")
+        + verdict.of("error", "refused")
+        + verdict.of("missing")
+        + verdict.of("floor")
+    )
     for found in failed[:limit]:
         lines.append(f"  {found.status.upper():<8} {found.id}: {found.reason}")
         if found.newly_wrong:
@@ -34,17 +40,28 @@ def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_com
         lines.append(f"  … and {len(flipped) - limit} more cells with flipped samples")
     new = verdict.of("new")
     if new:
-        lines.append(f"  new, not judged: {', '.join(found.id for found in new[:4])}{' …' if len(new) > 4 else ''} ({len(new)})")
+        lines.append(
+            f"  new, not judged: {', '.join(found.id for found in new[:4])}{' …' if len(new) > 4 else ''} ({len(new)})"
+        )
     return "\n".join([*lines, f"  {power_text(verdict)}"])
 
 
 def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command) -> str:
     """The verdict in Markdown: every cell that failed, flipped or is new."""
-    lines = [f"### {_headline(verdict, name)}", "", power_text(verdict), "", "| cell | verdict | why | newly wrong | newly right |", "|---|---|---|---|---|"]
+    lines = [
+        f"### {_headline(verdict, name)}",
+        "",
+        power_text(verdict),
+        "",
+        "| cell | verdict | why | newly wrong | newly right |",
+        "|---|---|---|---|---|",
+    ]
     for found in verdict.judgements:
         if not found.ok or found.status == "new" or found.newly_wrong or found.newly_right:
             reason = found.reason.replace("|", "\\|")
-            lines.append(f"| `{found.id}` | {found.status} | {reason} | {_ids(found.newly_wrong)} | {_ids(found.newly_right)} |")
+            lines.append(
+                f"| `{found.id}` | {found.status} | {reason} | {_ids(found.newly_wrong)} | {_ids(found.newly_right)} |"
+            )
     commands = [rerun(found.id, sample) for found in verdict.judgements for sample in found.newly_wrong[:LISTED]]
     if commands:
         lines += ["", f"Rerun the newly wrong samples (the first {LISTED} of each cell):", "", "```", *commands, "```"]
@@ -68,11 +85,17 @@ def power_text(verdict: Verdict) -> str:
 
 def _headline(verdict: Verdict, name: str) -> str:
     counts = Counter(found.status for found in verdict.judgements)
-    return f"gate {'PASSED' if verdict.ok else 'FAILED'} against {name}: " + ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    return f"gate {'PASSED' if verdict.ok else 'FAILED'} against {name}: " + ", ".join(
+        f"{count} {status}" for status, count in sorted(counts.items())
+    )
 
 
 def _flips(found: Judgement) -> str:
-    parts = [f"{kind} {_ids(ids)}" for kind, ids in (("newly wrong", found.newly_wrong), ("newly right", found.newly_right)) if ids]
+    parts = [
+        f"{kind} {_ids(ids)}"
+        for kind, ids in (("newly wrong", found.newly_wrong), ("newly right", found.newly_right))
+        if ids
+    ]
     return "; ".join(parts)
 
 

@@ -21,11 +21,22 @@ def write_junit(cells: Iterable[CellRecord], path: Path) -> Path:
     total = sum(cell.seconds for cell in found)
     suites = ElementTree.Element("testsuites", name="pbcore")
     suite = ElementTree.SubElement(
-        suites, "testsuite", name="pbcore", tests=str(len(found)), errors=str(errors), failures="0", skipped="0", time=f"{total:.3f}"
+        suites,
+        "testsuite",
+        name="pbcore",
+        tests=str(len(found)),
+        errors=str(errors),
+        failures="0",
+        skipped="0",
+        time=f"{total:.3f}",
     )
     for cell in found:
         case = ElementTree.SubElement(
-            suite, "testcase", classname=cell.task.replace("/", "."), name=f"test_cell[{cell.id}]", time=f"{cell.seconds:.3f}"
+            suite,
+            "testcase",
+            classname=cell.task.replace("/", "."),
+            name=f"test_cell[{cell.id}]",
+            time=f"{cell.seconds:.3f}",
         )
         listed = ElementTree.SubElement(case, "properties")
         for name, value in properties(cell):

@@ -37,8 +37,12 @@ def report_text(cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots:
     tables = trade_off_tables(cells)
     parts += [f"## {table.title}\n\n{markdown(table)}" for table in tables]
     if plots:
-        parts.append("## Trade-off curves\n\n" + "\n\n".join(f"![{plot.removesuffix('.png')}]({plot})" for plot in plots) + "\n")
-    parts += [section for section in (_pbx(cells), _speed(cells), _failures(cells), _errors(cells), _absent(cells)) if section]
+        parts.append(
+            "## Trade-off curves\n\n" + "\n\n".join(f"![{plot.removesuffix('.png')}]({plot})" for plot in plots) + "\n"
+        )
+    parts += [
+        section for section in (_pbx(cells), _speed(cells), _failures(cells), _errors(cells), _absent(cells)) if section
+    ]
     return "\n".join(parts)
 
 
@@ -49,7 +53,9 @@ def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     rows |= {key.replace("_", " "): _joined(cells, key) for key in ("seed", "data_source", "device", "dtype", "length")}
     for key in ("machine", "versions"):
         if isinstance(facts.get(key), Mapping):
-            rows[key] = ", ".join(f"{name} {value}" for name, value in facts[key].items() if value not in (None, "", []))
+            rows[key] = ", ".join(
+                f"{name} {value}" for name, value in facts[key].items() if value not in (None, "", [])
+            )
     rows["cells"] = f"{len(cells)}, of which {int((cells['status'] != 'ok').sum())} could not be run"
     return "| | |\n|---|---|\n" + "".join(f"| {key} | {value} |\n" for key, value in rows.items() if value)
 
@@ -74,7 +80,11 @@ def _pbx(cells: pd.DataFrame) -> str:
 
 
 def _speed(cells: pd.DataFrame) -> str:
-    ran = cells[(cells["status"] == "ok") & cells.get("seconds", pd.Series(dtype=float)).notna()] if "seconds" in cells else cells[:0]
+    ran = (
+        cells[(cells["status"] == "ok") & cells.get("seconds", pd.Series(dtype=float)).notna()]
+        if "seconds" in cells
+        else cells[:0]
+    )
     if ran.empty:
         return ""
     rows = []
@@ -89,10 +99,15 @@ def _speed(cells: pd.DataFrame) -> str:
                 "sampler": sampler,
                 "cells": len(group),
                 "NFE": forwards / samples,
-                "tokens per forward": (group["tokens_per_forward"] * group["nfe"] * group["n"]).sum(min_count=len(group)) / forwards,
+                "tokens per forward": (group["tokens_per_forward"] * group["nfe"] * group["n"]).sum(
+                    min_count=len(group)
+                )
+                / forwards,
                 "seconds": f"{seconds:.2f}{shared}",
                 "samples/s": f"{samples / seconds:.1f}{shared}" if seconds else "–",
-                "tokens/s": f"{(group['tokens_per_second'] * group['seconds']).sum() / seconds:.0f}{shared}" if seconds else "–",
+                "tokens/s": f"{(group['tokens_per_second'] * group['seconds']).sum() / seconds:.0f}{shared}"
+                if seconds
+                else "–",
             }
         )
     rows.sort(key=lambda row: (str(row["model"]), natural(str(row["sampler"]))))
@@ -105,13 +120,24 @@ def _failures(cells: pd.DataFrame) -> str:
     for record in cells[~cells["dummy"].astype(bool)].to_dict("records"):
         if isinstance(record.get("failures"), dict):
             counts.setdefault(f"{record['model']} {record['category']}", Counter()).update(record["failures"])
-    lines = [f"- {name}: " + ", ".join(f"{kind} {count}" for kind, count in found.most_common()) for name, found in counts.items() if found]
+    lines = [
+        f"- {name}: " + ", ".join(f"{kind} {count}" for kind, count in found.most_common())
+        for name, found in counts.items()
+        if found
+    ]
     return "## Wrong answers by kind\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 
 def _errors(cells: pd.DataFrame) -> str:
     failed = cells[cells["status"] != "ok"]
-    lines = [f"- `{name}`: {str(error or 'no cause recorded').splitlines()[0]}" for name, error in zip(failed["id"], failed["error"], strict=True)] if len(failed) else []
+    lines = (
+        [
+            f"- `{name}`: {str(error or 'no cause recorded').splitlines()[0]}"
+            for name, error in zip(failed["id"], failed["error"], strict=True)
+        ]
+        if len(failed)
+        else []
+    )
     return "## Cells that could not be run\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 

@@ -61,7 +61,9 @@ def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], label: str, tit
     height = PANEL[1] * len(panels) + head + foot
     drawn = Figure(figsize=(PANEL[0] * columns + 0.4, height), dpi=150)
     axes = drawn.subplots(len(panels), columns, sharex=True, sharey=True, squeeze=False)
-    top = max((line["tokens_per_step"].max() for row in data for _, lines in row for line in lines.values()), default=1.0)
+    top = max(
+        (line["tokens_per_step"].max() for row in data for _, lines in row for line in lines.values()), default=1.0
+    )
     for axis_row, row in zip(axes, data, strict=True):
         for number, axis in enumerate(axis_row):
             if number < len(row):
@@ -70,19 +72,44 @@ def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], label: str, tit
                 axis.set_visible(False)
     _under_gaps(axes, [len(row) for row in data])
     drawn.supylabel(label, fontsize=9, x=0.01)
-    drawn.text(0.5, (foot - 0.3) / height, "tokens per step" + (" (best over blocks and modifiers)" if fronts else ""), ha="center", fontsize=9)
-    handles = [axes[0][0].plot([], [], color=c, marker=m, linestyle=s, markersize=4, linewidth=1.4)[0] for c, m, s in styles.values()]
-    drawn.legend(handles, list(styles), loc="lower center", ncols=max(1, -(-len(families) // legend_rows)), fontsize=8, frameon=False)
+    drawn.text(
+        0.5,
+        (foot - 0.3) / height,
+        "tokens per step" + (" (best over blocks and modifiers)" if fronts else ""),
+        ha="center",
+        fontsize=9,
+    )
+    handles = [
+        axes[0][0].plot([], [], color=c, marker=m, linestyle=s, markersize=4, linewidth=1.4)[0]
+        for c, m, s in styles.values()
+    ]
+    drawn.legend(
+        handles,
+        list(styles),
+        loc="lower center",
+        ncols=max(1, -(-len(families) // legend_rows)),
+        fontsize=8,
+        frameon=False,
+    )
     if title:
         drawn.suptitle(title, fontsize=11, y=1 - 0.12 / height)
-    drawn.subplots_adjust(left=0.62 / (PANEL[0] * columns + 0.4), right=0.985, top=1 - (head + 0.28) / height, bottom=(foot + 0.12) / height, wspace=0.08, hspace=0.24)
+    drawn.subplots_adjust(
+        left=0.62 / (PANEL[0] * columns + 0.4),
+        right=0.985,
+        top=1 - (head + 0.28) / height,
+        bottom=(foot + 0.12) / height,
+        wspace=0.08,
+        hspace=0.24,
+    )
     return drawn
 
 
 def _panel(axis: Axes, title: str, lines: dict[str, pd.DataFrame], styles: dict[str, Style], top: float) -> None:
     for number, (family, line) in enumerate(lines.items()):
         colour, marker, dashes = styles[family]
-        weight = 1 + 0.9 * (len(lines) - 1 - number) / max(1, len(lines) - 1)  # curves that coincide stay visible under each other
+        weight = 1 + 0.9 * (len(lines) - 1 - number) / max(
+            1, len(lines) - 1
+        )  # curves that coincide stay visible under each other
         x, y = line["tokens_per_step"].to_numpy(), line["score"].to_numpy()
         spread = np.nan_to_num(np.clip(np.vstack([y - line["low"].to_numpy(), line["high"].to_numpy() - y]), 0, None))
         axis.errorbar(

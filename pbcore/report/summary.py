@@ -13,7 +13,7 @@ from pbcore.results.record import CellRecord
 def summary(records: Iterable[CellRecord], width: int = 100) -> str:
     """The trade-off tables of these cells as text, then counts, failure kinds and errors. Empty for no cells.
 
-        terminalreporter.write_line(summary([entry.cell for entry in run.read_cells()], width=terminalreporter._tw.fullwidth))
+    terminalreporter.write_line(summary([entry.cell for entry in run.read_cells()], width=terminalreporter._tw.fullwidth))
     """
     cells = list(records)
     if not cells:
@@ -25,7 +25,9 @@ def summary(records: Iterable[CellRecord], width: int = 100) -> str:
 def _facts(cells: list[CellRecord]) -> list[str]:
     ran = [cell for cell in cells if cell.status == "ok"]
     seconds, samples = sum(cell.seconds for cell in ran), sum(cell.n_samples for cell in ran)
-    lines = [f"{len(cells)} cells, {samples:,} samples, {seconds:.1f} s of decoding; data: {_joined(cell.data_source for cell in cells)}"]
+    lines = [
+        f"{len(cells)} cells, {samples:,} samples, {seconds:.1f} s of decoding; data: {_joined(cell.data_source for cell in cells)}"
+    ]
     dummies = {cell.model for cell in cells if cell.dummy}
     if dummies:
         lines.append(f"left out of the tables (random weights, for timing only): {_joined(dummies)}")

@@ -99,7 +99,8 @@ def markdown(table: Table) -> str:
     header, *rows = _grid(table)
     lines = ["| model | sampler | " + " | ".join(header) + " |", "|---|---|" + "---:|" * len(header)]
     lines += [
-        f"| {line.model} | `{line.sampler}` | " + " | ".join(row) + " |" for line, row in zip(table.lines, rows, strict=True)
+        f"| {line.model} | `{line.sampler}` | " + " | ".join(row) + " |"
+        for line, row in zip(table.lines, rows, strict=True)
     ]
     return "\n".join([*lines, "", *(f"{note}  " for note in table.notes)]).rstrip() + "\n"
 
@@ -116,10 +117,16 @@ def _table(category: str, cells: pd.DataFrame) -> Table:
     for model, sampler in sorted(rows, key=lambda key: (models.index(key[0]), natural(key[1]))):
         entries = tuple(rows[model, sampler].get(task, Entry("absent")) for task in tasks)
         lines.append(Line(model, sampler, entries, _mean(entries)))
-    counts = sorted({int(n) for n, status in zip(cells["n"], cells["status"], strict=True) if status == "ok"})
-    samples = f"{counts[0]} samples" if len(counts) == 1 else f"{counts[0]}–{counts[-1]} samples" if counts else "no samples"
-    title = f"{category}: score in % ± 95 % interval, then tokens per step ({samples} a cell)"
+    title = f"{category}: score in % ± 95 % interval, then tokens per step{_samples(cells)}"
     return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)))
+
+
+def _samples(cells: pd.DataFrame) -> str:
+    """How many samples a cell has, where that is known (published tables don't say)."""
+    counts = sorted({int(n) for n in cells[cells["status"] == "ok"]["n"].dropna()})
+    if not counts:
+        return ""
+    return f" ({counts[0]}{f'–{counts[-1]}' if len(counts) > 1 else ''} samples a cell)"
 
 
 def _entry(record: dict[str, Any]) -> Entry:

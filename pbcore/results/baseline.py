@@ -78,8 +78,13 @@ def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
     found = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in found if entry.cell.status != "ok"]
     if failed or not found:
-        raise BaselineError(f"no baseline written: {f'cells failed: {failed[:5]}' if failed else 'the run has no cells'}")
-    lines = [f"{json.dumps(e.cell.id)}: {json.dumps(_packed(baseline_cell(e)), sort_keys=True, ensure_ascii=False)}" for e in found]
+        raise BaselineError(
+            f"no baseline written: {f'cells failed: {failed[:5]}' if failed else 'the run has no cells'}"
+        )
+    lines = [
+        f"{json.dumps(e.cell.id)}: {json.dumps(_packed(baseline_cell(e)), sort_keys=True, ensure_ascii=False)}"
+        for e in found
+    ]
     return write_atomic(Path(path), f'{{"schema": {SCHEMA}, "cells": {{\n' + ",\n".join(lines) + "\n}}\n")
 
 
@@ -93,7 +98,9 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
             raise BaselineError(str(error)) from error
         cells = {entry.cell.id: baseline_cell(entry) for entry in stored if entry.cell.status == "ok"}
         if not cells:
-            raise BaselineError(f"{source} holds no finished cell (cells/ is needed, results.json alone has no samples)")
+            raise BaselineError(
+                f"{source} holds no finished cell (cells/ is needed, results.json alone has no samples)"
+            )
         return cells
     if not source.exists():
         raise BaselineError(f"no baseline at {source}; give a run directory or a file written by --update-baseline")
@@ -103,7 +110,9 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
     except (ValueError, KeyError, TypeError) as error:
         raise BaselineError(f"{source} is no baseline file ({type(error).__name__}: {error})") from error
     if schema != SCHEMA:
-        raise BaselineError(f"{source} has schema {schema!r}, this version writes and reads {SCHEMA}; write it anew with --update-baseline")
+        raise BaselineError(
+            f"{source} has schema {schema!r}, this version writes and reads {SCHEMA}; write it anew with --update-baseline"
+        )
     return {name: _unpacked(source, name, row) for name, row in rows.items()}
 
 
@@ -135,13 +144,17 @@ def _unpacked(source: Path, name: str, row: Mapping[str, Any]) -> BaselineCell:
     try:
         given = dict(row)
         indices, scores = given["indices"], given["scores"]
-        given["indices"] = tuple(range(int(indices.partition("-")[2]) + 1)) if isinstance(indices, str) else tuple(indices)
+        given["indices"] = (
+            tuple(range(int(indices.partition("-")[2]) + 1)) if isinstance(indices, str) else tuple(indices)
+        )
         given["nfe"] = unpack_runs(given["nfe"])
         given["scores"] = {key: tuple(map(float, value)) for key, value in scores.items()}
         cell = BaselineCell(id=name, **given)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         allowed = [entry.name for entry in fields(BaselineCell)]
-        raise BaselineError(f"{source}: the line of {name} is broken ({type(error).__name__}: {error}); it holds {allowed}") from error
+        raise BaselineError(
+            f"{source}: the line of {name} is broken ({type(error).__name__}: {error}); it holds {allowed}"
+        ) from error
     odd = [key for key, values in (*cell.scores.items(), ("nfe", cell.nfe)) if len(values) != len(cell.indices)]
     if odd:
         raise BaselineError(f"{source}: the line of {name} has {len(cell.indices)} indices but other counts for {odd}")

@@ -52,7 +52,9 @@ def build_cell(
     """
     numbers = list(range(len(answers))) if indices is None else list(indices)
     if not answers or not len(answers) == len(scored) == len(numbers):
-        raise ValueError(f"cell {facts.id}: {len(answers)} answers, {len(scored)} scores, {len(numbers)} indices; give one each, at least one")
+        raise ValueError(
+            f"cell {facts.id}: {len(answers)} answers, {len(scored)} scores, {len(numbers)} indices; give one each, at least one"
+        )
     if not rounds:
         raise ValueError(f"cell {facts.id}: no round was timed; give the seconds of at least one")
     samples = [sample_record(i, answer, result) for i, answer, result in zip(numbers, answers, scored, strict=True)]
@@ -126,7 +128,8 @@ def _rates(cell_id: str, samples: Sequence[SampleRecord]) -> tuple[list[int], fl
     if not any(forwards):
         return forwards, 0.0, 0.0
     if min(forwards) < 1:
-        raise ValueError(f"cell {cell_id}: sample {samples[forwards.index(min(forwards))].index} has NFE {min(forwards)}; each takes at least one forward")
+        sample = min(samples, key=lambda sample: sample.nfe)
+        raise ValueError(f"cell {cell_id}: sample {sample.index} has NFE {sample.nfe}; each takes at least one forward")
     per_step = sum(sample.canvas_tokens / sample.nfe for sample in samples) / len(samples)
     return forwards, per_step, sum(sample.answer_tokens for sample in samples) / sum(forwards)
 
@@ -137,6 +140,8 @@ def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, 
     for name in names:
         values = [sample.scores[name] for sample in samples if name in sample.scores]
         if len(values) < len(samples) and name not in absent:
-            raise ValueError(f"cell {cell_id}: {name!r} is missing for {len(samples) - len(values)} of {len(samples)} samples and no reason is given")
+            raise ValueError(
+                f"cell {cell_id}: {name!r} is missing for {len(samples) - len(values)} of {len(samples)} samples and no reason is given"
+            )
         scores[name] = score_of(name, values)
     return scores

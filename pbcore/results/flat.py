@@ -74,7 +74,10 @@ def properties(cell: CellRecord) -> list[tuple[str, Any]]:
     """(name, value) pairs for `user_properties`, `record_property` and `extra_info`: the flat row for people and other
     tools, then the whole record as JSON under `pbcore_record` for `pbcore.results.load`. Exact builtins only."""
     scalars = [(name, value) for name, value in row(cell).items() if value is not None and not isinstance(value, dict)]
-    return [*plain_pairs(scalars), (RECORD_PROPERTY, json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True))]
+    return [
+        *plain_pairs(scalars),
+        (RECORD_PROPERTY, json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True)),
+    ]
 
 
 def plain_pairs(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:

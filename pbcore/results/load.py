@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pandas as pd
 
 from pbcore.results import published
-from pbcore.results.flat import cell_of, frame
+from pbcore.results.flat import COLUMNS, CONDITIONS, RATES, cell_of, frame
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord
 from pbcore.results.rundir import open_run
 
@@ -29,7 +29,9 @@ def load(path: str | Path) -> pd.DataFrame:
     """
     source = Path(path)
     rows = published.read(source)
-    return rows if rows is not None else frame(load_cells(source))
+    if rows is None:
+        return frame(load_cells(source))
+    return rows.reindex(columns=list(dict.fromkeys([*COLUMNS, *rows.columns, *RATES, *CONDITIONS])))
 
 
 def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:
@@ -48,13 +50,17 @@ def load_cells(path: str | Path) -> list[CellRecord]:
     if source.is_dir():
         return _from_directory(source)
     if not source.exists():
-        raise LoadError(f"{source} does not exist; give a run directory, results.json, junit.xml or pytest-benchmark JSON")
+        raise LoadError(
+            f"{source} does not exist; give a run directory, results.json, junit.xml or pytest-benchmark JSON"
+        )
     if source.suffix == ".xml":
         cells = _from_junit(source)
     elif source.suffix == ".json":
         cells = _from_json(source)
     else:
-        raise LoadError(f"{source}: can't read {source.suffix or 'such'} files; give a run directory, a .json or an .xml")
+        raise LoadError(
+            f"{source}: can't read {source.suffix or 'such'} files; give a run directory, a .json or an .xml"
+        )
     return sorted(cells, key=lambda cell: cell.id)
 
 
@@ -112,12 +118,15 @@ def _from_junit(source: Path) -> list[CellRecord]:
     except ElementTree.ParseError as error:
         raise LoadError(f"{source} is no XML ({error})") from error
     found = [
-        cell_of((item.get("name", ""), item.get("value", "")) for item in case.iter("property")) for case in root.iter("testcase")
+        cell_of((item.get("name", ""), item.get("value", "")) for item in case.iter("property"))
+        for case in root.iter("testcase")
     ]
     return _nonempty(source, [cell for cell in found if cell is not None])
 
 
 def _nonempty(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
     if not cells:
-        raise LoadError(f"{source} has no cell of ours: no property 'pbcore_record' in it (was it written with pbcore's plugin on?)")
+        raise LoadError(
+            f"{source} has no cell of ours: no property 'pbcore_record' in it (was it written with pbcore's plugin on?)"
+        )
     return cells

@@ -33,7 +33,9 @@ def merge(sources: Sequence[str | Path], target: str | Path) -> RunDir:
                 chosen[entry.cell.id] = entry if known is None else _preferred(known, entry)
     if conflicts:
         listed = "\n  ".join(conflicts[:20])
-        raise MergeConflict(f"{len(conflicts)} cells differ between the runs; merge runs of the same code, data and models:\n  {listed}")
+        raise MergeConflict(
+            f"{len(conflicts)} cells differ between the runs; merge runs of the same code, data and models:\n  {listed}"
+        )
     facts = [{"path": Path(path).name, **open_run(path).read_run()} for path in sources]
     run = create(Path(target).parent, Path(target).name)
     run.write_run({"merged_from": sorted(facts, key=str)})
@@ -48,8 +50,13 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
     if "error" in (first.cell.status, second.cell.status):
         return None
     if first.cell.key != second.cell.key:
-        return f"keys differ ({first.cell.key[:12]} and {second.cell.key[:12]}): other data, model, settings, seed or code"
-    answers = [{sample.index: (sample.text, sample.scores, sample.nfe) for sample in entry.samples} for entry in (first, second)]
+        return (
+            f"keys differ ({first.cell.key[:12]} and {second.cell.key[:12]}): other data, model, settings, seed or code"
+        )
+    answers = [
+        {sample.index: (sample.text, sample.scores, sample.nfe) for sample in entry.samples}
+        for entry in (first, second)
+    ]
     differing = sorted(i for i in answers[0].keys() | answers[1].keys() if answers[0].get(i) != answers[1].get(i))
     return f"outcomes differ under the same key at samples {differing[:5]}" if differing else None
 

@@ -39,4 +39,6 @@ def plain(value: Any, where: str = "value") -> Any:
         if not math.isfinite(value):
             raise ValueError(f"{where} is {value}: records hold finite numbers only; leave out what was not measured")
         return float(value)
-    raise TypeError(f"{where} is a {type(value).__name__}, which a record can't hold; give numbers, text, lists or mappings")
+    raise TypeError(
+        f"{where} is a {type(value).__name__}, which a record can't hold; give numbers, text, lists or mappings"
+    )

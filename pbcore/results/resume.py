@@ -53,8 +53,8 @@ def cell_key(
 
 @cache
 def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files of decoding, metrics, models, tasks and theory (also YAML), by package path, so that it is the same wherever
-    they are installed. Raises ModuleNotFoundError for an unknown package."""
+    """A digest of the source files of decoding, metrics, models, tasks and theory (also YAML), by package path, so that it is the
+    same wherever they are installed. Raises ModuleNotFoundError for an unknown package."""
     roots = {}
     for package in packages:
         spec = find_spec(package)

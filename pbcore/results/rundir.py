@@ -76,7 +76,11 @@ class RunDir:
 
     def read_cells(self, say: Callable[[str], None] | None = None) -> list[StoredCell]:
         """All finished cells, sorted by id. An unreadable file is renamed to `*.corrupt` and named through `say` (default: a warning)."""
-        stored = [cell for file in sorted(self.cells_dir.glob("*.json")) if (cell := _read_or_set_aside(file, say)) is not None]
+        stored = [
+            cell
+            for file in sorted(self.cells_dir.glob("*.json"))
+            if (cell := _read_or_set_aside(file, say)) is not None
+        ]
         return sorted(stored, key=lambda entry: entry.cell.id)
 
     def assemble(self, say: Callable[[str], None] | None = None) -> tuple[Path, Path]:
@@ -164,7 +168,8 @@ def _read_or_set_aside(file: Path, say: Callable[[str], None] | None) -> StoredC
         return parse_cell(file.read_text(encoding="utf-8"))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         target = set_aside(file)
-        message = f"cell file {file} can't be read ({type(error).__name__}: {error}); set aside as {target.name}, the cell counts as not run"
+        why = f"{type(error).__name__}: {error}"
+        message = f"cell file {file} can't be read ({why}); set aside as {target.name}, the cell counts as not run"
         if say is None:
             warnings.warn(message, CorruptCellWarning, stacklevel=3)
         else:

@@ -57,7 +57,10 @@ class TestPermutation:
         """Equal to counting every pattern of signs."""
         losses = [abs(value) for value in tenths]
         seen = sum(-value for value in tenths if value < 0)
-        patterns = [sum(loss for loss, sign in zip(losses, signs, strict=True) if sign) for signs in product((0, 1), repeat=len(losses))]
+        patterns = [
+            sum(loss for loss, sign in zip(losses, signs, strict=True) if sign)
+            for signs in product((0, 1), repeat=len(losses))
+        ]
         expected = sum(total >= seen for total in patterns) / len(patterns)
         assert permutation([value / 10 for value in tenths]) == pytest.approx(expected)
 
@@ -114,41 +117,62 @@ class TestJudge:
         """A run judged against itself passes without a flip."""
         entries = factory.grid(tasks=("waiting_line/copy",))
         verdict = gate(entries, entries)
-        assert verdict.ok and {found.status for found in verdict.judgements} == {"passed"} and verdict.churn == 0
+        assert verdict.ok
+        assert {found.status for found in verdict.judgements} == {"passed"}
+        assert verdict.churn == 0
 
     def test_a_real_drop_fails(self) -> None:
         """20 of 100 newly wrong fail, with the samples and the command that reruns each."""
         verdict = gate([factory.cell(right=answers(20))], [factory.cell(right=answers(0))])
         (found,) = verdict.judgements
-        assert not verdict.ok and found.status == "worse" and found.newly_wrong == tuple(range(20))
-        assert rerun_command(found.id, 0) in gate_text(verdict) and "-20.0 points" in gate_text(verdict)
+        assert not verdict.ok
+        assert found.status == "worse"
+        assert found.newly_wrong == tuple(range(20))
+        assert rerun_command(found.id, 0) in gate_text(verdict)
+        assert "-20.0 points" in gate_text(verdict)
 
     def test_noise_passes_and_is_listed(self) -> None:
         """3 newly wrong and 2 newly right pass, but are named."""
         verdict = gate([factory.cell(right=answers(3))], [factory.cell(right=answers(2, first=50))])
-        assert verdict.ok and "newly wrong 0, 1, 2; newly right 50, 51" in gate_text(verdict)
+        assert verdict.ok
+        assert "newly wrong 0, 1, 2; newly right 50, 51" in gate_text(verdict)
 
     def test_missing_new_and_errors(self) -> None:
         """A row the run lacks fails, a cell without baseline is new, one that could not be run fails with its cause."""
         renamed, broken = factory.cell(sampler="confidence-k3"), factory.cell(sampler="random-k1")
         verdict = gate([renamed, (error_cell(broken[0], "out of memory"), [])], [factory.cell(), broken])
-        assert {found.id.split("/")[2]: found.status for found in verdict.judgements} == {"confidence-k2": "missing", "confidence-k3": "new", "random-k1": "error"}
-        assert not verdict.ok and "out of memory" in gate_text(verdict)
+        assert {found.id.split("/")[2]: found.status for found in verdict.judgements} == {
+            "confidence-k2": "missing",
+            "confidence-k3": "new",
+            "random-k1": "error",
+        }
+        assert not verdict.ok
+        assert "out of memory" in gate_text(verdict)
         assert gate([renamed], []).ok
 
     @pytest.mark.parametrize(
         ("facts", "named"),
-        [({"seed": 1}, "seed is 1, the baseline's 0"), ({"dtype": "bfloat16"}, "dtype"), ({"length": "15"}, "length"), ({"model_info": {"source": "embedded", "revision": "r2"}}, "model revision is 'r2'"), ({"n": 19}, "19 samples, the baseline has 20")],
+        [
+            ({"seed": 1}, "seed is 1, the baseline's 0"),
+            ({"dtype": "bfloat16"}, "dtype"),
+            ({"length": "15"}, "length"),
+            ({"model_info": {"source": "embedded", "revision": "r2"}}, "model revision is 'r2'"),
+            ({"n": 19}, "19 samples, the baseline has 20"),
+        ],
     )
     def test_refused(self, facts: dict[str, object], named: str) -> None:
         """What was asked of what must be the same; the difference is named."""
         verdict = gate([factory.cell(**facts)], [factory.cell()])  # type: ignore[arg-type]
-        assert verdict.judgements[0].status == "refused" and named in verdict.judgements[0].reason and not verdict.ok
+        assert verdict.judgements[0].status == "refused"
+        assert named in verdict.judgements[0].reason
+        assert not verdict.ok
 
     def test_refused_for_data_and_metric(self) -> None:
         """Other data are refused, and so is a score that is no longer measured."""
         record, samples = factory.cell()
-        assert "data hash" in gate([(replace(record, data_hash="d2"), samples)], [(record, samples)]).judgements[0].reason
+        assert (
+            "data hash" in gate([(replace(record, data_hash="d2"), samples)], [(record, samples)]).judgements[0].reason
+        )
         bare = [replace(sample, scores={}) for sample in samples]
         lost = replace(record, scores={}, absent={"accuracy": "scorer off"})
         assert "scorer off" in gate([(lost, bare)], [(record, samples)]).judgements[0].reason
@@ -157,12 +181,14 @@ class TestJudge:
     def test_greedy_forwards_are_exact(self, nfe: int, word: str) -> None:
         """Greedy decoding with any other NFE fails, also if faster, for then the baseline is stale."""
         verdict = gate([factory.cell(nfe=nfe)], [factory.cell(nfe=16)])
-        assert verdict.judgements[0].status == "slower" and word in verdict.judgements[0].reason
+        assert verdict.judgements[0].status == "slower"
+        assert word in verdict.judgements[0].reason
 
     def test_one_sample_slower_is_noticed(self) -> None:
         """One more forward for one sample fails, though means hardly move."""
         verdict = gate([factory.cell(nfe=[17] + [16] * 19)], [factory.cell(nfe=16)])
-        assert verdict.judgements[0].status == "slower" and "samples [0]" in verdict.judgements[0].reason
+        assert verdict.judgements[0].status == "slower"
+        assert "samples [0]" in verdict.judgements[0].reason
 
     def test_sampled_forwards_may_vary(self) -> None:
         """With a temperature NFE may differ up and down, but a clear rise fails."""
@@ -183,8 +209,14 @@ class TestJudge:
         """A graded score that falls a little on every sample fails; one that only scatters passes."""
         values = [0.3 + 0.4 * i / 99 for i in range(100)]
         base = factory.cell(task="text_writing/summarization", headline="rouge_l", right=values)
-        lower = factory.cell(task="text_writing/summarization", headline="rouge_l", right=[value - 0.02 for value in values])
-        scattered = factory.cell(task="text_writing/summarization", headline="rouge_l", right=[value + 0.02 * (-1) ** i for i, value in enumerate(values)])
+        lower = factory.cell(
+            task="text_writing/summarization", headline="rouge_l", right=[value - 0.02 for value in values]
+        )
+        scattered = factory.cell(
+            task="text_writing/summarization",
+            headline="rouge_l",
+            right=[value + 0.02 * (-1) ** i for i, value in enumerate(values)],
+        )
         assert gate([lower], [base]).judgements[0].status == "worse"
         assert gate([scattered], [base]).ok
 
@@ -199,7 +231,13 @@ class TestJudge:
     def test_fits_a_screen(self) -> None:
         """A hundred failures take no more than thirty lines; Markdown has them all."""
         base = factory.grid()
-        verdict = gate([factory.cell(record.model, record.task, record.sampler, right=0.0, nfe=record.nfe_max) for record, _ in base], base)
+        verdict = gate(
+            [
+                factory.cell(record.model, record.task, record.sampler, right=0.0, nfe=record.nfe_max)
+                for record, _ in base
+            ],
+            base,
+        )
         assert len(gate_text(verdict).splitlines()) <= 30
         assert gate_markdown(verdict).count("| worse |") == len(verdict.of("worse")) > 50
 
@@ -216,7 +254,9 @@ class TestSimulation:
         """The share of runs that fail: flips drawn per cell, then what `judge` does with them (exact McNemar, Holm)."""
         rates = [[churn + drop, churn, 1 - 2 * churn - drop]] + [[churn, churn, 1 - 2 * churn]] * (self.CELLS - 1)
         generator = np.random.default_rng(7)
-        draws = np.stack([generator.multinomial(self.N, rate, size=self.RUNS) for rate in rates], axis=1)  # (runs, cells, 3)
+        draws = np.stack(
+            [generator.multinomial(self.N, rate, size=self.RUNS) for rate in rates], axis=1
+        )  # (runs, cells, 3)
         p_of = {pair: mcnemar(*pair) for pair in {(int(b), int(c)) for b, c, _ in draws.reshape(-1, 3)}}
         return float(np.mean([min(holm([p_of[int(b), int(c)] for b, c, _ in run])) <= 0.05 for run in draws]))
 
@@ -231,7 +271,7 @@ class TestSimulation:
         assert self.failing(0.20, 0.03) == pytest.approx(computed, abs=0.03)
 
     def test_judge_itself(self) -> None:
-        """The same through `judge` on whole records: 60 unchanged reruns with flips, at most a few alarms; 20 runs that lose half of one task's answers, all caught."""
+        """The same through `judge`: of 30 unchanged reruns few fail; of 10 that lose half of one task's answers all do."""
         generator = np.random.default_rng(3)
         truth = (generator.random((3, 100)) < 0.8).astype(float)
         tasks = ["waiting_line/copy", "waiting_line/sort", "puzzle/sudoku"]
@@ -244,15 +284,22 @@ class TestSimulation:
         def fails(drop: float) -> bool:
             return not gate(run(drop), run(0.0)).ok
 
-        assert sum(fails(0.0) for _ in range(60)) <= 7
-        assert sum(fails(0.5) for _ in range(20)) == 20
+        assert sum(fails(0.0) for _ in range(30)) <= 4
+        assert sum(fails(0.5) for _ in range(10)) == 10
 
 
 class TestFloors:
     def test_kept_broken_and_unmatched(self) -> None:
         """A floor holds, is broken with the value named, or matches nothing, which fails as well."""
         run = [factory.cell(task="waiting_line/copy", right=0.9)]
-        for text, ok in (("tiny/copy/* accuracy>=0.9", True), ("tiny/copy/* accuracy >= 90%", True), ("*/* nfe<=16", True), ("tiny/copy/* accuracy>=0.98", False), ("tiny/sort/* accuracy>=0.1", False), ("tiny/* grammar>=0.1", False)):
+        for text, ok in (
+            ("tiny/copy/* accuracy>=0.9", True),
+            ("tiny/copy/* accuracy >= 90%", True),
+            ("*/* nfe<=16", True),
+            ("tiny/copy/* accuracy>=0.98", False),
+            ("tiny/sort/* accuracy>=0.1", False),
+            ("tiny/* grammar>=0.1", False),
+        ):
             assert gate(run, [], floors=[parse_floor(text)]).ok is ok, text
         assert "it is 0.9" in gate_text(gate(run, [], floors=[parse_floor("tiny/copy/* accuracy>=0.98")]))
 
@@ -283,13 +330,19 @@ class TestTiming:
 
     @pytest.mark.parametrize(
         ("options", "why"),
-        [({"base_machine": {"cpu": "y", "cpus": 2}}, "another machine: cpu"), ({"shared": True}, "shared"), ({"head_machine": {}}, "does not say")],
+        [
+            ({"base_machine": {"cpu": "y", "cpus": 2}}, "another machine: cpu"),
+            ({"shared": True}, "shared"),
+            ({"head_machine": {}}, "does not say"),
+        ],
     )
     def test_says_why_it_did_not_judge(self, options: dict[str, object], why: str) -> None:
         """Other machines and shared devices are not judged, with the reason."""
         given_options = {"head_machine": MACHINE, "base_machine": MACHINE} | options
         found = judge_timing([9.0] * 3, [1.0] * 3, 0.1, **given_options)  # type: ignore[arg-type]
-        assert not found.judged and found.ok and why in found.reason
+        assert not found.judged
+        assert found.ok
+        assert why in found.reason
 
     def test_too_few_rounds(self) -> None:
         """Two rounds say nothing; a negative margin is refused."""

@@ -27,14 +27,23 @@ class TestOracle:
         assert (found.score, found.nfe) == (pytest.approx(200 / 3), pytest.approx(22 / 3))
         assert found.tokens_per_step == pytest.approx((8 + 2 + 16) / 3)
 
-    @given(st.lists(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 32)), min_size=4, max_size=4), min_size=1, max_size=5))
+    @given(
+        st.lists(
+            st.lists(st.tuples(st.integers(0, 1), st.integers(1, 32)), min_size=4, max_size=4), min_size=1, max_size=5
+        )
+    )
     def test_no_sampler_beats_it(self, table: list[list[tuple[int, int]]]) -> None:
         """The oracle's score is at least every sampler's, and of those with its score on every sample none is faster."""
-        runs = {f"threshold-{i}": [sample(j, right, nfe) for j, (right, nfe) in enumerate(row)] for i, row in enumerate(table)}
+        runs = {
+            f"threshold-{i}": [sample(j, right, nfe) for j, (right, nfe) in enumerate(row)]
+            for i, row in enumerate(table)
+        }
         found = oracle(runs, "accuracy")
         best = [max(row[j][0] for row in table) for j in range(4)]
         assert found.score == pytest.approx(100 * sum(best) / 4)
-        assert found.nfe == pytest.approx(sum(min(row[j][1] for row in table if row[j][0] == best[j]) for j in range(4)) / 4)
+        assert found.nfe == pytest.approx(
+            sum(min(row[j][1] for row in table if row[j][0] == best[j]) for j in range(4)) / 4
+        )
 
     def test_unlike_samples(self) -> None:
         """Samplers run on other samples can't be compared."""
@@ -65,14 +74,18 @@ class TestParallelizability:
 class TestOrder:
     def test_kendall_by_hand(self) -> None:
         """Left to right 1, right to left −1, one step undefined; given positions don't count."""
-        assert kendall([0, 1, 2]) == pytest.approx(1) and kendall([2, 1, 0]) == pytest.approx(-1)
-        assert kendall([0, 0, 0]) is None and kendall([-1, 3]) is None
+        assert kendall([0, 1, 2]) == pytest.approx(1)
+        assert kendall([2, 1, 0]) == pytest.approx(-1)
+        assert kendall([0, 0, 0]) is None
+        assert kendall([-1, 3]) is None
         assert kendall([0, -1, 1, -1, 2]) == pytest.approx(1)
 
     @given(st.lists(st.integers(0, 6), min_size=2, max_size=20))
     def test_kendall_by_pairs(self, steps: list[int]) -> None:
         """τ-b counted pair by pair."""
-        pairs = [(steps[j] > steps[i]) - (steps[j] < steps[i]) for i in range(len(steps)) for j in range(i + 1, len(steps))]
+        pairs = [
+            (steps[j] > steps[i]) - (steps[j] < steps[i]) for i in range(len(steps)) for j in range(i + 1, len(steps))
+        ]
         untied = sum(pair != 0 for pair in pairs)
         expected = sum(pairs) / (untied * len(pairs)) ** 0.5 if untied else None
         assert kendall(steps) == (None if expected is None else pytest.approx(expected))
@@ -87,5 +100,6 @@ class TestOrder:
         """Means over the samples for which each is defined; the answer part ends at the first EOS; nothing recorded, nothing said."""
         records = [SampleRecord(0, "", {}, 3, 4, 2, steps=[0, 1, 2, 2]), SampleRecord(1, "", {}, 1, 2, 2, steps=[0, 0])]
         found = order_statistics(records)
-        assert found["kendall_answer"] == pytest.approx(1) and found["max_tokens_in_step"] == 2
+        assert found["kendall_answer"] == pytest.approx(1)
+        assert found["max_tokens_in_step"] == 2
         assert order_statistics([sample(0, 1, 1)]) == {}

@@ -10,7 +10,18 @@ from typing import Any
 from pbcore.results import CellRecord, RunDir, SampleRecord, build_cell
 from pbcore.tasks.scoring import Scored
 
-LIST_TASKS = ("copy", "sort", "reverse", "shuffle", "insert_index", "insert_random", "remove_index", "remove_random", "replace_index", "replace_random")
+LIST_TASKS = (
+    "copy",
+    "sort",
+    "reverse",
+    "shuffle",
+    "insert_index",
+    "insert_random",
+    "remove_index",
+    "remove_random",
+    "replace_index",
+    "replace_random",
+)
 
 
 @dataclass(frozen=True)
@@ -47,10 +58,13 @@ def cell(
         right = [float(i not in wrong) for i in range(n)]
     steps = [nfe] * len(right) if isinstance(nfe, int) else list(nfe)
     known = CellRecord(
-        id=name, model=model, task=task, sampler=sampler, headline=headline, seed=seed, data_hash="d1", key=facts.pop("key", f"key of {name}"),
+        id=name, model=model, task=task, sampler=sampler, headline=headline, seed=seed, data_hash="d1",
+        key=facts.pop("key", f"key of {name}"),
         batch_size=8, model_info=facts.pop("model_info", {"source": "embedded", "revision": "r1"}), **facts,
     )  # fmt: skip
-    scored = [Scored({headline: value}, {} if value == 1 else {"why": "wrong", "failure": "item missing"}) for value in right]
+    scored = [
+        Scored({headline: value}, {} if value == 1 else {"why": "wrong", "failure": "item missing"}) for value in right
+    ]
     return build_cell(known, [answer(nfe=count) for count in steps], scored, rounds=[1.5])
 
 
@@ -62,7 +76,13 @@ def grid(
 ) -> list[tuple[CellRecord, list[SampleRecord]]]:
     """A full grid of top-k cells whose accuracy falls with k."""
     return [
-        cell(model, task, f"{policy}-k{k}", right=max(0.0, 1 - (0.1 + 0.05 * (policy == "random")) * (k - 1)), nfe=32 // k)
+        cell(
+            model,
+            task,
+            f"{policy}-k{k}",
+            right=max(0.0, 1 - (0.1 + 0.05 * (policy == "random")) * (k - 1)),
+            nfe=32 // k,
+        )
         for model in models
         for task in tasks
         for policy in policies

@@ -56,7 +56,8 @@ class TestBuildCell:
         ]
         record, _ = build_cell(FACTS, [answer()] * 2, scored, rounds=[1.0])
         assert record.failures == {"a/an": 2, "word twice": 1}
-        assert record.absent == {"grammar": "no Java"} and set(record.scores) == {"inclusion"}
+        assert record.absent == {"grammar": "no Java"}
+        assert set(record.scores) == {"inclusion"}
 
     def test_a_score_may_not_vanish(self) -> None:
         """A score that one sample lacks without a reason is an error, as are lists of unlike length and an NFE of 0 among others."""
@@ -70,7 +71,8 @@ class TestBuildCell:
     def test_a_model_that_counts_no_forwards(self) -> None:
         """An API without NFE leaves the rates out and says why."""
         record, _ = build_cell(FACTS, [answer(nfe=0)], [Scored({"accuracy": 1.0})], rounds=[1.0])
-        assert record.absent["nfe"] and record.tokens_per_step == 0
+        assert record.absent["nfe"]
+        assert record.tokens_per_step == 0
 
     def test_json_round_trip(self) -> None:
         """A record survives JSON, and a field of a newer schema is refused."""

@@ -20,7 +20,7 @@ from tests.reference import reference
 from tests.results import factory
 
 
-class Kind(str, enum.Enum):
+class Kind(enum.StrEnum):
     A = "a"
 
 
@@ -29,20 +29,33 @@ class TestLoad:
         """A row per cell with the names other code depends on."""
         table = load(factory.write(create(tmp_path, "a"), [factory.cell(right=0.9, n=20)]).path)
         first = table.iloc[0]
-        assert (first["model"], first["task"], first["sampler"], first["n"]) == ("tiny", "waiting_line/shuffle", "confidence-k2", 20)
-        assert first["accuracy"] == pytest.approx(0.9) and first["accuracy_low"] < 0.9 < first["accuracy_high"]
+        assert (first["model"], first["task"], first["sampler"], first["n"]) == (
+            "tiny",
+            "waiting_line/shuffle",
+            "confidence-k2",
+            20,
+        )
+        assert first["accuracy"] == pytest.approx(0.9)
+        assert first["accuracy_low"] < 0.9 < first["accuracy_high"]
         assert (first["nfe"], first["tokens_per_step"], first["seconds"]) == (16, 2, 1.5)
         assert first["tokens_per_forward"] == pytest.approx(18 / 16)
 
     def test_every_source_gives_the_same_rows(self, tmp_path: Path) -> None:
         """Run directory, interrupted run, results.json, lone JUnit and benchmark JSON hold the same table."""
-        entries = [*factory.grid(tasks=("waiting_line/copy",)), (error_cell(factory.cell(sampler="ar")[0], "Äö <&> \x00 boom"), [])]
+        entries = [
+            *factory.grid(tasks=("waiting_line/copy",)),
+            (error_cell(factory.cell(sampler="ar")[0], "Äö <&> \x00 boom"), []),
+        ]
         run = factory.write(create(tmp_path, "a"), entries)
         expected = load(run.path)
         results, _ = run.assemble()
         cells = [record for record, _ in entries]
         benchmark = tmp_path / "benchmark.json"
-        benchmark.write_text(json.dumps({"benchmarks": [{"extra_info": dict(properties(record))} for record in cells] + [{"extra_info": {}}]}))
+        benchmark.write_text(
+            json.dumps(
+                {"benchmarks": [{"extra_info": dict(properties(record))} for record in cells] + [{"extra_info": {}}]}
+            )
+        )
         for source in (results, run.path, benchmark, write_junit(cells, tmp_path / "junit.xml")):
             assert load(source).equals(expected), source
         assert math.isnan(expected[expected["status"] == "error"]["nfe"].iloc[0])
@@ -51,7 +64,8 @@ class TestLoad:
         """The JUnit file counts errors and shows their cause, readable for any XML parser."""
         broken = error_cell(factory.cell(sampler="ar")[0], "CUDA out of memory\x00\nmore")
         root = ElementTree.parse(write_junit([factory.cell()[0], broken], tmp_path / "junit.xml")).getroot()
-        assert root[0].get("tests") == "2" and root[0].get("errors") == "1"
+        assert root[0].get("tests") == "2"
+        assert root[0].get("errors") == "1"
         assert "CUDA out of memory?" in [error.get("message") for error in root.iter("error")]
 
     def test_load_many_tells_runs_apart(self, tmp_path: Path) -> None:
@@ -59,7 +73,17 @@ class TestLoad:
         paths = [factory.write(create(tmp_path, name), [factory.cell()]).path for name in "ab"]
         assert list(load_many(paths)["run"]) == [str(path) for path in paths]
 
-    @pytest.mark.parametrize(("name", "text"), [("x.json", "{"), ("x.json", '{"a": 1}'), ("x.json", '{"benchmarks": []}'), ("x.xml", "<a/>"), ("x.xml", "<"), ("x.txt", "")])
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("x.json", "{"),
+            ("x.json", '{"a": 1}'),
+            ("x.json", '{"benchmarks": []}'),
+            ("x.xml", "<a/>"),
+            ("x.xml", "<"),
+            ("x.txt", ""),
+        ],
+    )
     def test_clear_errors(self, tmp_path: Path, name: str, text: str) -> None:
         """A file that is none of ours is named."""
         (tmp_path / name).write_text(text)
@@ -74,13 +98,16 @@ class TestLoad:
 
     def test_an_empty_frame_has_the_columns(self) -> None:
         """No cells make a table without rows, not an error."""
-        assert frame([]).empty and "tokens_per_step" in frame([])
+        assert frame([]).empty
+        assert "tokens_per_step" in frame([])
 
 
 class TestPlain:
     def test_exact_builtins(self) -> None:
         """numpy values, str-enums, tuples and paths become exact builtins; what JSON can't hold is refused by place."""
-        found = plain({"a": np.float64(1.5), "b": (np.int64(2), Kind.A), Path("c"): np.array([1]), "d": np.bool_(True)}.items())
+        found = plain(
+            {"a": np.float64(1.5), "b": (np.int64(2), Kind.A), Path("c"): np.array([1]), "d": np.bool_(True)}.items()
+        )
         assert [type(value) for _, value in found] == [float, list, list, bool]
         assert [type(item) for item in found[1][1]] == [int, str]
         with pytest.raises(TypeError, match=r"facts\['x'\]"):
@@ -90,7 +117,10 @@ class TestPlain:
 
     def test_properties_are_exact(self) -> None:
         """Everything that goes on a report is of an exact builtin type."""
-        assert all(type(name) is str and type(value) in (str, int, float, bool) for name, value in properties(factory.cell()[0]))
+        assert all(
+            type(name) is str and type(value) in (str, int, float, bool)
+            for name, value in properties(factory.cell()[0])
+        )
 
 
 class TestPublished:
@@ -101,7 +131,8 @@ class TestPublished:
         sudoku, paraphrase = table.loc["puzzle/sudoku"], table.loc["text_writing/paraphrasing"]
         assert (sudoku["accuracy"], sudoku["nfe"], sudoku["sampler"]) == (0.78, 4.21, "threshold-0.7")
         assert sudoku["tokens_per_step"] == pytest.approx(18.2121, abs=1e-4)
-        assert paraphrase["grammar"] == 0.84 and math.isnan(paraphrase["accuracy"])
+        assert paraphrase["grammar"] == 0.84
+        assert math.isnan(paraphrase["accuracy"])
         assert table.loc["waiting_line/copy", "model"] == "Dream-org/Dream-v0-Instruct-7B"
 
     def test_samples_by_id(self) -> None:
@@ -110,12 +141,15 @@ class TestPublished:
         file = next(folder.glob("*.jsonl"))
         ids = [json.loads(line)["doc_id"] for line in file.read_text().splitlines()]
         found = read_samples(folder)["puzzle/sudoku"]
-        assert sorted(found) == sorted(ids) and all(found[i]["doc_id"] == i for i in ids)
+        assert sorted(found) == sorted(ids)
+        assert all(found[i]["doc_id"] == i for i in ids)
 
     def test_published_tables(self) -> None:
         """Both CSVs load: 17 tasks for each of 42 runs; Table 5's LLaDA copy at 100 %."""
         rewrite = load(reference("published", "parallelbench_v2.csv"))
-        assert len(rewrite) == 42 * 17 and rewrite["score"].between(0, 1).all() and rewrite["id"].is_unique
+        assert len(rewrite) == 42 * 17
+        assert rewrite["score"].between(0, 1).all()
+        assert rewrite["id"].is_unique
         paper = load(reference("published", "paper_tables.csv"))
         chosen = paper[(paper["model"] == "LLaDA") & (paper["task"] == "waiting_line/copy")]
         assert list(chosen["accuracy"]) == [1.0]

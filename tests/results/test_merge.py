@@ -36,7 +36,8 @@ class TestMerge:
         """All cells of all shards are there, and the order of the shards makes no difference."""
         paths = shards(tmp_path)
         forth, back = merge(paths, tmp_path / "x"), merge(paths[::-1], tmp_path / "y")
-        assert len(contents(forth)) == 32 and contents(forth) == contents(back)
+        assert len(contents(forth)) == 32
+        assert contents(forth) == contents(back)
         assert (forth.path / "results.json").read_text() == (back.path / "results.json").read_text()
 
     def test_overlap_that_agrees(self, tmp_path: Path) -> None:
@@ -45,7 +46,10 @@ class TestMerge:
         for name, seconds in (("a", 2.0), ("b", 1.0)):
             factory.write(create(tmp_path, name), [(replace(record, seconds=seconds), samples)])
         for number, order in enumerate(("ab", "ba")):
-            assert [entry.cell.seconds for entry in contents(merge([tmp_path / name for name in order], tmp_path / f"m{number}"))] == [1.0]
+            assert [
+                entry.cell.seconds
+                for entry in contents(merge([tmp_path / name for name in order], tmp_path / f"m{number}"))
+            ] == [1.0]
 
     def test_conflicts_are_named(self, tmp_path: Path) -> None:
         """Another key, or another outcome under the same key, is refused with the cell's id, and nothing is written."""
@@ -62,7 +66,9 @@ class TestMerge:
         record, samples = factory.cell()
         factory.write(create(tmp_path, "a"), [(error_cell(replace(record, key=""), "out of memory"), [])])
         factory.write(create(tmp_path, "b"), [(record, samples)])
-        assert [entry.cell.status for entry in contents(merge([tmp_path / "a", tmp_path / "b"], tmp_path / "m"))] == ["ok"]
+        assert [entry.cell.status for entry in contents(merge([tmp_path / "a", tmp_path / "b"], tmp_path / "m"))] == [
+            "ok"
+        ]
 
     def test_target_is_never_overwritten(self, tmp_path: Path) -> None:
         """A target that holds something is refused."""
@@ -72,7 +78,11 @@ class TestMerge:
 
 
 class TestResume:
-    @pytest.mark.parametrize("changed", [{name: "other"} for name in KEY if name not in ("seed", "settings", "model_identity")] + [{"seed": 1}, {"settings": {}}, {"model_identity": {"revision": "r2"}}])
+    @pytest.mark.parametrize(
+        "changed",
+        [{name: "other"} for name in KEY if name not in ("seed", "settings", "model_identity")]
+        + [{"seed": 1}, {"settings": {}}, {"model_identity": {"revision": "r2"}}],
+    )
     def test_every_part_counts(self, changed: dict[str, object]) -> None:
         """Changing any part of what decides an outcome changes the key; order of settings doesn't."""
         assert cell_key(**{**KEY, **changed}) != cell_key(**KEY)  # type: ignore[arg-type]
@@ -81,13 +91,16 @@ class TestResume:
     def test_code_version_follows_the_source(self, tmp_path: Path) -> None:
         """An edit in a source file or its place changes it; line ends, other files and where it is installed don't."""
         found = []
-        for number, (name, text) in enumerate([("a.py", b"a = 1\n"), ("a.py", b"a = 1\r\n"), ("a.py", b"a = 2\n"), ("b.py", b"a = 1\n")]):
+        for number, (name, text) in enumerate(
+            [("a.py", b"a = 1\n"), ("a.py", b"a = 1\r\n"), ("a.py", b"a = 2\n"), ("b.py", b"a = 1\n")]
+        ):
             root = tmp_path / str(number)
             root.mkdir()
             (root / name).write_bytes(text)
             (root / f"{number}.pyc").write_bytes(b"other")
             found.append(source_digest({"pbcore.decoding": root}))
-        assert found[0] == found[1] and len(set(found)) == 3
+        assert found[0] == found[1]
+        assert len(set(found)) == 3
 
     def test_code_version_needs_its_packages(self) -> None:
         """A package that isn't there is named, not skipped."""
@@ -96,7 +109,9 @@ class TestResume:
 
     def test_finished_leaves_out_errors(self, tmp_path: Path) -> None:
         """Only cells that ended well count as finished."""
-        run = factory.write(create(tmp_path, "a"), [factory.cell(), (error_cell(factory.cell(sampler="ar")[0], "boom"), [])])
+        run = factory.write(
+            create(tmp_path, "a"), [factory.cell(), (error_cell(factory.cell(sampler="ar")[0], "boom"), [])]
+        )
         done = finished(run.path)
         assert list(done) == ["tiny/shuffle/confidence-k2"]
         key, entry = done["tiny/shuffle/confidence-k2"]
@@ -106,12 +121,16 @@ class TestResume:
 class TestBaseline:
     def test_round_trip_and_one_line_a_cell(self, tmp_path: Path) -> None:
         """A written baseline reads back equal to the run it came from, sorted, a line per cell, the same bytes each time."""
-        entries = [*factory.grid(tasks=("waiting_line/copy",)), factory.cell("tiny", "text_writing/summarization", right=[0.25, 1 / 3, 1.0], headline="rouge_l")]
+        entries = [
+            *factory.grid(tasks=("waiting_line/copy",)),
+            factory.cell("tiny", "text_writing/summarization", right=[0.25, 1 / 3, 1.0], headline="rouge_l"),
+        ]
         stored = [StoredCell(record, tuple(samples)) for record, samples in entries]
         path = write_baseline(tmp_path / "b.json", stored)
         assert read_baseline(path) == {entry.cell.id: baseline_cell(entry) for entry in stored}
         lines = path.read_text().splitlines()
-        assert len(lines) == len(stored) + 2 and lines[1:-1] == sorted(lines[1:-1])
+        assert len(lines) == len(stored) + 2
+        assert lines[1:-1] == sorted(lines[1:-1])
         assert write_baseline(tmp_path / "c.json", stored[::-1]).read_bytes() == path.read_bytes()
 
     def test_refuses_holes_and_broken_files(self, tmp_path: Path) -> None:

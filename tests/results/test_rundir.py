@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ class TestCreate:
 
     def test_open_names_what_is_missing(self, tmp_path: Path) -> None:
         """A folder that is no run says so."""
-        with pytest.raises(RunDirError, match="neither cells/ nor results.json"):
+        with pytest.raises(RunDirError, match=r"neither cells/ nor results\.json"):
             open_run(tmp_path)
         with pytest.raises(RunDirError, match="is no directory"):
             open_run(tmp_path / "none")
@@ -44,7 +45,9 @@ class TestCells:
         stored = factory.write(create(tmp_path, "a"), entries).read_cells()
         assert [(entry.cell, list(entry.samples)) for entry in stored] == sorted(entries, key=lambda entry: entry[0].id)
 
-    @pytest.mark.parametrize("damage", ["", "{", '{"schema": 1}', '{"schema": 99, "cell": {}, "samples": []}', "[1]", "null"])
+    @pytest.mark.parametrize(
+        "damage", ["", "{", '{"schema": 1}', '{"schema": 99, "cell": {}, "samples": []}', "[1]", "null"]
+    )
     def test_corrupt_cell_is_set_aside(self, tmp_path: Path, damage: str) -> None:
         """A half-written file is renamed with a message; the other cells stay."""
         run = factory.write(create(tmp_path, "a"), [factory.cell(), factory.cell(sampler="random-k1")])
@@ -52,8 +55,10 @@ class TestCells:
         broken.write_text(damage)
         said: list[str] = []
         assert [entry.cell.sampler for entry in run.read_cells(said.append)] == ["confidence-k2"]
-        assert len(said) == 1 and broken.name in said[0]
-        assert not broken.exists() and broken.with_name(broken.name + ".corrupt").read_text() == damage
+        assert len(said) == 1
+        assert broken.name in said[0]
+        assert not broken.exists()
+        assert broken.with_name(broken.name + ".corrupt").read_text() == damage
         run.assemble()
         assert len(load(run.path)) == 1
 
@@ -74,17 +79,20 @@ class TestCells:
         def full(handle: int) -> None:
             raise OSError(28, "No space left on device")
 
-        with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        record, samples = factory.cell(right=0.5)
+        with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)
-            run.write_cell(*factory.cell(right=0.5))
+            with pytest.raises(OSError, match="No space left"):
+                run.write_cell(record, samples)
         assert run.read_cells()[0].cell.scores["accuracy"].mean == 1
-        assert not list(run.cells_dir.glob("*.tmp")) and not list(run.cells_dir.glob(".*"))
+        assert not list(run.cells_dir.glob("*.tmp"))
+        assert not list(run.cells_dir.glob(".*"))
 
     def test_several_processes_write_at_once(self, tmp_path: Path) -> None:
         """Cells written by several processes, some of them by two, are all there and whole."""
         run = create(tmp_path, "a")
         context = multiprocessing.get_context("fork")
-        shares = [list(range(0, 24)), list(range(12, 36))]
+        shares = [list(range(24)), list(range(12, 36))]
         workers = [context.Process(target=write_share, args=(str(run.path), share)) for share in shares]
         for worker in workers:
             worker.start()
@@ -95,8 +103,10 @@ class TestCells:
     def test_what_is_not_finite_is_refused(self, tmp_path: Path) -> None:
         """A NaN never reaches the disk, for JSON has none."""
         record, samples = factory.cell(n=1)
+        run = create(tmp_path, "a")
+        broken = replace(samples[0], scores={"accuracy": float("nan")})
         with pytest.raises(ValueError, match="finite"):
-            create(tmp_path, "a").write_cell(record, [type(samples[0])(**{**vars_of(samples[0]), "scores": {"accuracy": float("nan")}})])
+            run.write_cell(record, [broken])
 
 
 class TestCellFile:
@@ -114,7 +124,9 @@ class TestAssemble:
         run = factory.write(create(tmp_path, "a"), [factory.cell(n=3), factory.cell(sampler="random-k1", n=4)])
         results, lines = run.assemble()
         data = json.loads(results.read_text())
-        assert data["schema"] == 1 and data["run"]["seed"] == 0 and len(data["cells"]) == 2
+        assert data["schema"] == 1
+        assert data["run"]["seed"] == 0
+        assert len(data["cells"]) == 2
         assert len(lines.read_text().splitlines()) == 7
         before = load_samples(run.path)
         for file in run.cells_dir.iterdir():
@@ -125,7 +137,3 @@ class TestAssemble:
         """The second text replaces the first whole."""
         write_atomic(tmp_path / "x" / "f", "long text")
         assert write_atomic(tmp_path / "x" / "f", "s").read_text() == "s"
-
-
-def vars_of(sample: object) -> dict[str, object]:
-    return {name: getattr(sample, name) for name in sample.__slots__}  # type: ignore[attr-defined]
