@@ -35,8 +35,8 @@ Printed by `python -m pbcore.train --evaluate`. Text answers: grammar by Languag
 
 ## Training
 
-- Objective: absorbing-state diffusion. Each row draws t ~ U(0, 1), each token of its answer is masked with probability t, and the loss is
-  the mean cross-entropy over masked tokens, not weighted by 1/t. EOS tokens after the first count a tenth.
+- Objective: absorbing-state diffusion, cross-entropy over masked tokens. The noise, and how tokens are weighted, change from phase to phase
+  as the recipe below says; docs/training.md explains its keys. EOS tokens after the first count a tenth.
 - Muon for the layers' matrices, AdamW for embeddings and norms, one learning rate, gradients clipped at norm {clip:g}.
 - {steps:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s a step); last loss {loss:.3f}. The curve: `loss.csv`,
   `loss.png`.

@@ -98,12 +98,18 @@ def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100)
         phase = recipe.phases[number]
         if number not in batches:
             draw = Draw(
-                phase.tasks(), phase.rows, phase.full_canvas, phase.masked_shots, phase.pairs, recipe.seed + number
+                tasks=phase.tasks(),
+                rows=phase.rows,
+                full_canvas=phase.full_canvas,
+                masked_shots=phase.masked_shots,
+                pairs=phase.pairs,
+                power=phase.power,
+                seed=recipe.seed + number,
             )
             batches[number] = Batches(draw, run.tokenizer)
         now = rate(phase, within, min(1.0, (run.step + 1) / max(1, recipe.warmup)))
         batch = batches[number][within]
-        per_row = _step(run, batch, now)
+        per_row = _step(run, batch, now, phase.balance)
         for task, loss in zip(batch.tasks, per_row, strict=True):
             losses[task].append(loss)
         run.step += 1
@@ -118,21 +124,22 @@ def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100)
             report(run)
 
 
-def _step(run: Run, batch: Batch, now: float) -> Tensor:
+def _step(run: Run, batch: Batch, now: float, balance: float) -> Tensor:
     """One step; the mean loss of each row's masked tokens (R,), before the step."""
     device = run.model.device
     masked = batch.masked.to(device)
     logits = masked_logits(run.model, batch.ids.to(device), batch.attend.to(device), masked)  # (M, V)
     losses = F.cross_entropy(logits, batch.targets.to(device), reduction="none")  # (M,)
     weights = batch.weights.to(device)
+    row = masked.nonzero()[:, 0]  # (M,)
+    counts = torch.zeros(len(masked), device=device).index_add_(0, row, weights)  # (R,)
+    shares = weights * counts[row] ** -balance  # (M,)
     for optimizer in run.optimizers:
         optimizer.zero_grad(set_to_none=True)
         for group in optimizer.param_groups:
             group["lr"] = now
-    torch.autograd.backward((losses * weights).sum() / weights.sum())
+    torch.autograd.backward((losses * shares).sum() / shares.sum())
     torch.nn.utils.clip_grad_norm_(run.model.parameters(), CLIP)
     for optimizer in run.optimizers:
         optimizer.step()
-    row = masked.nonzero()[:, 0]  # (M,)
-    sums = torch.zeros(len(masked), device=device).index_add_(0, row, (losses * weights).detach())  # (R,)
-    return sums / torch.zeros_like(sums).index_add_(0, row, weights)
+    return torch.zeros_like(counts).index_add_(0, row, (losses * weights).detach()) / counts

@@ -61,14 +61,20 @@ class Words:
 
 
 def masked_batch(
-    rows: Sequence[Row], words: Words, rng: torch.Generator, masked_shots: float = 0.0, pairs: float = 0.0
+    rows: Sequence[Row],
+    words: Words,
+    rng: torch.Generator,
+    masked_shots: float = 0.0,
+    pairs: float = 0.0,
+    power: float = 1.0,
 ) -> Batch:
     """Absorbing noise: each row draws t ~ U(0, 1), each token of its answer becomes a mask with probability t.
 
     In a share `pairs` of rows a word and the one after it are masked together or not at all, and punctuation mostly stays: states
-    as decoding meets them, where half of a name does not give the other away. The EOS tail draws its own t in every second row:
-    decoding settles it early or late as a whole. An example in the prompt has its own t in a share `masked_shots` of rows.
-    Every row keeps at least one masked answer token.
+    as decoding meets them, where half of a name does not give the other away. These rows have t ~ U(0, 1)^power: above 1 it favours
+    the last steps of decoding, which must not repeat what is there. The EOS tail draws its own t in every second row: decoding
+    settles it early or late as a whole. An example in the prompt has its own t in a share `masked_shots` of rows. Every row keeps
+    at least one masked answer token.
     """
     length, count = max(map(len, rows)), len(rows)
     ids = torch.full((count, length), words.eos_id)  # (R, T)
@@ -84,7 +90,7 @@ def masked_batch(
     draws = torch.rand(5, count, 1, generator=rng)
     noise = torch.rand(count, length, generator=rng)  # (R, T)
     if pairs > 0:
-        noise = _paired(noise, ids, words, answer | shot, pairs, rng)
+        noise = _paired(noise, ids, words, answer | shot, pairs, power, rng)
     masked = answer & (noise < draws[0])
     masked |= tail & (noise < torch.where(draws[2] < 0.5, draws[0], draws[1]))
     masked |= shot & (noise < draws[3]) & (draws[4] < masked_shots)
@@ -95,15 +101,20 @@ def masked_batch(
     return Batch(ids.masked_fill(masked, words.mask_id), place >= first, masked, ids[masked], weights[masked], tasks)
 
 
-def _paired(noise: Tensor, ids: Tensor, words: Words, where: Tensor, share: float, rng: torch.Generator) -> Tensor:
-    """Noise (R, T) that is one number for the words of a pair, and above every t for punctuation, in a share of rows."""
+def _paired(
+    noise: Tensor, ids: Tensor, words: Words, where: Tensor, share: float, power: float, rng: torch.Generator
+) -> Tensor:
+    """Noise (R, T) that is one number for the words of a pair, and above every t for punctuation, in a share of rows.
+
+    Comparing u^(1/power) with a uniform t is comparing u with t^power.
+    """
     place = torch.arange(ids.shape[1])[None].expand_as(ids)  # (R, T)
     goes_on = words.continues[ids] & where  # (R, T)
     begun = torch.where(goes_on, 0, place).cummax(1).values  # (R, T): the last token that did not go on
     leader = place - (place - begun) % 2  # (R, T): the first word of each pair
     draws = torch.rand(2, len(ids), 1, generator=rng)
     shown = words.punctuation[ids] & where & (draws[1] < STRUCTURE_SHOWN)  # (R, T)
-    paired = noise.gather(1, leader).masked_fill(shown, 1.5)
+    paired = (noise.gather(1, leader) ** (1 / power)).masked_fill(shown, 1.5)
     return torch.where(draws[0] < share, paired, noise)
 
 

@@ -16,7 +16,9 @@ from pbcore.tasks.registry import task_names
 class Phase:
     """A stretch of a run: `steps` batches of `rows` rows, with the learning rate going from `rate` to `end_rate` on a half cosine.
 
-    `weights` are shares of tasks (every task of the paper not named has 1; 0 leaves one out); the rest as in `rows.Draw`.
+    `weights` are shares of tasks (every task of the paper not named has 1; 0 leaves one out). `balance` weights each row's tokens by
+    the row's number of masks to the power −`balance`: 0 counts every token alike, 1 every row (as LLaDA's 1/t). The rest as in
+    `rows.Draw`.
     """
 
     steps: int
@@ -26,6 +28,8 @@ class Phase:
     full_canvas: float = 0.5
     masked_shots: float = 0.5
     pairs: float = 0.0
+    power: float = 1.0
+    balance: float = 0.0
     weights: Mapping[str, float] | None = None
 
     def tasks(self) -> dict[str, float]:

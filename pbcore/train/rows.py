@@ -28,15 +28,16 @@ class Draw:
 
     `full_canvas` is the share with the whole canvas; the others have an answer and a few EOS tokens only, which costs less and
     teaches the same answers. `masked_shots` is the share where the example in the prompt is masked as well: a second answer to learn
-    from in the same row. `pairs` is the share that is masked by pairs of words.
+    from in the same row. `pairs` is the share that is masked by pairs of words, `power` as in `noise.masked_batch`.
     """
 
     tasks: Mapping[str, float]
     rows: int
     full_canvas: float
     masked_shots: float
-    pairs: float
     seed: int
+    pairs: float = 0.0
+    power: float = 1.0
 
 
 class Batches:
@@ -51,7 +52,7 @@ class Batches:
     def __getitem__(self, number: int) -> Batch:
         rows = self._chunk(number // BATCHES_PER_CHUNK)[number % BATCHES_PER_CHUNK]
         rng = torch.Generator().manual_seed(self._draw.seed * 1_000_003 + number)
-        return masked_batch(rows, self._words, rng, self._draw.masked_shots, self._draw.pairs)
+        return masked_batch(rows, self._words, rng, self._draw.masked_shots, self._draw.pairs, self._draw.power)
 
     def _make_chunk(self, chunk: int) -> list[list[Row]]:
         draw = self._draw

@@ -57,14 +57,14 @@ class TestAnswers:
 class TestBatches:
     def test_a_batch_depends_on_seed_and_number_alone(self, tokenizer: PreTrainedTokenizerFast) -> None:
         """Asked for in another order, by another object, batch 70 is the same; another seed gives another."""
-        draw = Draw(TASKS, 2, 0.5, 0.5, 0.5, seed=4)
+        draw = Draw(TASKS, 2, 0.5, 0.5, seed=4)
         first, again = Batches(draw, tokenizer), Batches(draw, tokenizer)
         _ = again[0], again[3]
         assert torch.equal(first[70].ids, again[70].ids)
-        other = Batches(Draw(TASKS, 2, 0.5, 0.5, 0.5, seed=5), tokenizer)[70].ids
+        other = Batches(Draw(TASKS, 2, 0.5, 0.5, seed=5), tokenizer)[70].ids
         assert other.shape != first[70].ids.shape or not torch.equal(other, first[70].ids)
 
     def test_shares_decide_how_often_a_task_comes(self, tokenizer: PreTrainedTokenizerFast) -> None:
-        batches = Batches(Draw({"waiting_line/copy": 3.0, "puzzle/sudoku": 1.0}, 8, 0.0, 0.0, 0.0, seed=1), tokenizer)
+        batches = Batches(Draw({"waiting_line/copy": 3.0, "puzzle/sudoku": 1.0}, 8, 0.0, 0.0, seed=1), tokenizer)
         names = [task for number in range(64) for task in batches[number].tasks]
         assert 0.68 < names.count("waiting_line/copy") / len(names) < 0.82
