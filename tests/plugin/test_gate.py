@@ -89,7 +89,9 @@ class TestGate:
 class TestFloor:
     def test_floors_hold_or_fail_the_run(self, run: Run) -> None:
         """An absolute demand fails the run when a matching cell is below it, and only then."""
-        assert run(*GOOD, "--floor", "ideal/*/confidence-k1 accuracy>=0.98").ret == pytest.ExitCode.OK
+        kept = run(*GOOD, "--floor", "ideal/*/confidence-k1 accuracy>=0.98")
+        assert kept.ret == pytest.ExitCode.OK
+        kept.stdout.fnmatch_lines(["floors kept: 1 asked for, 0 cells below"])
         result = run(*CELLS, "--sampler", "random-k4", "--floor", "ideal/*/random-k4 accuracy>=0.98")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(["  FLOOR    ideal/shuffle/random-k4: floor *: it is 0.*"])
