@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 
 from pbcore.decoding.engine import denoise
-from pbcore.decoding.samplers import policy, resolve
+from pbcore.decoding.samplers import policy
 from pbcore.models.base import Denoiser, Generation, Model, OwnDecoder, Prompt, Request
-from pbcore.names import SamplerName
+from pbcore.names import SamplerName, parse
 from pbcore.tasks.base import Sample
 
 DEFAULT_BATCH = {"cpu": 16, "cuda": 32}
@@ -34,7 +34,7 @@ def decode(
     impossible lengths, DecodingError when the model's logits are no numbers.
     """
     prompts = list(prompts)
-    name = resolve(sampler) if isinstance(sampler, str) else sampler
+    name = parse(sampler) if isinstance(sampler, str) else sampler
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size is the number of rows decoded together, at least 1, not {batch_size}")
     if isinstance(model, OwnDecoder):
@@ -44,8 +44,8 @@ def decode(
         raise ValueError(
             f"{model.name} is a masked diffusion model; sampler 'ar' is for models that decode by themselves. Try left_to_right-k1"
         )
-    requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
     rule = policy(name)
+    requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
     results: list[Generation | None] = [None] * len(requests)
     size = batch_size or DEFAULT_BATCH.get(model.device.type, 16)
     for batch in _batches(requests, name, model.mask_id):
