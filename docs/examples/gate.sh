@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# A regression gate as one script: run the cells, judge them against a committed baseline, keep the report whatever the verdict.
+#
+#   docs/examples/gate.sh [pytest options]          e.g. docs/examples/gate.sh --gpu --model ./my-checkpoint -n 2
+#
+# Settings, by environment: BASELINE (a file of reports/baselines/ or a run directory), PROFILE, OUT (run directory), PYTEST.
+# Exit code: 0 passed, 1 a cell is worse or missing, anything else: the run itself failed.
+set -euo pipefail
+
+BASELINE=${BASELINE:-reports/baselines/embedded-cpu.json}
+PROFILE=${PROFILE:-ci}
+OUT=${OUT:-reports/gate-$(date -u +%Y%m%d-%H%M%S)-$$}
+PYTEST=${PYTEST:-pytest}
+
+if [ -d "$OUT" ]; then # a run that was cut off: go on where it stopped
+  "$PYTEST" benches --profile "$PROFILE" --resume "$OUT" --gate "$BASELINE" "$@"
+else
+  "$PYTEST" benches --profile "$PROFILE" --out "$OUT" --gate "$BASELINE" --junit-xml "$OUT.xml" "$@"
+fi
