@@ -12,8 +12,6 @@ PROFILE=${PROFILE:-ci}
 OUT=${OUT:-reports/gate-$(date -u +%Y%m%d-%H%M%S)-$$}
 PYTEST=${PYTEST:-pytest}
 
-if [ -d "$OUT" ]; then # a run that was cut off: go on where it stopped
-  "$PYTEST" benches --profile "$PROFILE" --resume "$OUT" --gate "$BASELINE" "$@"
-else
-  "$PYTEST" benches --profile "$PROFILE" --out "$OUT" --gate "$BASELINE" --junit-xml "$OUT.xml" "$@"
-fi
+run=(--out "$OUT")
+[ -d "$OUT" ] && run=(--resume "$OUT") # a run that was cut off goes on where it stopped
+"$PYTEST" benches --profile "$PROFILE" "${run[@]}" --gate "$BASELINE" --junit-xml "$OUT.xml" "$@"
