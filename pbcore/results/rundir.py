@@ -16,7 +16,6 @@ import json
 import os
 import re
 import secrets
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -131,7 +130,9 @@ def cell_file(cell_id: str) -> str:
 def write_atomic(path: Path, text: str) -> Path:
     """Writes `text` so that after a crash at any moment `path` holds either the old or the new text, never a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}-", suffix=".tmp")
+    temporary = path.parent / f".{path.name[:60]}-{secrets.token_hex(8)}.tmp"
+    # Not tempfile: its files are readable by their owner alone, and results are for others too. 0o666 is cut by the umask.
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
@@ -139,7 +140,7 @@ def write_atomic(path: Path, text: str) -> Path:
             os.fsync(stream.fileno())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     _sync_dir(path.parent)
     return path

@@ -137,3 +137,8 @@ class TestAssemble:
         """The second text replaces the first whole."""
         write_atomic(tmp_path / "x" / "f", "long text")
         assert write_atomic(tmp_path / "x" / "f", "s").read_text() == "s"
+
+    def test_readable_as_any_file(self, tmp_path: Path) -> None:
+        """Others may read results as they may read any file made here (a CI's artifact step runs as another user)."""
+        (tmp_path / "plain").write_text("")
+        assert write_atomic(tmp_path / "f", "s").stat().st_mode == (tmp_path / "plain").stat().st_mode
