@@ -137,8 +137,8 @@ def _look(
 
 def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Move:
     """The move as the loop allows it: an unmasker reveals something at every step, any other policy ends at its cap."""
-    cap = _cap(job.policy, move, job.size)
-    if cap is None:
+    caps = _caps(job.policy, move, step.inside.sum(-1))
+    if caps is None:
         idle = ~(move.reveal & step.masked).any(-1)
         if step.quota is None and bool(idle.any()):
             row = int(idle.nonzero()[0])
@@ -147,7 +147,7 @@ def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> M
                 "use step.at_least_best(...), or declare cap(slots) if it may wait"
             )
         return Move(move.reveal & step.masked, None, move.token, move.confidence)
-    last = (rows.index + 1 >= cap)[:, None]
+    last = (rows.index + 1 >= caps)[:, None]
     return Move(
         torch.where(last, masked, move.reveal & step.masked),
         None if move.remask is None else move.remask & step.inside & ~last,
@@ -158,15 +158,15 @@ def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> M
     )
 
 
-def _cap(policy: Policy, move: Move, slots: int) -> int | None:
-    """Steps that a policy may take in a block of so many slots; None for an unmasker, which needs no bound."""
+def _caps(policy: Policy, move: Move, slots: Tensor) -> Tensor | None:
+    """Steps (R,) that a policy may take in a block of so many slots (R,); None for an unmasker, which needs no bound."""
     declared = getattr(policy, "cap", None)
     if callable(declared):
-        return int(declared(slots))
+        return torch.tensor([int(declared(count)) for count in slots.tolist()], device=slots.device)
     if move.remask is None and move.hold is None:
         return None
     warnings.warn(
-        f"{type(policy).__name__} takes tokens back or holds rows without a cap(slots); the loop ends a block after {4 * slots} steps",
+        f"{type(policy).__name__} takes tokens back or holds rows without a cap(slots); the loop ends a block after 4 steps a slot",
         stacklevel=2,
     )
     return 4 * slots

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pbcore.decoding import decode
@@ -19,12 +19,14 @@ def revealed(sampler: str, tokens: int) -> list[int]:
 
 
 class TestQuota:
+    @settings(max_examples=25, deadline=None, derandomize=True)
     @given(st.integers(1, 20), st.integers(1, 24))
     def test_linear(self, tokens: int, steps: int) -> None:
         """`linear` over S steps reveals ⌊m/S⌋ + [i < m mod S] at step i."""
         expected = [tokens // steps + (i < tokens % steps) for i in range(steps)]
         assert revealed(f"confidence+linear{steps}", tokens) == [count for count in expected if count]
 
+    @settings(max_examples=25, deadline=None, derandomize=True)
     @given(st.integers(1, 20), st.integers(1, 12))
     def test_cosine(self, tokens: int, steps: int) -> None:
         """`cosine` leaves ⌊m·cos(π/2·(i+1)/S)⌋ masks after step i and nothing after the last."""

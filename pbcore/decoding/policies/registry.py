@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, TypeVar, get_type_hints
 
 from torch import Tensor
@@ -52,10 +53,16 @@ def register_policy(name: str) -> Callable[[P], P]:
 
 def policies() -> Mapping[str, type]:
     """All policies by name: built in, registered by the user, and from entry points of the group `pbcore.policies`."""
-    for entry in entry_points(group="pbcore.policies"):
+    for entry in _entry_points():
         if entry.name not in _POLICIES:
             register_policy(entry.name)(entry.load())
     return dict(sorted(_POLICIES.items()))
+
+
+@cache
+def _entry_points() -> tuple[EntryPoint, ...]:
+    """Looked up once: installed packages don't change while a process runs."""
+    return tuple(entry_points(group="pbcore.policies"))
 
 
 def build(name: SamplerName) -> Policy:

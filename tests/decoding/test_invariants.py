@@ -1,0 +1,163 @@
+"""What holds for every registered policy, also for one that was registered a moment ago."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pbcore.decoding import DecodingError, Move, Step, decode, policy, register_policy, resolve
+from pbcore.decoding.policies import policies
+from pbcore.decoding.samplers import is_static
+from pbcore.models.base import Generation
+from tests.decoding.toys import MASK, Toy
+
+REGISTERED = dict(policies())
+ASKED = 6
+LOGITS = st.sampled_from([0.0, 0.0, 1.0, -1.0, 3.0, 30.0, -30.0, 1e4, -1e4, -math.inf])
+
+
+def plain(name: str) -> str:
+    """A policy's name with k where it must be given."""
+    return f"{name}-k2" if is_static(REGISTERED[name]) else name
+
+
+class Fixed:
+    """Logits drawn from a list by canvas, position and key: extreme values, ties and impossible tokens included."""
+
+    def __init__(self, values: list[float], tokens: int = 5) -> None:
+        self._values, self._tokens = values, tokens
+
+    def __call__(self, canvas: tuple[int, ...], position: int, key: int) -> list[float]:
+        start = (sum(token * (i + 3) for i, token in enumerate(canvas)) * 7 + position * 5 + key * 11) % len(self._values)
+        row = [self._values[(start + i) % len(self._values)] for i in range(self._tokens)]
+        return [0.0 if i == 1 and max(row[1:]) == -math.inf else value for i, value in enumerate(row)]
+
+
+def holds(sampler: str, rule: Any, canvases: list[list[int]], seed: int, block: int) -> None:
+    """Checks one sampler: it ends, keeps what was given, within its bounds; batches and repetition change nothing."""
+    name = resolve(f"{sampler}+b{block}" if block else sampler)
+    toy = Toy(rule, vocab_size=5, frequencies=torch.tensor([0.1, 0.2, 0.3, 0.2, 0.2]))
+    prompts = [[3, -1, *canvas] for canvas in canvases]
+    runs = decode(toy, prompts, name, seed=seed, record=True)
+    assert runs == decode(toy, prompts, name, seed=seed, record=True, batch_size=1)
+    for canvas, run in zip(canvases, runs, strict=True):
+        bounded(name, canvas, run, block)
+
+
+def bounded(name: Any, canvas: list[int], run: Generation, block: int) -> None:
+    """The rules of one row: unmaskers reveal something at each step, others stay below their cap."""
+    asked = [i for i, token in enumerate(canvas) if token == MASK]
+    assert MASK not in run.token_ids
+    assert [run.token_ids[i] for i in range(len(canvas)) if i not in asked] == [token for token in canvas if token != MASK]
+    assert all((run.steps[i] >= 0) == (i in asked) for i in range(len(canvas)))
+    assert run.trajectory is not None
+    assert len(run.trajectory) == run.nfe + 1
+    rule = policy(name)
+    size = block or max(1, len(asked))
+    if not hasattr(rule, "cap"):
+        assert run.nfe <= len(asked)
+        for before, after in pairwise(run.trajectory):
+            assert after.count(MASK) < before.count(MASK)
+            assert all(b in (MASK, a) for b, a in zip(before, after, strict=True))
+    else:
+        assert run.nfe <= rule.cap(size) * (len(asked) // size if asked else 0)
+
+
+class TestEveryPolicy:
+    @pytest.mark.parametrize("name", REGISTERED)
+    @settings(max_examples=6, deadline=None, derandomize=True, phases=[Phase.generate])
+    @given(
+        values=st.lists(LOGITS, min_size=7, max_size=13),
+        canvases=st.lists(st.lists(st.sampled_from([MASK, MASK, 2, 4]), min_size=ASKED, max_size=ASKED), min_size=1, max_size=4),
+        seed=st.integers(0, 99),
+        block=st.sampled_from([0, 2]),
+        temperature=st.sampled_from(["", "", "+t0.8"]),
+    )
+    def test_invariants(
+        self, name: str, values: list[float], canvases: list[list[int]], seed: int, block: int, temperature: str
+    ) -> None:
+        """Ends for any logits, is the same in any batch and again, touches no given token, reveals or ends as its class must."""
+        if block:
+            canvases = [canvas for canvas in canvases if canvas.count(MASK) % block == 0] or [[MASK] * ASKED]
+        holds(plain(name) + temperature, Fixed(values), canvases, seed, block)
+
+    @pytest.mark.parametrize("name", REGISTERED)
+    @pytest.mark.parametrize("bad", [math.nan, math.inf])
+    def test_logits_that_are_no_numbers(self, name: str, bad: float) -> None:
+        """NaN and +inf are an error that names model, row and step."""
+        rule = lambda canvas, i, key: [0.0, bad if key == 1 else 0.0, 1.0, 1.0, 1.0]  # noqa: E731
+        with pytest.raises(DecodingError, match=r"toy gave logits .* row 1 \(key 1\) at step 0"):
+            decode(Toy(rule, vocab_size=5), [[5], [5]], plain(name))
+
+    @pytest.mark.parametrize("name", [name for name in REGISTERED if is_static(REGISTERED[name])])
+    @pytest.mark.parametrize(("schedule", "counts"), [("s2_0_3_3", [2, 0, 3, 3]), ("linear3", [3, 3, 2])])
+    def test_schedules_are_followed(self, name: str, schedule: str, counts: list[int]) -> None:
+        """A static policy reveals what the schedule says, zeros included."""
+        (run,) = decode(Toy(), [[5]], f"{name}+{schedule}")
+        assert [run.steps.count(step) for step in range(run.nfe)] == counts
+
+    @pytest.mark.parametrize("name", REGISTERED)
+    def test_batches_with_a_cache(self, name: str) -> None:
+        """What a policy remembers survives rows that finish a block before the others."""
+        if getattr(policy(resolve(plain(name))), "review", None) == "hidden":
+            pytest.skip("its two-part forward runs without a cache")
+        sampler = f"{plain(name)}+b4+prefix"
+        assert decode(Toy(), [[5]] * 5, sampler, seed=1) == decode(Toy(), [[5]] * 5, sampler, seed=1, batch_size=1)
+
+    @pytest.mark.parametrize("name", REGISTERED)
+    def test_the_docstring_says_what_it_does(self, name: str) -> None:
+        """Each policy states its rule, and every parameter has a default that works."""
+        cls = REGISTERED[name]
+        assert len((cls.__doc__ or "").split()) > 8
+        assert not [item.name for item in fields(cls) if item.name not in ("k",) and not isinstance(item.default, int | float)]
+
+
+class TestAUsersPolicy:
+    def test_the_same_rules_hold(self) -> None:
+        """A policy with memory, registered by a user, passes the same checks."""
+
+        @register_policy("patient_for_a_test")
+        @dataclass(frozen=True)
+        class Patient:
+            """Reveals a slot once it was the best one twice, or all that reach a half."""
+
+            def select(self, step: Step) -> Tensor:
+                wins = step.memory("patient wins", 0.0)
+                best = step.best_one(step.confidence)
+                step.store(wins, wins.gather(1, step.position) + best, step.masked)
+                return step.at_least_best(wins.gather(1, step.position) >= 2, step.confidence)
+
+        holds("patient_for_a_test", Fixed([0.0, 1.0, 3.0, -1.0, 0.5, 2.0, 7.0]), [[MASK] * 6, [MASK, 2, *[MASK] * 5]], 1, 2)
+
+    def test_without_a_cap_it_ends_all_the_same(self) -> None:
+        """A policy that masks whatever it reveals ends at the default cap, which a warning names."""
+
+        @register_policy("undecided_for_a_test")
+        @dataclass(frozen=True)
+        class Undecided:
+            """Takes everything back."""
+
+            def select(self, step: Step) -> Move:
+                return Move(step.masked, step.inside)
+
+        with pytest.warns(UserWarning, match=r"Undecided takes tokens back .* ends a block after 4 steps a slot"):
+            (run,) = decode(Toy(), [[5]], "undecided_for_a_test+b4")
+        assert run.nfe == 32
+        assert MASK not in run.token_ids
+
+    def test_a_declared_cap_warns_of_nothing(self) -> None:
+        """Built-in remaskers declare theirs."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            decode(Toy(), [[5]], "wino")
+            decode(Toy(), [[5]], "joint")
+            decode(Toy(), [[5]], "confidence-k2+rcr")
