@@ -104,6 +104,7 @@ def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100)
                 masked_shots=phase.masked_shots,
                 pairs=phase.pairs,
                 power=phase.power,
+                lengths=phase.lengths,
                 seed=recipe.seed + number,
             )
             batches[number] = Batches(draw, run.tokenizer)

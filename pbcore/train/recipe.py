@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ class Phase:
     """A stretch of a run: `steps` batches of `rows` rows, with the learning rate going from `rate` to `end_rate` on a half cosine.
 
     `weights` are shares of tasks (every task of the paper not named has 1; 0 leaves one out). `balance` weights each row's tokens by
-    the row's number of masks to the power −`balance`: 0 counts every token alike, 1 every row (as LLaDA's 1/t). The rest as in
-    `rows.Draw`.
+    the row's number of masks to the power −`balance`: 0 counts every token alike, 1 every row (as LLaDA's 1/t). `lengths` gives
+    tasks other values of n than the test has: short ones are learned sooner. The rest as in `rows.Draw`.
     """
 
     steps: int
@@ -31,6 +31,7 @@ class Phase:
     power: float = 1.0
     balance: float = 0.0
     weights: Mapping[str, float] | None = None
+    lengths: Mapping[str, Sequence[int]] | None = None
 
     def tasks(self) -> dict[str, float]:
         """Every task of this phase with its share. Raises ValueError for a name that is none of the paper's."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -29,6 +29,7 @@ class Draw:
     `full_canvas` is the share with the whole canvas; the others have an answer and a few EOS tokens only, which costs less and
     teaches the same answers. `masked_shots` is the share where the example in the prompt is masked as well: a second answer to learn
     from in the same row. `pairs` is the share that is masked by pairs of words, `power` as in `noise.masked_batch`.
+    `lengths` are values of n for tasks that shall not have their own.
     """
 
     tasks: Mapping[str, float]
@@ -38,6 +39,7 @@ class Draw:
     seed: int
     pairs: float = 0.0
     power: float = 1.0
+    lengths: Mapping[str, Sequence[int]] | None = None
 
 
 class Batches:
@@ -60,13 +62,17 @@ class Batches:
         chosen = Counter(rng.choices(list(draw.tasks), list(draw.tasks.values()), k=BATCHES_PER_CHUNK * draw.rows))
         rows: list[Row] = []
         for name in draw.tasks:
-            samples = list(islice(generate(name, "train", seed=draw.seed * 1_000_003 + chunk), chosen[name]))
+            samples = list(islice(_stream(draw, name, chunk), chosen[name]))
             rows += encoded(samples, self._tokenizer, rng, draw.full_canvas)
         rng.shuffle(rows)
         rows.sort(key=len)
         batches = [rows[start : start + draw.rows] for start in range(0, len(rows), draw.rows)]
         rng.shuffle(batches)
         return batches
+
+
+def _stream(draw: Draw, name: str, chunk: int) -> Iterator[Sample]:
+    return generate(name, "train", seed=draw.seed * 1_000_003 + chunk, n=(draw.lengths or {}).get(name))
 
 
 def encoded(

@@ -68,3 +68,11 @@ class TestBatches:
         batches = Batches(Draw({"waiting_line/copy": 3.0, "puzzle/sudoku": 1.0}, 8, 0.0, 0.0, seed=1), tokenizer)
         names = [task for number in range(64) for task in batches[number].tasks]
         assert 0.68 < names.count("waiting_line/copy") / len(names) < 0.82
+
+    def test_lengths_replace_the_tasks_own(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        """Latin squares of side 2, though the task asks for side 4."""
+        draw = Draw({"puzzle/latin_square": 1.0}, 4, 0.0, 0.0, seed=1, lengths={"puzzle/latin_square": [2]})
+        batch = Batches(draw, tokenizer)[0]
+        plain = batch.ids.clone()
+        plain[batch.masked] = batch.targets
+        assert all("of size 2 with" in tokenizer.decode(row) for row in plain)
