@@ -62,6 +62,7 @@ def export(run: Run, folder: Path) -> None:
     }
     weights.pop("lm_head.weight")  # tied to the embeddings
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)
     run.tokenizer.save_pretrained(folder, save_jinja_files=False)
     write_log(run, folder)
 

@@ -64,9 +64,9 @@ def table(results: Sequence[Result]) -> str:
             + " | ".join(_percent(result.scores[name]) for name in samplers)
             + " |"
         )
-    exact = [result for result in results if result.measure == "accuracy"]
+    exact = [result.scores for result in results if result.measure == "accuracy"]
     if exact:
-        means = [fmean(value for result in exact if (value := result.scores[name]) is not None) for name in samplers]
+        means = [fmean(scores[name] or 0.0 for scores in exact) for name in samplers]
         lines.append("| **mean of lists and puzzles** | accuracy | " + " | ".join(map(_percent, means)) + " |")
     return "\n".join(lines)
 

@@ -1,0 +1,22 @@
+"""The table of scores."""
+
+from __future__ import annotations
+
+from pbcore.train.evaluate import Result, table
+
+
+class TestTable:
+    def test_shows_percent_a_dash_for_what_is_missing_and_the_mean_of_accuracies(self) -> None:
+        results = [
+            Result("a/b", "accuracy", {"confidence-k1": 1.0, "confidence-k2": 0.5}),
+            Result("a/c", "accuracy", {"confidence-k1": 0.5, "confidence-k2": 0.0}),
+            Result("a/d", "grammar", {"confidence-k1": None, "confidence-k2": 0.125}),
+        ]
+        assert table(results).splitlines() == [
+            "| task | score | confidence-k1 | confidence-k2 |",
+            "|---|---|---:|---:|",
+            "| a/b | accuracy | 100.0 | 50.0 |",
+            "| a/c | accuracy | 50.0 | 0.0 |",
+            "| a/d | grammar | – | 12.5 |",
+            "| **mean of lists and puzzles** | accuracy | 75.0 | 25.0 |",
+        ]
