@@ -12,7 +12,7 @@ from importlib.metadata import version
 # command → the module that adds its parser, and its line in `pbcore --help`
 COMMANDS = {
     "tasks": ("pbcore.listing", "the tasks there are"),
-    "samplers": ("pbcore.listing", "the sampling policies there are, their parameters and modifiers"),
+    "samplers": ("pbcore.decoding.cli", "the samplers there are; token frequencies for those that need them"),
     "models": ("pbcore.models.cli", "the models, and which of them are available here"),
     "theory": ("pbcore.theory.cli", "what an ideal model must lose: closed forms for the list operations"),
     "report": ("pbcore.report.commands", "tables and curves from what runs left behind"),

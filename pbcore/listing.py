@@ -1,18 +1,15 @@
-"""The commands `pbcore tasks` and `pbcore samplers`: what there is to measure."""
+"""The command `pbcore tasks`: what there is to measure."""
 
 from __future__ import annotations
 
 import argparse
-import inspect
-from collections.abc import Iterator
-from dataclasses import MISSING, fields
 from pathlib import Path
 
 from tabulate import tabulate
 
 
-def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds both commands."""
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds `tasks` to the command line."""
     tasks = subparsers.add_parser("tasks", help="the tasks there are")
     tasks.add_argument(
         "--tasks",
@@ -23,8 +20,6 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
         help="YAML file with tasks of your own (repeatable)",
     )
     tasks.set_defaults(run=run_tasks)
-    samplers = subparsers.add_parser("samplers", help="the sampling policies there are, their parameters and modifiers")
-    samplers.set_defaults(run=run_samplers)
 
 
 def run_tasks(args: argparse.Namespace) -> int:
@@ -45,28 +40,3 @@ def run_tasks(args: argparse.Namespace) -> int:
 
 def _lengths(lengths: tuple[int, ...] | None) -> str:
     return ", ".join(map(str, lengths)) if lengths else "–"
-
-
-def run_samplers(args: argparse.Namespace) -> int:
-    """Prints each policy with its parameters and what it does, then the modifiers."""
-    from pbcore.decoding.policies.registry import policies
-
-    rows = [(name, " ".join(_parameters(cls)) or "–", _first_sentence(cls)) for name, cls in policies().items()]
-    print(tabulate(rows, headers=["policy", "parameters", "rule"], maxcolwidths=[None, 28, 78]))
-    print(
-        "\nModifiers: +b8 block length 8, +t1.0 temperature, +prefix +dual KV cache, +rcr +remdm1 remasking, +s2_1_1 +linear8 +cosine8"
-    )
-    print("schedules, +eos_stop +no_early_eos. For example: confidence-k2+b8+prefix, threshold-0.9+t1.0")
-    return 0
-
-
-def _parameters(cls: type) -> Iterator[str]:
-    """`k`, or `history=2` where there is a default."""
-    for field in fields(cls):
-        if field.init:
-            yield field.name if field.default is MISSING else f"{field.name}={field.default}"
-
-
-def _first_sentence(cls: type) -> str:
-    text = " ".join((inspect.getdoc(cls) or "").split("\n\n", 1)[0].split())
-    return text.split(". ", 1)[0].rstrip(".")

@@ -55,8 +55,8 @@ class TestListing:
         assert len(lines) >= 2 + 21
 
     def test_samplers_are_listed(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """Each policy with its parameters and defaults."""
+        """Each policy with its parameters, defaults and paper."""
         assert main(["samplers"]) == 0
         said = capsys.readouterr().out
-        assert "threshold      gamma=0.9" in said
-        assert "confidence     k=None" in said
+        assert "gamma = 0.9; arXiv 2505.22618" in said
+        assert "k (or a schedule); arXiv 2502.09992" in said

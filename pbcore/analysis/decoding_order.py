@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -43,14 +44,16 @@ def leftmost_share(steps: Sequence[int]) -> float | None:
     return hits / len(order)
 
 
-def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, float]:
+def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, Any]:
     """A cell's order statistics, for `CellRecord.decoding`: means over the samples for which each is defined.
 
     `kendall` over the whole canvas, `kendall_answer` over the answer (what stands before the first EOS), `leftmost_share`,
-    `max_tokens_in_step` (the largest of any sample). Empty where no steps were recorded.
+    `confidence_mean` and `confidence_min` of the tokens when they were revealed for good, `max_tokens_in_step` (the largest of any
+    sample), and `tokens_by_step`: tokens revealed for good at step 0, 1 …, a mean over all samples. Empty where no steps were recorded.
     """
     values: dict[str, list[float]] = {}
-    largest = 0
+    largest, recorded = 0, 0
+    by_step: Counter[int] = Counter()
     for sample in samples:
         if not sample.steps:
             continue
@@ -59,12 +62,21 @@ def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, float]:
             "kendall_answer": kendall(answer_steps(sample)),
             "leftmost_share": leftmost_share(sample.steps),
         }
+        sure = [confidence for step, confidence in zip(sample.steps, sample.confidences, strict=False) if step >= 0]
+        if sure:
+            found |= {"confidence_mean": float(np.mean(sure)), "confidence_min": min(sure)}
         for name, value in found.items():
             if value is not None:
                 values.setdefault(name, []).append(value)
-        largest = max(largest, *Counter(step for step in sample.steps if step >= 0).values(), 0)
-    means = {name: float(np.mean(found)) for name, found in values.items()}
-    return means | {"max_tokens_in_step": float(largest)} if largest else means
+        counts = Counter(step for step in sample.steps if step >= 0)
+        by_step.update(counts)
+        recorded += 1
+        largest = max(largest, *counts.values(), 0)
+    statistics: dict[str, Any] = {name: float(np.mean(found)) for name, found in values.items()}
+    if largest:
+        statistics["max_tokens_in_step"] = float(largest)
+        statistics["tokens_by_step"] = [by_step[step] / recorded for step in range(max(by_step) + 1)]
+    return statistics
 
 
 def answer_steps(sample: SampleRecord) -> list[int]:

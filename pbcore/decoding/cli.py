@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields, replace
 from inspect import cleandoc
@@ -16,7 +15,6 @@ from tabulate import tabulate
 
 from pbcore.decoding.policies import policies
 from pbcore.decoding.remasking import ReMask, RunningConfidence
-from pbcore.models.errors import ModelError
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import generate
 
@@ -65,7 +63,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the table, or writes a frequency table."""
+    """Prints the samplers, or writes a frequency table. Raises ValueError, OSError or ModelError for what can't be counted."""
     if args.frequencies:
         return _count(args)
     if args.markdown:
@@ -83,15 +81,10 @@ def _count(args: argparse.Namespace) -> int:
     from pbcore.models import frequencies
 
     if not args.model or not args.output:
-        print("pbcore samplers --frequencies: say whose tokens (--model NAME) and where to (--output FILE)", file=sys.stderr)
-        return 2
-    try:
-        tokenizer, size = frequencies.tokenizer_of(args.model)
-        counts = frequencies.count(tokenizer, _texts(args.frequencies))
-        frequencies.save(args.output, counts, size)
-    except (ModelError, OSError) as error:
-        print(f"pbcore samplers --frequencies: {error}", file=sys.stderr)
-        return 2
+        raise ValueError("--frequencies needs to know whose tokens (--model NAME) and where to write (--output FILE)")
+    tokenizer, size = frequencies.tokenizer_of(args.model)
+    counts = frequencies.count(tokenizer, _texts(args.frequencies))
+    frequencies.save(args.output, counts, size)
     print(f"{args.output}: {counts.total():,} tokens, {len(counts):,} different ones")
     return 0
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+# What policies need that `ideal` has not.
+UNABLE = {"joint": "no predictions for tokens in sight", "pc": "no table of token frequencies"}
+
 
 @cache
 def why_not(model: str, task: str, sampler: str) -> str | None:
@@ -18,4 +21,6 @@ def why_not(model: str, task: str, sampler: str) -> str | None:
         return f"{model} × {task.split('/')[0]}: the right answers can't be listed, so there is no ideal model of it"
     if parse(sampler).cache:
         return f"{model} × +{parse(sampler).cache}: it has no attention, so nothing to cache"
+    if parse(sampler).policy in UNABLE:
+        return f"{model} × {parse(sampler).policy}: it has {UNABLE[parse(sampler).policy]}"
     return None

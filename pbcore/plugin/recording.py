@@ -87,6 +87,7 @@ class Cell:
         if drilled(self.item.config):
             drilldown.judge(self.item, model, task, answers, scored)
             return
+        from pbcore.analysis.decoding_order import order_statistics
         from pbcore.results.build import build_cell
         from pbcore.results.flat import properties
 
@@ -96,6 +97,7 @@ class Cell:
             )
         facts, indices = self._facts(model, task), [sample.index for sample in task.samples]
         cell, samples = build_cell(facts, answers, scored, rounds=benchmark.stats["data"], indices=indices)
+        cell = replace(cell, decoding=order_statistics(samples))
         run_dir(self.item.config).write_cell(cell, samples)
         self.item.user_properties.extend(properties(cell))
         benchmark.extra_info.update(properties(cell))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 Probabilities = list[list[float]]  # of each slot of the block over the tokens
 
@@ -89,12 +90,15 @@ def dus(base: int) -> Twin:
     return reveal
 
 
+def divergence(p: list[float], q: list[float]) -> float:
+    return sum(a * math.log(a / b) for a, b in zip(p, q, strict=True))
+
+
 def klass(gamma: float, kl: float, history: int) -> Twin:
     def reveal(block: Block) -> set[int]:
         stable = []
         for i in block.masks:
-            runs = [*block.history[-history:], block.probs]
-            drifts = [sum(p * math.log(p / q) for p, q in zip(now[i], before[i], strict=True)) for before, now in zip(runs, runs[1:], strict=False)]
+            drifts = [divergence(now[i], before[i]) for before, now in pairwise([*block.history[-history:], block.probs])]
             if len(drifts) == history and max(drifts) < kl and block.confidence(i) > gamma:
                 stable.append(i)
         return set(stable) or {block.surest()[0]}

@@ -29,7 +29,7 @@ class TestTable:
     def test_no_table(self, tmp_path: Path, text: str) -> None:
         """A file of another kind is named, with what makes a right one."""
         (tmp_path / FILE).write_text(text)
-        with pytest.raises(ModelError, match="is no frequency table .* `pbcore samplers --frequencies"):
+        with pytest.raises(ModelError, match=r"is no frequency table .* `pbcore samplers --frequencies"):
             load(tmp_path / FILE, 5)
 
     def test_nothing_to_count(self, tmp_path: Path) -> None:

@@ -70,11 +70,10 @@ class TestVerifiedLogits:
 
     def test_deeper_models_only_approximate_it(self, model: Any) -> None:
         """With two layers the others have seen the token, but its shadow still hasn't: another token there changes little, not nothing."""
-        judged = [context(model, [[6, 7, 8]], 4).logits(query([[7, token, 9, MASK]], [[0, 1, 0, 0]]))[1] for token in (10, 11)]
-        direct = [
-            context(model, [[6, 7, 8]], 4).logits(Query(torch.tensor([[7, token, 9, MASK]]), torch.tensor([[False, True, False, False]]), torch.zeros(1)))[0]
-            for token in (10, 11)
-        ]
+        here = torch.tensor([[False, True, False, False]])
+        canvases = [torch.tensor([[7, token, 9, MASK]]) for token in (10, 11)]
+        judged = [context(model, [[6, 7, 8]], 4).logits(Query(ids, ids == MASK, torch.zeros(1), verify=here))[1] for ids in canvases]
+        direct = [context(model, [[6, 7, 8]], 4).logits(Query(ids, here, torch.zeros(1)))[0] for ids in canvases]
         assert 0 < (judged[0] - judged[1]).norm() < (direct[0] - direct[1]).norm()
 
     def test_a_batch_changes_nothing(self, model: Any) -> None:

@@ -1,0 +1,71 @@
+"""`pbcore samplers` and the page that it writes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pbcore.cli import main
+from pbcore.decoding.cli import described, table
+from pbcore.decoding.policies import policies
+from pbcore.models.frequencies import load, tokenizer_of
+from tests.models.checkpoints import llama_checkpoint
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def built_in() -> set[str]:
+    return {name for name, cls in policies().items() if cls.__module__.startswith("pbcore.")}
+
+
+class TestList:
+    def test_all_are_there(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Every policy with its kind and defaults."""
+        assert main(["samplers"]) == 0
+        said = capsys.readouterr().out
+        assert all(re.search(rf"^{name}  \((unmasker|remasker|reviser)\)$", said, re.MULTILINE) for name in built_in())
+        assert "gamma = 0.6, back = 0.9; arXiv 2507.18578; 1, with a shadow block a step" in said
+
+    def test_facts(self) -> None:
+        """Kinds follow from what a policy does, papers and state from its docstring."""
+        facts = {item.name: item for item in described()}
+        assert [facts[name].kind for name in ("threshold", "wino", "joint", "+rcr")] == ["unmasker", "remasker", "reviser", "remasker"]
+        assert facts["eb"].paper == "arXiv 2505.24857"
+        assert facts["klass"].state == "each slot's last distribution and last divergences"
+        assert facts["threshold"].state == "–"
+
+
+class TestDocs:
+    def test_the_table_is_up_to_date(self) -> None:
+        """docs/samplers.md holds what `pbcore samplers --markdown` prints; other tests' policies aside."""
+        lines = [line for line in table().splitlines() if "_for_a_test" not in line]
+        cells = lambda line: [cell.strip() for cell in re.split(r"(?<!\\)\|", line)]  # noqa: E731
+        page = (DOCS / "samplers.md").read_text(encoding="utf-8")
+        shown = [cells(line) for line in page.splitlines() if line.startswith("|")]
+        assert all(cells(line) in shown for line in lines if not set(line) <= set("|:- ")), "run `pbcore samplers --markdown`"
+
+
+class TestFrequencies:
+    def test_counts_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """The tokens of a text file, under the model's own tokenizer."""
+        folder = llama_checkpoint(tmp_path / "model")
+        corpus, output = tmp_path / "corpus.txt", tmp_path / "table.json"
+        corpus.write_text("abcd\nABCD\nabcd\n")
+        assert main(["samplers", "--frequencies", str(corpus), "--model", str(folder), "--output", str(output)]) == 0
+        assert re.search(r"\d+ tokens, \d+ different ones", capsys.readouterr().out)
+        tokenizer, size = tokenizer_of(str(folder))
+        counted = load(output, size)
+        assert counted[tokenizer.piece("abcd")[0]] == 2 * counted[tokenizer.piece("ABCD")[0]] > 0
+
+    def test_says_what_is_missing(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Without a model there is no tokenizer, without a file no table."""
+        assert main(["samplers", "--frequencies", "train"]) == 2
+        assert "--model NAME" in capsys.readouterr().err
+
+    def test_a_corpus_that_is_not_there(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A wrong path is named."""
+        folder = llama_checkpoint(tmp_path / "model")
+        assert main(["samplers", "--frequencies", str(tmp_path / "no.txt"), "--model", str(folder), "--output", str(tmp_path / "t")]) == 2
+        assert "no.txt" in capsys.readouterr().err
