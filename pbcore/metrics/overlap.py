@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-from rouge_score.rouge_scorer import RougeScorer
-from sacrebleu.metrics.bleu import BLEU
+if TYPE_CHECKING:
+    from rouge_score.rouge_scorer import RougeScorer
+    from sacrebleu.metrics.bleu import BLEU
 
 _NAMES = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
 
@@ -35,9 +37,14 @@ def inv_bleu(prediction: str, source: str) -> float:
 
 @cache
 def _rouge_scorer(stemmed: bool) -> RougeScorer:
+    # Imported at first use, here and below: they take seconds, and most runs need neither.
+    from rouge_score.rouge_scorer import RougeScorer
+
     return RougeScorer(list(_NAMES), use_stemmer=stemmed)
 
 
 @cache
 def _bleu_scorer() -> BLEU:
+    from sacrebleu.metrics.bleu import BLEU
+
     return BLEU(tokenize="13a", max_ngram_order=4, smooth_method="none", effective_order=False)

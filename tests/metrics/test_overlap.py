@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from math import exp
 
 import pytest
@@ -70,3 +72,10 @@ class TestInvBleu:
     def test_an_empty_text_scores_zero(self) -> None:
         """Writing nothing is not the best paraphrase, though its BLEU is 0."""
         assert inv_bleu(" \n", "one two three four five") == 0.0
+
+
+def test_metrics_import_no_heavy_library() -> None:
+    """Importing the scorers loads neither ROUGE's nor BLEU's library, nor torch: they come at the first score that needs them."""
+    heavy = {"nltk", "rouge_score", "sacrebleu", "language_tool_python", "torch", "scipy"}
+    code = f"import pbcore.metrics, sys; print(*{heavy} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""

@@ -5,9 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 
-from language_tool_python.download_lt import LocalLanguageTool
-from language_tool_python.exceptions import LanguageToolError
-
 from pbcore.metrics.languagetool import maven
 from pbcore.metrics.languagetool.errors import Unavailable
 from pbcore.metrics.languagetool.find import URL_VARIABLE, Installation, find_installation, find_java
@@ -70,6 +67,9 @@ def _status(args: argparse.Namespace) -> int:
 
 def download() -> Installation:
     """language-tool-python's own download, checked by it against the digests it records. Raises Unavailable."""
+    from language_tool_python.download_lt import LocalLanguageTool
+    from language_tool_python.exceptions import LanguageToolError
+
     find_java()
     try:
         LocalLanguageTool.from_version_name(maven.VERSION).download()

@@ -16,8 +16,6 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from language_tool_python.match import Match as LibraryMatch
-
 from pbcore.metrics.languagetool.errors import BadAnswer, ServerDied
 from pbcore.metrics.languagetool.server import Server, connect
 
@@ -73,6 +71,8 @@ def check_many(server: Server, texts: Sequence[str], params: Mapping[str, str]) 
 def _read(answer: dict[str, Any] | BadAnswer, text: str) -> list[Match] | BadAnswer:
     if isinstance(answer, BadAnswer):
         return answer
+    from language_tool_python.match import Match as LibraryMatch
+
     found = [LibraryMatch(match, text) for match in answer["matches"]]
     return [Match(one.rule_id, one.message, one.offset, one.error_length, one.category) for one in found]
 

@@ -10,8 +10,6 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from language_tool_python.download_lt import LTP_DOWNLOAD_VERSION
-
 from pbcore.metrics.languagetool.errors import Unavailable
 from pbcore.metrics.languagetool.folders import cache_folder
 
@@ -102,6 +100,10 @@ def find_java() -> Java:
 def _below(folder: Path, origin: str) -> list[Installation]:
     """The installations `folder/LanguageTool-<version>/`, the version that language-tool-python asks for first, then newest first."""
     found = [found for child in folder.glob("LanguageTool-*") for found in _in_folder(child, origin)]
+    if len(found) < 2:
+        return found
+    from language_tool_python.download_lt import LTP_DOWNLOAD_VERSION
+
     return sorted(found, key=lambda one: (one.version == LTP_DOWNLOAD_VERSION, _numbers(one.version)), reverse=True)
 
 
