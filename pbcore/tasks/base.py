@@ -72,7 +72,7 @@ class Task:
     def score(self, prediction: str, sample: Sample, metrics: Collection[str] | None = None) -> dict[str, float]:
         """Scores of one answer, each in [0, 1]; `metrics` limits what is computed.
 
-        Raises ValueError for a metric that this task does not have.
+        Raises ValueError for a metric that this task does not have, and for a prediction that is no text.
         """
         return self.score_many([prediction], [sample], metrics)[0].scores
 
@@ -80,10 +80,21 @@ class Task:
         self, predictions: Sequence[str], samples: Sequence[Sample], metrics: Collection[str] | None = None
     ) -> list[Scored]:
         """Scores with their details, one per answer; servers and models see all answers of a call at once."""
+        if isinstance(predictions, str) or not all(isinstance(text, str) for text in predictions):
+            raise ValueError(f"{self.name}: predictions must be texts, one per sample, not {_first_odd(predictions)!r}")
+        if any(not isinstance(sample, Sample) for sample in samples):
+            raise ValueError(f"{self.name}: samples must be Samples of this task (task.samples), not {str(samples)[:80]}")
         if len(predictions) != len(samples):
             raise ValueError(f"{len(predictions)} predictions for {len(samples)} samples of {self.name}: give one each")
         score = scorer(self.scorer)
+        if isinstance(metrics, str):
+            raise ValueError(f"metrics {metrics!r}: give a list, such as [{metrics!r}]")
         unknown = set(metrics or ()) - set(score.metrics)
         if unknown:
             raise ValueError(f"{self.name} has no metric {sorted(unknown)}; it has {sorted(score.metrics)}")
         return score.score(predictions, samples, frozenset(score.metrics if metrics is None else metrics))
+
+
+def _first_odd(predictions: Sequence[object]) -> object:
+    """What to show of predictions that are not all texts."""
+    return predictions if isinstance(predictions, str) else next(text for text in predictions if not isinstance(text, str))

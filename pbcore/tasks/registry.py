@@ -127,6 +127,8 @@ def load_task(
     rows: Iterable[tuple[int, Asked]]
     source = "own"
     if data_dir is not None:
+        if not isinstance(data_dir, str | Path):
+            raise ValueError(f"data_dir {data_dir!r}: give the path of the folder that holds waiting_line/, puzzle/ …")
         if split != "test":
             raise ValueError(
                 f"split {split!r}: the official data has only a test split; leave data_dir out for {split} data"

@@ -107,6 +107,7 @@ class TestLoadTask:
             ({"seed": -1}, "seed -1"),
             ({"seed": "a"}, "seed 'a'"),
             ({"split": "dev"}, "split 'dev': give one of train, test"),
+            ({"data_dir": 5}, "data_dir 5: give the path"),
         ],
     )
     def test_bad_arguments(self, arguments: dict[str, Any], said: str) -> None:
