@@ -67,6 +67,8 @@ class SamplerName:
 
 def parse(name: str) -> SamplerName:
     """Takes a sampler name apart. Raises SamplerNameError that says which part can't be read and what is allowed."""
+    if not isinstance(name, str):
+        raise SamplerNameError(f"sampler {name!r}: give a name such as confidence-k2+b8")
     head, *modifiers = name.split("+")
     policy, *arguments = head.split("-")
     if not _POLICY.fullmatch(policy):

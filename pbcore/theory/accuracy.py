@@ -21,6 +21,7 @@ from pbcore.theory.reveals import Rule, rule
 
 LIST_OPS = ("copy", "replace_index", "replace_random", "shuffle")
 DERIVED = (*DETERMINISTIC, "replace_random", "shuffle")
+MOST_ITEMS = 200
 
 
 def accuracy(op: str, n: int, sampler: str) -> float:
@@ -29,7 +30,7 @@ def accuracy(op: str, n: int, sampler: str) -> float:
     `op` is copy, replace_index, replace_random, shuffle (or another operation with one answer, where it is 1). Samplers: random,
     confidence, left_to_right, margin, entropy top-k (or `+s2_1_1`, `+linear4` schedules), threshold and factor, with `+bN` and `+tX`.
     A threshold that equals a confidence is exceeded by half of the noise. Raises ValueError for an operation, sampler or block length
-    that this isn't derived for.
+    that this isn't derived for, and for n above 200.
     """
     check_operation(op, n)
     if op not in DERIVED:
@@ -37,6 +38,8 @@ def accuracy(op: str, n: int, sampler: str) -> float:
     how = rule(parse(sampler))
     if op in DETERMINISTIC:
         return 1.0
+    if n > MOST_ITEMS:
+        raise ValueError(f"{op}, n = {n}: the recursion goes up to n = {MOST_ITEMS}")
     block = how.block or n
     if n % block:
         raise ValueError(f"sampler {sampler}: block length {block} doesn't divide the {n} tokens of {op}, n = {n}")

@@ -6,7 +6,7 @@ telescope. The answers are uniform, so H of a subset needs counting only. Equati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations, pairwise
 from math import factorial, log2, perm
@@ -168,12 +168,16 @@ def _least_by_subset(entropy: Entropy, count: int, T: int) -> float:
 
 
 def _check_sizes(op: str, sizes: Sequence[int], count: int) -> None:
+    if not isinstance(sizes, Iterable):
+        raise ValueError(f"{op}: sizes is a list of tokens per step, such as [2, 2], not {sizes!r}")
     if any(type(size) is not int or size < 1 for size in sizes) or sum(sizes) != count:
         raise ValueError(f"{op}: sizes {list(sizes)} must be integers of at least 1 that add up to the {count} positions")
 
 
 def _checked(steps: Sequence[Collection[int]], count: int, op: str) -> list[list[int]]:
     """The steps as lists, each position from 0 to count − 1 once."""
+    if not isinstance(steps, Iterable) or not all(isinstance(step, Iterable) for step in steps):
+        raise ValueError(f"{op}: steps is a list of lists of positions, such as [[0, 2], [1]], not {steps!r}")
     result = [list(step) for step in steps]
     given = [position for step in result for position in step]
     if not all(result) or any(type(position) is not int for position in given) or sorted(given) != list(range(count)):

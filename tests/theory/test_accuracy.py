@@ -133,9 +133,17 @@ class TestRefusals:
             ("shuffle", "threshold-0.9+linear2", "decides itself"),
             ("shuffle", "random k2", "policy name"),
             ("copy", "klass-0.9", "klass"),
+            ("shuffle", 5, "give a name"),
         ],
     )
     def test_what_is_not_derived_is_refused(self, op: str, sampler: str, said: str) -> None:
         """The error names what is at fault."""
         with pytest.raises(ValueError, match=said):
             accuracy(op, 4, sampler)
+
+    def test_lengths_end_where_the_recursion_does(self) -> None:
+        """Up to 200 items in 200 steps; above, the error says so."""
+        assert accuracy("shuffle", 200, "random-k1") == pytest.approx(1)
+        assert accuracy("replace_random", 200, "random-k1+b1") == 1
+        with pytest.raises(ValueError, match="up to n = 200"):
+            accuracy("shuffle", 201, "random-k1")

@@ -116,6 +116,8 @@ class TestStepBound:
             ("shuffle", None, [[0, 1, 2, 3], []], "not empty"),
             ("insert_random", [5], None, "give steps="),
             ("latin_square", [16], None, "give steps="),
+            ("shuffle", 4, None, "list of tokens per step"),
+            ("shuffle", None, [0, 1, 2, 3], "list of lists"),
             ("sort_of", [4], None, "unknown operation"),
         ],
     )
