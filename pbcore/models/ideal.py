@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pbcore.models.base import ModelError, Prompt, Query, Request
+from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK, people
@@ -81,6 +82,8 @@ class Ideal:
                 "ideal answers Samples only, since it needs their valid answers (pbcore.load_task(name).samples); "
                 f"it was given {type(prompt).__name__}"
             )
+        if max_new_tokens is not None and (not isinstance(max_new_tokens, int) or max_new_tokens < 1):
+            raise ModelError(f"ideal: max_new_tokens must be a whole number of at least 1, got {max_new_tokens!r}")
         distribution = _distribution(prompt, max_new_tokens)
         self._intern(distribution.vocabulary)
         self._built[id(prompt), distribution.length] = prompt, distribution
@@ -123,7 +126,7 @@ class Ideal:
 
 def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Ideal:
     """The ideal model for the registry. Without weights there is nothing that `dtype` or `options` could apply to."""
-    return load_ideal(device, dtype)
+    return Ideal(find_device(device))
 
 
 def load_ideal(device: str = "cpu", dtype: str | None = None, *, noise: float = NOISE) -> Ideal:

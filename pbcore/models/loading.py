@@ -12,6 +12,7 @@ from torch import nn
 
 from pbcore.models.architecture import Architecture, architecture
 from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights, read_config
+from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.frequencies import digest
@@ -49,17 +50,6 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
         module = load_weights(arch, folder, place, kind, options.attn_implementation)
     words, top_k = read_tokenizer(folder, entry.name, mode), read_top_k(arch.kind, folder)
     return _assemble(entry, options, arch, NativeNetwork(module), module, words, place, kind, str(folder), top_k)
-
-
-def find_device(name: str) -> torch.device:
-    """A torch device. Raises ModelError for one that isn't here."""
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ModelError(f"device {name!r} is not known to torch; try cpu, cuda or cuda:1") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ModelError(f"device {name!r}: torch {torch.__version__} sees no GPU here; use --device cpu, or install a CUDA build")
-    return device
 
 
 def find_dtype(name: str | None, device: torch.device) -> torch.dtype:

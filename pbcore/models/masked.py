@@ -66,8 +66,8 @@ class MaskedModel:
             canvas = self._infill(sample.canvas)
         else:
             length = max_new_tokens if max_new_tokens is not None or sample is None else sample.max_new_tokens
-            if length is None or length < 1:
-                raise ModelError(f"{self.name}: max_new_tokens must be at least 1, got {length}; say how many tokens to answer with")
+            if not isinstance(length, int) or length < 1:
+                raise ModelError(f"{self.name}: max_new_tokens is the length of the answer, a whole number of at least 1, not {length!r}")
             canvas = [self.mask_id] * length
         self._check(ids, canvas)
         return Request(tuple(ids), tuple(canvas), key, sample)
@@ -99,6 +99,9 @@ class MaskedModel:
         items = list(prompt)
         if all(isinstance(item, int) for item in items):
             return [int(item) for item in items]  # type: ignore[call-overload]
+        if not all(isinstance(item, Mapping) and {"role", "content"} <= item.keys() for item in items):
+            allowed = "a Sample, messages with role and content, a text or token ids"
+            raise ModelError(f"{self.name} can't read the prompt {str(items)[:80]}: give {allowed}")
         return self.tokenizer.chat(items)  # type: ignore[arg-type]
 
     def _infill(self, canvas: str) -> list[int]:

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 from pbcore.models.base import Generation, Prompt
+from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
-from pbcore.models.loading import find_device, find_dtype, plain_info
+from pbcore.models.loading import find_dtype, plain_info
 from pbcore.models.tokenizer import Tokenizer, read_tokenizer
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample

@@ -66,6 +66,8 @@ def resolve_model(name: str) -> ModelEntry:
     `name` is a name of the table, a registered one, either with `:dummy` or `:dummy-l2` where the published shape is known, a hub id
     (`owner/name`), or the path of a checkpoint folder. Raises ModelError with close matches for anything else.
     """
+    if not isinstance(name, str) or not name:
+        raise ModelError(f"model {name!r}: give a name, a checkpoint folder or a hub id; known: {', '.join(model_names())}")
     base, colon, suffix = name.partition(":")
     entry = _table().get(base)
     if entry is not None and colon:
@@ -85,7 +87,7 @@ def resolve_model(name: str) -> ModelEntry:
         return ModelEntry(name, family="masked", source=name, revision="main")
     known = [*model_names()]
     near = get_close_matches(base, known, n=3, cutoff=0.5)
-    hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)}"
+    hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)}."
     raise ModelError(f"unknown model {name!r}; {hint} A checkpoint folder or a hub id (owner/name) works too")
 
 

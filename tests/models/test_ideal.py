@@ -166,6 +166,11 @@ class TestContract:
         assert model.info["parameters"] == 0
         assert model.caches == frozenset()
 
+    def test_a_device_that_is_none(self) -> None:
+        """The error is the same as for models with weights."""
+        with pytest.raises(ModelError, match="device 'gpu' is not known"):
+            load_model("ideal", device="gpu")
+
     def test_says_what_it_can_answer(self, model: Ideal) -> None:
         """Lists and puzzles, no text."""
         assert {name for name in all_task_names() if model.supports(name)} == set(ANSWERED)
@@ -184,6 +189,9 @@ class TestContract:
             model.prepare([], cache="prefix", seed=0)
         with pytest.raises(ModelError, match="tokens, the canvas only 4"):
             model.encode(load_task("waiting_line/copy", limit=1).samples[0], 4, 0)
+        for length in (0, -3, "8"):
+            with pytest.raises(ModelError, match="whole number of at least 1"):
+                model.encode(load_task("waiting_line/copy", limit=1).samples[0], length, 0)  # type: ignore[arg-type]
         with pytest.raises(ModelError, match=r"not 0\.5"):
             load_ideal(noise=0.5)
 

@@ -73,6 +73,18 @@ class TestEncode:
         with pytest.raises(ModelError, match="max_new_tokens"):
             model.encode("Bob", None, 0)
 
+    @pytest.mark.parametrize("length", [0, -1, "8", 2.0])
+    def test_wrong_lengths(self, model: Any, length: Any) -> None:
+        """A length is a whole number of at least 1."""
+        with pytest.raises(ModelError, match="whole number of at least 1"):
+            model.encode("Bob", length, 0)
+
+    @pytest.mark.parametrize("prompt", [[{"role": "user"}], ["Bob"], [1.0, 2.0], [[1, 2]]])
+    def test_unreadable_prompts(self, model: Any, prompt: Any) -> None:
+        """What is no chat and no token ids is refused with what is."""
+        with pytest.raises(ModelError, match="messages with role and content"):
+            model.encode(prompt, 4, 0)
+
     def test_infilling(self, model: Any) -> None:
         """Each [MASK] of a canvas is one mask token, and what stands around it is given."""
         canvas = model.encode(sample(canvas='["[MASK]", "[MASK]"]'), None, 0).canvas

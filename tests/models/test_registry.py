@@ -64,6 +64,12 @@ class TestResolve:
         with pytest.raises(ModelError, match="llada-8b:dummy"):
             resolve_model(name)
 
+    @pytest.mark.parametrize("name", ["", None, 5])
+    def test_no_name(self, name: Any) -> None:
+        """What is no name at all is refused with what there is, not taken for the current folder."""
+        with pytest.raises(ModelError, match="known: ideal"):
+            resolve_model(name)
+
     def test_folder_and_hub_id(self, tmp_path: Path) -> None:
         """A folder's path and owner/name are names too."""
         assert resolve_model(str(tmp_path)).folder == tmp_path.resolve()
