@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pbcore.plugin import timing
 from pbcore.plugin.options import Settings, given, settings
+from pbcore.plugin.turns import BaseError, check_base
 
 if TYPE_CHECKING:
     from pbcore.analysis.floors import Floor
+    from pbcore.plugin.plan import Plan
     from pbcore.results.rundir import RunDir, StoredCell
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -41,6 +44,11 @@ def pytest_configure(config: pytest.Config) -> None:
             read_baseline(path)
     except BaselineError as error:
         raise pytest.UsageError(f"--gate: {error}") from error
+    try:
+        if asked.against is not None:
+            check_base(asked.against)
+    except BaseError as error:
+        raise pytest.UsageError(f"--against: {error}") from error
     floors(asked)
 
 
@@ -54,17 +62,19 @@ def floors(asked: Settings) -> list[Floor]:
         raise pytest.UsageError(f"--floor: {error}") from error
 
 
-def rule(asked: Settings, run: RunDir, complete: bool, rerun: Any) -> Ruling:
-    """Judges a run by what was asked for; a run that lacks cells writes no baseline. `rerun(cell_id, sample)` gives a command."""
+def rule(the_plan: Plan, run: RunDir, complete: bool, rerun: Any, say: Callable[[str], None]) -> Ruling:
+    """Judges a run by what was asked for; a run that lacks cells writes no baseline. `rerun(cell_id, sample)` gives a command,
+    `say` shows what is being timed."""
     from pbcore.analysis.gate import judge
     from pbcore.report.gates import gate_markdown, gate_text
     from pbcore.results.baseline import read_baseline
 
-    ruling, stored = Ruling(), run.read_cells()
+    asked, ruling, stored = the_plan.settings, Ruling(), run.read_cells()
     demands = floors(asked)
-    for path in asked.gate:
+    baselines = {path: read_baseline(path) for path in asked.gate}
+    for path, baseline in baselines.items():
         # Floors are judged once, with the first baseline.
-        verdict = judge(stored, read_baseline(path), asked.gate_level, demands)
+        verdict = judge(stored, baseline, asked.gate_level, demands)
         demands = []
         ruling.text.append(gate_text(verdict, str(path), rerun))
         ruling.markdown.append(gate_markdown(verdict, str(path), rerun))
@@ -74,7 +84,8 @@ def rule(asked: Settings, run: RunDir, complete: bool, rerun: Any) -> Ruling:
     if demands:
         _rule_on_floors(demands, stored, ruling)
     if asked.gate_time is not None:
-        _rule_on_time(asked, run, stored, ruling)
+        gated = {name for baseline in baselines.values() for name in baseline} if baselines else None
+        _rule_on_time(timing.judge(the_plan, run, complete, gated, say), ruling)
     if asked.update_baseline is not None:
         ruling.text.append(_update(asked.update_baseline, stored, complete, ruling))
     return ruling
@@ -95,45 +106,11 @@ def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruli
     ruling.failures += [(f"floors::{name}", reason) for name, reason in broken]
 
 
-def _rule_on_time(asked: Settings, run: RunDir, stored: Sequence[StoredCell], ruling: Ruling) -> None:
-    """Timings against each baseline that has some; a file of --update-baseline has none, for they hold on one machine only."""
-    from pbcore.analysis.timing import judge_timing
-    from pbcore.results.rundir import open_run
-
-    assert asked.gate_time is not None
-    for path in asked.gate:
-        if not path.is_dir():
-            ruling.text.append(f"timing not judged: {path} holds no timings; give a run directory of this machine")
-            continue
-        base_run = open_run(path)
-        base = {entry.cell.id: entry.cell for entry in base_run.read_cells() if entry.cell.status == "ok"}
-        machines = {
-            "head_machine": run.read_run().get("machine", {}),
-            "base_machine": base_run.read_run().get("machine", {}),
-        }
-        said: dict[str, list[str]] = {}
-        for cell in (entry.cell for entry in stored if entry.cell.status == "ok" and entry.cell.id in base):
-            shared = cell.shared_device or base[cell.id].shared_device
-            verdict = judge_timing(cell.rounds, base[cell.id].rounds, asked.gate_time, shared=shared, **machines)
-            if not verdict.ok:
-                ruling.failures.append((f"time against {path}::{cell.id}", verdict.reason))
-            said.setdefault("judged" if verdict.judged else verdict.reason, []).append(
-                cell.id if verdict.ok else f"{cell.id} ({verdict.reason})"
-            )
-        ruling.text += _timing_lines(
-            said, [failure for failure in ruling.failures if failure[0].startswith("time ")], path
-        )
-
-
-def _timing_lines(said: dict[str, list[str]], slower: Sequence[tuple[str, str]], path: Path) -> Iterable[str]:
-    judged = said.pop("judged", [])
-    yield (
-        f"timing {'FAILED' if slower else 'passed'} against {path}: {len(judged)} cells judged, {len(slower)} slower"
-        if judged
-        else f"timing against {path}:"
-    )
-    yield from (f"  SLOWER   {name.partition('::')[2]}: {reason}" for name, reason in slower[:8])
-    yield from (f"  {len(cells)} cells: {reason}" for reason, cells in said.items())
+def _rule_on_time(found: Iterable[timing.Timings], ruling: Ruling) -> None:
+    for timings in found:
+        ruling.text += timings.lines()
+        ruling.markdown.append(timings.markdown())
+        ruling.failures += [(f"time against {timings.base}::{name}", reason) for name, reason in timings.slower]
 
 
 def _update(path: Path, stored: Sequence[StoredCell], complete: bool, ruling: Ruling) -> str:

@@ -214,6 +214,8 @@ def _read(config: pytest.Config) -> Settings:
         )
     if result.gate_time is not None and not (result.gate or result.against):
         raise pytest.UsageError("--gate-time needs a baseline to compare with: add --gate BASELINE or --against REV")
+    if result.against is not None and result.gate_time is None:
+        raise pytest.UsageError("--against is what --gate-time compares with: add --gate-time 10%, say")
     return result
 
 

@@ -62,9 +62,14 @@ class Plan:
             from pbcore.tasks import load_task
 
             limit = None if self.settings.sample else self.limit
-            lengths = self.settings.n if name.split("/")[0] in LISTS else None
-            self._loaded[name] = load_task(name, self.settings.data_dir, lengths, limit, seed=self.settings.data_seed)
+            self._loaded[name] = load_task(
+                name, self.settings.data_dir, self.lengths(name), limit, seed=self.settings.data_seed
+            )
         return self._loaded[name]
+
+    def lengths(self, task: str) -> tuple[int, ...] | None:
+        """The list lengths asked for; None where the task is not about lists, or has its own."""
+        return self.settings.n if task.split("/")[0] in LISTS else None
 
     def cells(self, categories: Iterable[str]) -> Iterator[CellName]:
         """The cells of the tasks in `categories`, models outermost; combinations that can't be are counted in `left_out`."""

@@ -13,7 +13,7 @@ from pbcore.plugin.collection import cell_name, drilled
 from pbcore.plugin.drilldown import rerun
 from pbcore.plugin.gate import Ruling, publish, rule
 from pbcore.plugin.options import given, settings
-from pbcore.plugin.plan import left_out
+from pbcore.plugin.plan import left_out, plan
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import run_dir, write_facts
 
@@ -86,7 +86,9 @@ class Outcome:
                 )
         asked = settings(self._config)
         if asked.gated:
-            self.ruling = rule(asked, run, not self._unfinished(), self._rerun)
+            terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+            say = terminal.write_line if terminal else self.notes.append
+            self.ruling = rule(plan(self._config), run, not self._unfinished(), self._rerun, say)
             publish(self.ruling, run, self._config)
             if self.ruling.failures and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -103,7 +103,11 @@ class TestTime:
         result = run(*GOOD, "--gate", str(baseline), "--gate", "base", "--gate-time", "10%")
         assert result.ret == pytest.ExitCode.OK
         result.stdout.fnmatch_lines(
-            ["timing not judged: *holds no timings*", "timing against base:", "  2 cells: *1 and 1 rounds; at least 3*"]
+            [
+                "timing not judged against *holds no timings*",
+                "timing against base:",
+                "  2 cells: *1 and 1 rounds; at least 3*",
+            ]
         )
 
 

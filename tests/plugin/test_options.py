@@ -26,6 +26,8 @@ class TestUsageErrors:
             (["--floor", "tiny accuracy=1"], "can't be read; write a pattern"),
             (["--resume", "nothing"], "nothing is no directory"),
             (["--gate-time", "10%"], "--gate-time needs a baseline"),
+            (["--against", "main"], "--against is what --gate-time compares with"),
+            (["--gate-time", "10%", "--against", "no-such-branch"], "neither a folder nor a revision"),
             (["--sample", "3", "--floor", "* accuracy>=0.5"], "can't be judged by a gate"),
             (["--out", "a", "--resume", "b"], "--out and --resume both name the run directory"),
         ],

@@ -1,0 +1,148 @@
+"""--gate-time: seconds judged against a run directory of the same machine, or, with --against, in turns with the base's code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from pbcore.plugin.options import Settings
+from pbcore.plugin.turns import BaseError, NotTimed, checkout, in_turns, sides
+
+if TYPE_CHECKING:
+    from pbcore.analysis.timing import TimingVerdict
+    from pbcore.plugin.plan import Plan
+    from pbcore.results.record import CellRecord
+    from pbcore.results.rundir import RunDir
+
+SHOWN = 8
+
+
+@dataclass(slots=True)
+class Timings:
+    """What was found against one base: verdicts by cell, and `silent`, why nothing was judged at all."""
+
+    base: str
+    verdicts: dict[str, TimingVerdict] = field(default_factory=dict)
+    silent: str = ""
+
+    @property
+    def slower(self) -> list[tuple[str, str]]:
+        """(cell, reason) of the cells that fail."""
+        return [(name, verdict.reason) for name, verdict in self.verdicts.items() if not verdict.ok]
+
+    def lines(self) -> Iterator[str]:
+        """For the screen: the verdict, the slower cells, and why others were not judged."""
+        if self.silent:
+            yield f"timing not judged against {self.base}: {self.silent}"
+            return
+        ratios = [verdict.ratio for verdict in self.verdicts.values() if verdict.ratio is not None]
+        if ratios:
+            change = f"median change {100 * (median(ratios) - 1):+.1f} %"
+            outcome = "FAILED" if self.slower else "passed"
+            yield f"timing {outcome} against {self.base}: {len(ratios)} cells judged, {len(self.slower)} slower, {change}"
+        else:
+            yield f"timing against {self.base}:"
+        yield from (f"  SLOWER   {name}: {reason}" for name, reason in self.slower[:SHOWN])
+        if len(self.slower) > SHOWN:
+            yield f"  … and {len(self.slower) - SHOWN} more"
+        reasons: dict[str, list[str]] = {}
+        for name, verdict in self.verdicts.items():
+            if not verdict.judged:
+                reasons.setdefault(verdict.reason, []).append(name)
+        for reason, cells in reasons.items():
+            yield f"  {len(cells)} cells ({cells[0]}{' …' if len(cells) > 1 else ''}): {reason}"
+
+    def markdown(self) -> str:
+        """The same as a section of gate.md."""
+        title, *rest = self.lines()
+        return "\n".join([f"### {title}", "", *(f"- {line.strip()}" for line in rest)]).rstrip() + "\n"
+
+
+def against_run(asked: Settings, run: RunDir, path: Path) -> Timings:
+    """The run's rounds against those of an earlier run; a file of --update-baseline has none, for they hold on one machine only."""
+    from pbcore.analysis.timing import judge_timing
+    from pbcore.results.rundir import open_run
+
+    assert asked.gate_time is not None
+    if not path.is_dir():
+        return Timings(str(path), silent="it holds no timings; give a run directory of this machine, or --against REV")
+    earlier = open_run(path)
+    base = {entry.cell.id: entry.cell for entry in earlier.read_cells() if entry.cell.status == "ok"}
+    machines = [one.read_run().get("machine", {}) for one in (run, earlier)]
+    found = Timings(str(path))
+    for cell in (entry.cell for entry in run.read_cells() if entry.cell.status == "ok" and entry.cell.id in base):
+        found.verdicts[cell.id] = judge_timing(
+            cell.rounds, base[cell.id].rounds, asked.gate_time,
+            head_machine=machines[0], base_machine=machines[1], shared=cell.shared_device or base[cell.id].shared_device,
+        )  # fmt: skip
+    return found
+
+
+def against_code(plan: Plan, run: RunDir, gated: Collection[str] | None, say: Callable[[str], None]) -> Timings:
+    """Cells of the run (those in `gated`, if given) decoded anew by this code and the base's, in turns and with nothing beside them.
+
+    The rounds of the run itself don't count: they were not taken in turns.
+    """
+    from pbcore.analysis.timing import LEAST_ROUNDS
+
+    asked, found = plan.settings, Timings(f"{plan.settings.against}, in turns")
+    stored = [entry.cell for entry in run.read_cells() if entry.cell.status == "ok"]
+    cells = [cell for cell in stored if gated is None or cell.id in gated]
+    rounds = max(asked.rounds, LEAST_ROUNDS)
+    machine = run.read_run().get("machine", {})
+    assert asked.against is not None
+    try:
+        with checkout(asked.against) as folder, sides(folder) as (head, base):
+            for number, cell in enumerate(sorted(cells, key=lambda cell: cell.model), 1):
+                say(f"timing in turns with {asked.against}: cell {number} of {len(cells)}, {cell.id}")
+                found.verdicts[cell.id] = _turns(head, base, job(plan, cell), rounds, asked, machine)
+    except BaseError as error:
+        found.silent = str(error)
+    if not cells:
+        found.silent = "the run has no finished cell that is gated"
+    return found
+
+
+def _turns(head: Any, base: Any, task: dict[str, Any], rounds: int, asked: Settings, machine: Any) -> TimingVerdict:
+    from pbcore.analysis.timing import TimingVerdict, judge_timing
+
+    assert asked.gate_time is not None
+    try:
+        seconds = in_turns(head, base, task, rounds)
+    except NotTimed as error:
+        return TimingVerdict(False, True, f"timing not judged: {error}")
+    return judge_timing(*seconds, asked.gate_time, head_machine=machine, base_machine=machine)
+
+
+def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
+    """What a timing process is told of a cell: options of pbcore's public functions, the same for both sides."""
+    asked = plan.settings
+    return {
+        "model": {"name": cell.model, "device": asked.device, "dtype": asked.dtype},
+        "task": {
+            "files": [str(file.absolute()) for file in asked.tasks],
+            "name": cell.task,
+            "data_dir": None if asked.data_dir is None else str(asked.data_dir.absolute()),
+            "n": plan.lengths(cell.task),
+            "limit": plan.limit,
+            "seed": asked.data_seed,
+        },
+        "sampler": cell.sampler,
+        "seed": asked.seed,
+        "batch_size": asked.batch_size,
+    }
+
+
+def judge(
+    plan: Plan, run: RunDir, complete: bool, gated: Collection[str] | None, say: Callable[[str], None]
+) -> Sequence[Timings]:
+    """The timings against each base that was asked for: the code of --against, else each --gate."""
+    asked = plan.settings
+    if asked.against is None:
+        return [against_run(asked, run, path) for path in asked.gate]
+    if not complete:
+        return [Timings(asked.against, silent="the run is not complete")]
+    return [against_code(plan, run, gated, say)]

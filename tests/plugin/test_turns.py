@@ -1,0 +1,185 @@
+"""Two checkouts timed in turns. Most tests use a pbcore of a few lines, which starts at once and sleeps as it is told."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.plugin import turns
+from pbcore.plugin.turns import BaseError, NotTimed, Side, checkout, in_turns
+from tests.plugin.conftest import ROOT, Run
+
+FAKE = """
+import os, time
+from types import SimpleNamespace
+
+def load_model(name, **options):
+    print("loading", name)
+    if name == "missing":
+        raise RuntimeError("weights not here")
+    return SimpleNamespace(name=name)
+
+def load_task(name, **options):
+    return SimpleNamespace(samples=("a", "b"))
+
+def decode(model, samples, sampler, seed=0, batch_size=None):
+    with open("log", "a") as log:
+        log.write("SIDE ")
+    if sampler == "dying":
+        os._exit(9)
+    time.sleep(SLEEP)
+"""
+
+
+def fake(folder: Path, side: str, sleep: float = 0.0) -> Path:
+    (folder / "pbcore").mkdir(parents=True)
+    (folder / "pbcore" / "__init__.py").write_text(FAKE.replace("SIDE", side).replace("SLEEP", str(sleep)))
+    return folder
+
+
+def job(model: str = "m", sampler: str = "random-k1") -> dict[str, Any]:
+    task = {"files": [], "name": "waiting_line/copy"}
+    return {"model": {"name": model}, "task": task, "sampler": sampler, "seed": 0, "batch_size": None}
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Head and base, of which the base takes 0.2 s longer a round."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(turns, "HEAD", fake(tmp_path / "head", "head"))
+    with turns.sides(fake(tmp_path / "base", "base", 0.2)) as both:
+        yield both
+
+
+class TestInTurns:
+    def test_rounds_alternate_after_one_that_warms_each_side(self, pair: tuple[Side, Side], tmp_path: Path) -> None:
+        """Base, head, base, head …, each with its own code, and the seconds are told apart."""
+        head, base = in_turns(*pair, job(), 3)
+        assert (tmp_path / "log").read_text().split() == [
+            "base",
+            "base",
+            "head",
+            "head",
+            "base",
+            "head",
+            "base",
+            "head",
+        ]
+        assert len(head) == len(base) == 3
+        assert min(base) >= 0.2
+
+    def test_what_a_side_cannot_run_is_told_and_the_next_cell_goes_on(self, pair: tuple[Side, Side]) -> None:
+        """An error, or a process that dies, costs its cell alone; the reason names the side."""
+        with pytest.raises(NotTimed, match=r"the base could not run it \(RuntimeError: weights not here\)"):
+            in_turns(*pair, job(model="missing"), 3)
+        with pytest.raises(NotTimed, match="the base's process ended with status 9"):
+            in_turns(*pair, job(sampler="dying"), 3)
+        assert len(in_turns(*pair, job(), 1)[1]) == 1
+
+
+class TestSide:
+    def test_another_pbcore_than_the_bases_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A folder without the package would time whatever is installed; so nothing is timed."""
+        monkeypatch.setenv("PYTHONPATH", str(fake(tmp_path / "other", "other")))
+        side = Side("base", tmp_path)
+        (tmp_path / "base").mkdir()
+        side.folder = tmp_path / "base"
+        with pytest.raises(NotTimed, match=r"imports another pbcore, .*other"):
+            side.seconds(job())
+
+    def test_a_base_that_cannot_be_imported_says_so_at_once(self, tmp_path: Path) -> None:
+        """Its last line of stderr is the reason, also for later cells, for which it is not started again."""
+        (fake(tmp_path, "x") / "pbcore" / "__init__.py").write_text("import a_module_that_was_removed")
+        side = Side("base", tmp_path)
+        for _ in range(2):
+            with pytest.raises(NotTimed, match="No module named 'a_module_that_was_removed'"):
+                side.seconds(job())
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a pbcore that said 1, then 2."""
+    folder = tmp_path / "repository"
+    (folder / "pbcore").mkdir(parents=True)
+    git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for number in "12":
+        (folder / "pbcore" / "__init__.py").write_text(number)
+        subprocess.run([*git, "add", "."], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", number], check=True)
+    return folder
+
+
+class TestCheckout:
+    def test_a_revision_is_checked_out_for_a_while(self, repository: Path) -> None:
+        """The worktree holds that revision's code, and neither it nor git's note of it stays."""
+        with checkout("HEAD~1", repository) as folder:
+            assert (folder / "pbcore" / "__init__.py").read_text() == "1"
+        assert not folder.exists()
+        listed = subprocess.run(
+            ["git", "-C", repository, "worktree", "list"], capture_output=True, text=True, check=True
+        )
+        assert len(listed.stdout.splitlines()) == 1
+
+    def test_a_folder_is_taken_as_it_is(self, repository: Path) -> None:
+        """And stays."""
+        with checkout(str(repository), repository) as folder:
+            assert folder == repository.resolve()
+        assert repository.exists()
+
+    @pytest.mark.parametrize("against", ["no-such-branch", "HEAD~9", "--version"])
+    def test_what_is_neither_is_named(self, against: str, repository: Path) -> None:
+        """A typo is told before the run, not after it."""
+        with pytest.raises(BaseError, match=f"'{against}' is neither a folder nor a revision"):
+            turns.check_base(against, repository)
+
+    def test_a_folder_without_the_package(self, tmp_path: Path) -> None:
+        """The message says what to give."""
+        with pytest.raises(BaseError, match="holds no pbcore/; give the top folder of a checkout"):
+            turns.check_base(str(tmp_path))
+
+
+class TestGateTime:
+    def test_code_that_sleeps_while_decoding_fails(
+        self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The head is a copy of the package with a sleep in `decode`: screen, exit code and gate.md say that it is slower."""
+        head = project.path / "doctored"
+        shutil.copytree(ROOT / "pbcore", head / "pbcore", ignore=shutil.ignore_patterns("__pycache__"))
+        code = head / "pbcore" / "decoding" / "run.py"
+        code.write_text(
+            code.read_text().replace(
+                "    prompts = list(prompts)\n", "    __import__('time').sleep(1)\n    prompts = list(prompts)\n"
+            )
+        )
+        assert "sleep(1)" in code.read_text()
+        monkeypatch.setattr(turns, "HEAD", head)
+        result = run(
+            "--model", "ideal", "--limit", "2", "--task", "copy", "--sampler", "random-k8", "--out", "out",
+            "--gate-time", "10%", "--against", str(ROOT),
+        )  # fmt: skip
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(
+            [
+                f"timing FAILED against {ROOT}, in turns: 1 cells judged, 1 slower, *",
+                "  SLOWER   ideal/copy/random-k8: slower by more than 10 %: *",
+            ]
+        )
+        assert "timing FAILED" in (project.path / "out" / "gate.md").read_text()
+
+    def test_a_base_that_cannot_run_a_cell_does_not_judge_it(self, run: Run, project: pytest.Pytester) -> None:
+        """Its reason is on the screen, and the run passes."""
+        (fake(project.path / "base", "base") / "pbcore" / "__init__.py").write_text(
+            "raise ImportError('torch is too new')"
+        )
+        result = run(
+            "--model", "ideal", "--limit", "2", "--task", "copy", "--sampler", "random-k8", "--gate-time", "10%", "--against", "base"
+        )  # fmt: skip
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines(
+            ["timing against base, in turns:", "  1 cells *: timing not judged: *torch is too new*"]
+        )
