@@ -132,7 +132,7 @@ def hierarchy(gamma: float, low: float) -> Twin:
 def pc(k: int, lam: float, alpha: float, frequencies: list[float]) -> Twin:
     def score(block: Block, i: int) -> float:
         p = block.confidence(i)
-        return math.exp(-lam * i) * min(-p * math.log(frequencies[block.probs[i].index(p)] + 1e-10), alpha)
+        return math.exp(-lam * i) * min(-p * math.log(frequencies[block.probs[i].index(p)] + 1e-9), alpha)
 
     return lambda block: set(sorted(block.masks, key=lambda i: (-score(block, i), i))[:k])
 

@@ -14,7 +14,7 @@ from pbcore.decoding.step import Step
 @register_policy("pc")
 @dataclass(frozen=True, slots=True)
 class PositionCalibrated:
-    """Reveals the k positions of highest e^(−λ·pos) · min(−p ln(f(x) + 1e-10), α) (PC-Sampler, arXiv 2508.13021).
+    """Reveals the k positions of highest e^(−λ·pos) · min(−p ln(f(x) + 1e-9), α) (PC-Sampler, arXiv 2508.13021).
 
     p is the confidence, f(x) the background frequency of the predicted token, so that frequent words wait; pos counts from the block's
     start. λ .25, α 10. The model brings f; `pbcore samplers --frequencies` counts it from a corpus.
@@ -35,6 +35,6 @@ class PositionCalibrated:
                 "`pbcore samplers --frequencies CORPUS --model NAME --output FILE` and name it in PBCORE_FREQUENCIES"
             )
         background = step.frequencies.to(step.confidence.device)[step.token].double()  # (R, C)
-        surprise = (-step.confidence.double() * (background + 1e-10).log()).clamp(max=self.alpha)
+        surprise = (-step.confidence.double() * (background + 1e-9).log()).clamp(max=self.alpha)
         place = step.column - step.column[:, :1]
         return step.best(torch.exp(-self.lam * place) * surprise, self.k)
