@@ -5,20 +5,18 @@ from __future__ import annotations
 import statistics
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
 
-import pbcore
+from fixtures.llama import MASK, VOCABULARY
 from pbcore.decoding import denoise, resolve
 from pbcore.decoding.samplers import policy
 from pbcore.models.base import Context, Denoiser, Query, Request
 
-PROMPT, NEW, MASK, EOS = 120, 32, 1, 0
+PROMPT, NEW = 120, 32
 
 
 @dataclass
@@ -53,25 +51,9 @@ class TimedContext:
         return logits
 
 
-@pytest.fixture(scope="module")
-def random_llama(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Denoiser:
-    """Six layers of width 256 over 8,192 tokens, full attention, random weights."""
-    folder: Path = tmp_path_factory.mktemp("random-llama")
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=8192, hidden_size=256, intermediate_size=768, num_hidden_layers=6, num_attention_heads=8, num_key_value_heads=8,
-        max_position_embeddings=512, eos_token_id=EOS, pad_token_id=EOS, mask_token_id=MASK,
-    )  # fmt: skip
-    config.is_causal = False
-    LlamaForCausalLM(config).save_pretrained(folder)
-    model = pbcore.load_model(str(folder), device="cuda" if pytestconfig.getoption("--gpu") else "cpu", dtype="float32")
-    assert isinstance(model, Denoiser)
-    return model
-
-
 def requests(count: int) -> list[Request]:
     """Rows of random token ids."""
-    ids = torch.randint(2, 8192, (count, PROMPT), generator=torch.Generator().manual_seed(0)).tolist()
+    ids = torch.randint(2, VOCABULARY, (count, PROMPT), generator=torch.Generator().manual_seed(0)).tolist()
     return [Request(tuple(row), (MASK,) * NEW, key) for key, row in enumerate(ids)]
 
 

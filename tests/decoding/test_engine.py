@@ -15,7 +15,8 @@ from pbcore.decoding.step import Move, Step
 from tests.decoding.toys import EOS, MASK, Toy
 
 SAMPLERS = [
-    "eb-0.5", "frechet-0.1", "dus-2+b4", "klass-0.3-kl1.0", "localleap-0.5-relaxed0.3-radius2", "origin-4+b4", "confidence-k2+rcr", "confidence-k2+b4+remdm2",
+    "eb-0.5", "frechet-0.1", "dus-2+b4", "klass-0.3-kl1.0", "localleap-0.5-relaxed0.3-radius2", "origin-4+b4",
+    "confidence-k2+rcr", "confidence-k2+b4+remdm2",
     "random-k3", "confidence-k1", "confidence-k4+b4", "left_to_right-k2", "margin-k2", "entropy-k2+t1.0", "threshold-0.5+b4",
     "threshold-0.3+t0.7", "factor-1.0", "confidence+linear3", "confidence+cosine3+b4", "random+s3_0_5", "threshold-0.5+b2+prefix",
     "confidence-k1+b4+dual", "threshold-0.4+no_early_eos", "confidence-k2+eos_stop",
