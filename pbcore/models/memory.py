@@ -60,13 +60,3 @@ def peak_memory(device: torch.device | str) -> Iterator[Peak]:
         done.set()
         thread.join()
         result.peak = max(result.peak, process.memory_info().rss)
-
-
-def free_device(device: torch.device | str) -> None:
-    """Gives memory of models that nobody holds any more back to the device."""
-    import gc
-
-    gc.collect()
-    if torch.device(device).type == "cuda":
-        torch.cuda.synchronize(device)
-        torch.cuda.empty_cache()

@@ -36,8 +36,10 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
     Packages register by an entry point of the group `pbcore.models`, whose name is the model's. Raises ValueError for a name that is
     taken or would not fit in a node id (letters, digits, `_`, `-`, `.`).
     """
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise ValueError(f"model name {name!r}: use letters, digits, '_', '-' and '.'")
+    if not callable(factory):
+        raise ValueError(f"model {name!r}: the factory {factory!r} can't be called; give a function of device, dtype and options")
     if name in _table() or _REGISTERED.get(name, factory) is not factory:
         raise ValueError(f"model name {name!r} is taken; choose another")
     _REGISTERED[name] = factory

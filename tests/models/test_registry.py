@@ -102,12 +102,18 @@ class TestRegister:
         assert asked == {"device": "cpu", "dtype": "float32", "size": 3}
         assert "mine" in model_names()
 
-    @pytest.mark.parametrize("name", ["ideal", "with space", "a/b", ""])
-    def test_taken_or_unusable_names(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("name", ["ideal", "with space", "a/b", "", None])
+    def test_taken_or_unusable_names(self, name: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """A name of the table, or one that can't stand in a node id, is refused."""
         monkeypatch.setattr(registry_module, "_REGISTERED", {})
         with pytest.raises(ValueError, match="model name"):
             register_model(name, lambda **_: None)
+
+    def test_a_factory_is_a_function(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What can't be called is refused when it is registered, not when it is asked for."""
+        monkeypatch.setattr(registry_module, "_REGISTERED", {})
+        with pytest.raises(ValueError, match="can't be called"):
+            register_model("mine", None)  # type: ignore[arg-type]
 
 
 class TestOptions:
