@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from pbcore.results.plain import plain
 from pbcore.results.record import CellRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RECORD_PROPERTY = "pbcore_record"
 COLUMNS = (
@@ -63,6 +64,8 @@ def row(cell: CellRecord) -> dict[str, Any]:
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     """A DataFrame with a row per cell, in the order given; columns as in `row`, absent numbers NaN."""
+    import pandas as pd  # here and in the readers at first use: the record of a cell needs no table
+
     rows = [row(cell) for cell in cells]
     scores = dict.fromkeys(name for entry in rows for name in entry if name not in (*COLUMNS, *RATES, *CONDITIONS))
     table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *CONDITIONS])

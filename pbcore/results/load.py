@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
-
-import pandas as pd
 
 from pbcore.results import published
 from pbcore.results.flat import COLUMNS, CONDITIONS, RATES, cell_of, frame
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord
 from pbcore.results.rundir import open_run
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class LoadError(ValueError):
@@ -39,6 +40,8 @@ def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:
     tables = [load(path).assign(run=str(path)) for path in paths]
     if not tables:
         raise LoadError("no path given; name at least one run directory or results file")
+    import pandas as pd
+
     return pd.concat([table.dropna(axis="columns", how="all") for table in tables], ignore_index=True).reindex(
         columns=list(dict.fromkeys(column for table in tables for column in table.columns))
     )

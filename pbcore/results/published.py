@@ -6,9 +6,10 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 TASKS = {
     "puzzles_latin_square_n4": "puzzle/latin_square",
@@ -62,6 +63,8 @@ def read(path: Path) -> pd.DataFrame | None:
     table as CSV (columns model, method, param, task, score …), and the paper's tables as CSV (columns table, model, task, metric,
     value_percent). Scores become shares of 1; what was NaN or empty there is NaN here.
     """
+    import pandas as pd
+
     if path.is_dir() and not (path / "cells").is_dir() and not (path / "results.json").exists():
         files = sorted(path.rglob(RESULTS_FILE))
         return pd.concat([_run_folder(file) for file in files], ignore_index=True) if files else None
@@ -103,6 +106,12 @@ def sampler_name(method: str, param: str) -> str:
     return f"{method}-{param}"
 
 
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(rows)
+
+
 def _run_folder(file: Path) -> pd.DataFrame:
     model, method, param = file.parts[-5:-2] if len(file.parts) >= 5 else ("unknown", "unknown", "unknown")
     results = json.loads(file.read_text(encoding="utf-8"))["results"]
@@ -112,7 +121,7 @@ def _run_folder(file: Path) -> pd.DataFrame:
         if task is not None:
             plain = {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
             rows.append(_row(model, method, param, task, plain) | {"run": file.parent.name})
-    return pd.DataFrame(rows)
+    return _frame(rows)
 
 
 def _v2_table(table: pd.DataFrame) -> pd.DataFrame:
@@ -124,7 +133,7 @@ def _v2_table(table: pd.DataFrame) -> pd.DataFrame:
             rows.append(
                 _row(values["model"], values["method"], values["param"], task, values) | {"run": values.get("run", "")}
             )
-    return pd.DataFrame(rows)
+    return _frame(rows)
 
 
 def _row(model: str, method: str, param: str, task: str, values: dict[str, Any]) -> dict[str, Any]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 
 from pbcore.results.record import Score
 
-GRADED = frozenset({"rouge_1", "rouge_2", "rouge_l", "bertscore", "inv_bleu", "bleu"})
+GRADED = frozenset({"rouge_1", "rouge_2", "rouge_l", "rouge_l_unstemmed", "bertscore", "inv_bleu", "bleu"})
 RESAMPLES = 2000
 
 
@@ -36,6 +35,8 @@ def wilson(right: int, n: int) -> tuple[float, float]:
     """Wilson's 95 % score interval for `right` of `n` (Wilson 1927). Raises ValueError unless 0 ≤ right ≤ n and n > 0."""
     if n <= 0 or not 0 <= right <= n:
         raise ValueError(f"{right} right of {n}: need 0 <= right <= n and n > 0")
+    from scipy import stats  # seconds to import, and workers need it only when a cell is done
+
     interval = stats.binomtest(right, n).proportion_ci(method="wilson")
     return float(interval.low), float(interval.high)
 
@@ -50,5 +51,7 @@ def bootstrap(values: Sequence[float]) -> tuple[float, float]:
     data = np.asarray(values, dtype=np.float64)
     if np.ptp(data) == 0:
         return float(data[0]), float(data[0])
+    from scipy import stats
+
     result = stats.bootstrap((data,), np.mean, method="percentile", n_resamples=RESAMPLES, rng=np.random.default_rng(0))
     return float(result.confidence_interval.low), float(result.confidence_interval.high)

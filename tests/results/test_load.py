@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -159,3 +161,9 @@ class TestPublished:
         assert sampler_name("topk_margin", "k2") == "margin-k2"
         assert sampler_name("klass", "conf_threshold0.9_kl_history_length2_kl_threshold0.01") == "klass-0.9"
         assert sampler_name("confidence_factor", "f1.3") == "factor-1.3"
+
+
+def test_records_need_no_table_library() -> None:
+    """Writing records, which every worker does, imports neither pandas nor scipy."""
+    code = "import pbcore.results, sys; print(*{'pandas', 'scipy'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""
