@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from difflib import get_close_matches
+from typing import Any, get_type_hints
 
 from pbcore.decoding.policies import Policy, build, policies
 from pbcore.decoding.remasking import remasked
@@ -11,12 +12,43 @@ from pbcore.names import SamplerName, SamplerNameError, parse
 
 
 def resolve(text: str) -> SamplerName:
-    """The sampler that `text` names. Raises SamplerNameError with close matches for an unknown policy, or the policy's own complaint."""
+    """The sampler that `text` names, its parameters spelled in one way: `k2`, the policy's first other parameter as a bare number.
+
+    Raises SamplerNameError with close matches for an unknown policy, or the policy's own complaint.
+    """
     name = parse(text)
     if name.policy == "ar":
         return name
     policy(name)
-    return name
+    return _spelled(name)
+
+
+def _spelled(name: SamplerName) -> SamplerName:
+    """`confidence-2` as `confidence-k2`, `threshold-gamma0.90` as `threshold-0.9`: one sampler, one name."""
+    cls = policies()[name.policy]
+    hints = get_type_hints(cls)
+    places = [f.name for f in fields(cls) if f.init]
+    numbered = [place for place in places if hints[place] is not bool]
+    given: dict[str, str] = {}
+    for word, number in name.arguments:
+        given[word or next(place for place in numbered if place not in given)] = number
+    first = next((place for place in numbered if place != "k"), None)
+    # A bare number goes to the first parameter that is still free, which is k where k is not given.
+    bare = first if "k" not in numbered or "k" in given else None
+    return replace(
+        name,
+        arguments=tuple(
+            ("" if place == bare else place, _number(given[place], hints[place])) for place in places if place in given
+        ),
+    )
+
+
+def _number(text: str, kind: Any) -> str:
+    """`0.90` as `0.9`, `1` as `1.0` where the parameter is no whole number, `02` as `2`; a switch has none."""
+    if kind is bool:
+        return ""
+    whole, _, part = text.partition(".")
+    return str(int(whole)) if kind in (int, int | None) else f"{int(whole)}.{part.rstrip('0') or '0'}"
 
 
 def policy(name: SamplerName) -> Policy:

@@ -4,23 +4,52 @@ from __future__ import annotations
 
 from functools import cache
 
-# What policies need that `ideal` has not.
-UNABLE = {"joint": "no predictions for tokens in sight", "pc": "no table of token frequencies"}
+OWN_DECODERS = {
+    "diffusion_gemma": "eb"
+}  # families that decode by themselves, and the policy whose parameters they read
+
+
+def may_decode_itself(model: str) -> bool:
+    """Whether `model` reads sampler names in its own way; of a user's own model only its `check` knows."""
+    from pbcore.models import resolve_model
+
+    family = resolve_model(model).family
+    return family in OWN_DECODERS or family == "user"
 
 
 @cache
 def why_not(model: str, task: str, sampler: str) -> str | None:
-    """Why `model` has no cell for this task and sampler; None where it has one."""
+    """Why `model` has no cell for this task and sampler; None where it has one, or where only its `check` can say."""
     from pbcore.models import resolve_model
     from pbcore.names import parse
     from pbcore.theory.distributions import supports
 
-    if resolve_model(model).family != "ideal":
+    family, name = resolve_model(model).family, parse(sampler)
+    if family == "user":
+        return None
+    if family in OWN_DECODERS:
+        own = OWN_DECODERS[family]
+        if name.policy == own:
+            return None
+        return f"{model} × samplers other than {own}: it decodes by itself, e.g. with --sampler {own}-0.1"
+    if not _in_the_loop(sampler):
+        return f"{model} × {sampler}: a sampler for models that decode by themselves"
+    if family != "ideal":
         return None
     if not supports(task):
         return f"{model} × {task.split('/')[0]}: the right answers can't be listed, so there is no ideal model of it"
-    if parse(sampler).cache:
-        return f"{model} × +{parse(sampler).cache}: it has no attention, so nothing to cache"
-    if parse(sampler).policy in UNABLE:
-        return f"{model} × {parse(sampler).policy}: it has {UNABLE[parse(sampler).policy]}"
+    if name.cache:
+        return f"{model} × +{name.cache}: it has no attention, so nothing to cache"
     return None
+
+
+@cache
+def _in_the_loop(sampler: str) -> bool:
+    """Whether the decoding loop has this sampler."""
+    from pbcore.decoding import resolve
+    from pbcore.names import SamplerNameError
+
+    try:
+        return resolve(sampler).policy != "ar"
+    except SamplerNameError:
+        return False

@@ -30,6 +30,12 @@ def pytest_configure(config: pytest.Config) -> None:
         plan(config)
 
 
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Says what a reader of the log must know before anything runs."""
+    trusted = given(config) and settings(config).trust_remote_code
+    return ["pbcore: --trust-remote-code: code that comes with a checkpoint is run"] if trusted else []
+
+
 def exit_first(config: pytest.Config) -> bool:
     return bool(config.getoption("maxfail", 0) == 1)
 

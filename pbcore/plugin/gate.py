@@ -140,3 +140,11 @@ def publish(ruling: Ruling, run: RunDir, config: pytest.Config) -> None:
                 longrepr=reason if outcome == "failed" else None, when=when,  # type: ignore[arg-type]
             )  # fmt: skip
             config.hook.pytest_runtest_logreport(report=report)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """A gate's failure counts as failed, but has no place in the row of dots: it comes after the last test."""
+    if not report.nodeid.startswith("gate::"):
+        return None
+    return ("failed" if report.failed else ""), "", ""

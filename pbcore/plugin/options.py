@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pytest
 
 BASELINE = Path("reports/baselines/embedded-cpu.json")
+LOADING = ("quantization", "attn_implementation", "device_map", "revision", "trust_remote_code")
 PROFILES = ("quick", "ci", "paper", "full")
 
 
@@ -87,6 +88,11 @@ OPTIONS = (
     Option("limit", "at most N samples a task", _positive, metavar="N"),
     Option("gpu", "run models on the GPU; a usage error where none can be used", None),
     Option("dtype", "numbers the model computes with: float32, bfloat16, float16", metavar="DTYPE"),
+    Option("quantization", "load weights quantized: bitsandbytes-4bit, torchao-int8 … (docs/models.md)", metavar="KIND"),
+    Option("attn-implementation", "attention of transformers: sdpa, eager, flash_attention_2 …", metavar="NAME"),
+    Option("device-map", "where transformers puts the weights, e.g. auto: spread over the GPUs", metavar="MAP"),
+    Option("revision", "commit, tag or branch of the hub's model instead of the pinned one; with one --model", metavar="REV"),
+    Option("trust-remote-code", "run the code that comes with a checkpoint, where its architecture isn't known", None),
     Option("batch-size", "rows decoded at a time; changes speed and memory, never an answer in float32", _positive, metavar="N"),
     Option("seed", "seed of the random draws of decoding (default: 0)", _natural, metavar="N"),
     Option("data-seed", "seed that the project's own samples are made by (default: 0)", _natural, metavar="N"),
@@ -120,6 +126,11 @@ class Settings:
     limit: int | None
     gpu: bool
     dtype: str | None
+    quantization: str | None
+    attn_implementation: str | None
+    device_map: str | None
+    revision: str | None
+    trust_remote_code: bool
     batch_size: int | None
     seed: int
     data_seed: int
@@ -145,6 +156,11 @@ class Settings:
         return "cuda" if self.gpu else "cpu"
 
     @property
+    def load_options(self) -> dict[str, Any]:
+        """Options of `load_model` beside device and dtype, those that were given."""
+        return {name: value for name in LOADING if (value := getattr(self, name))}
+
+    @property
     def gated(self) -> bool:
         """Whether the run is judged, so that every cell has to be measured whole."""
         return bool(self.gate or self.floor or self.update_baseline or self.gate_time is not None)
@@ -153,6 +169,7 @@ class Settings:
 _DEFAULTS: dict[str, Any] = {
     "profile": "quick",
     "gpu": False,
+    "trust_remote_code": False,
     "seed": 0,
     "data_seed": 0,
     "rounds": 1,
@@ -212,6 +229,8 @@ def _read(config: pytest.Config) -> Settings:
         raise pytest.UsageError(
             "--per-sample and --sample look at single answers and can't be judged by a gate, floor or baseline; drop one of the two"
         )
+    if result.revision is not None and len(result.model) != 1:
+        raise pytest.UsageError("--revision names a commit of one model: give it with exactly one --model")
     if result.gate_time is not None and not (result.gate or result.against):
         raise pytest.UsageError("--gate-time needs a baseline to compare with: add --gate BASELINE or --against REV")
     if result.against is not None and result.gate_time is None:

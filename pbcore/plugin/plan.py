@@ -17,7 +17,7 @@ from pbcore.plugin.grid import Profile, profiles
 from pbcore.plugin.options import PROFILES, Settings, settings
 
 if TYPE_CHECKING:
-    from pbcore.tasks.base import Task
+    from pbcore.tasks.base import Sample, Task
 
 LISTS = ("waiting_line", "list_ops")
 _PLAN = pytest.StashKey["Plan"]()
@@ -81,11 +81,22 @@ class Plan:
                 if task.split("/")[0] not in wanted:
                     continue
                 for sampler in self._samplers(task):
-                    reason = why_not(model, task, sampler)
+                    reason = why_not(model, task, sampler) or self._odd_blocks(task, sampler)
                     if reason is None:
                         yield CellName(model, task, sampler)
                     else:
                         self.left_out[reason] += 1
+
+    def _odd_blocks(self, task: str, sampler: str) -> str | None:
+        """Why a sampler's blocks don't fit the task's answers; None where they do."""
+        from pbcore.names import parse
+
+        block = parse(sampler).block
+        if block is None:
+            return None
+        if all(asked_tokens(sample) % block == 0 for sample in self.task(task).samples):
+            return None
+        return f"{task.split('/')[0]} × +b{block}: blocks of {block} don't divide the answers' length"
 
     def _samplers(self, task: str) -> Iterable[str]:
         if self.samplers is not None:
@@ -100,6 +111,11 @@ def plan(config: pytest.Config) -> Plan:
     if found is None:
         found = config.stash[_PLAN] = _make(settings(config), config.args)
     return found
+
+
+def asked_tokens(sample: Sample) -> int:
+    """How many tokens a sample asks for: its canvas, or what is masked of a canvas that is given in part."""
+    return sample.max_new_tokens if sample.canvas is None else sample.canvas.count("[MASK]")
 
 
 def left_out(config: pytest.Config) -> Counter[str]:
@@ -129,8 +145,9 @@ def _make(asked: Settings, arguments: Sequence[str]) -> Plan:
     models = asked.model or _default_models(profile)
     for model in {*asked.model, *(name.model for name in named)}:
         _check_model(model)
-    samplers = tuple(dict.fromkeys(map(_sampler, asked.sampler))) or None
-    named = [CellName(name.model, name.task, _sampler(name.sampler), name.sample) for name in named]
+    _check_loading(asked)
+    samplers = tuple(dict.fromkeys(_sampler(text, models) for text in asked.sampler)) or None
+    named = [CellName(name.model, name.task, _sampler(name.sampler, [name.model]), name.sample) for name in named]
     if asked.gpu:
         _check_gpu()
     return Plan(
@@ -183,13 +200,30 @@ def _check_model(name: str) -> None:
         raise pytest.UsageError(f"--model: {error}") from error
 
 
-def _sampler(text: str) -> str:
-    """The canonical spelling of a sampler that exists."""
+def _check_loading(asked: Settings) -> None:
+    from pbcore.models.entry import LoadOptions
+    from pbcore.models.errors import ModelError
+
+    try:
+        LoadOptions.of(asked.load_options)
+    except ModelError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def _sampler(text: str, models: Iterable[str]) -> str:
+    """The canonical spelling of a sampler. One that the loop doesn't have is taken where a model may decode by itself, whose word it is."""
     from pbcore.decoding import resolve
+    from pbcore.names import canonical
+    from pbcore.plugin.ability import may_decode_itself
 
     try:
         return str(resolve(text))
     except ValueError as error:
+        try:
+            if any(map(may_decode_itself, models)):
+                return canonical(text)
+        except ValueError:
+            pass  # no model can read it, and the first error says more
         raise pytest.UsageError(f"--sampler: {error}") from error
 
 

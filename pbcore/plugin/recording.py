@@ -113,12 +113,18 @@ class Cell:
             task=task.name,
             data_hash=task.data_hash,
             sampler=self.name.sampler,
-            settings={"rounds": self.settings.rounds, "policy": policy_code(self.name.sampler)},
+            settings={
+                "rounds": self.settings.rounds,
+                "policy": policy_code(self.name.sampler),
+                **self.settings.load_options,
+            },
             dtype=str(model.info.get("dtype", self.settings.dtype or "")),
             seed=self.settings.seed,
         )
 
     def _facts(self, model: Model, task: Task) -> CellRecord:
+        import torch
+
         from pbcore.decoding.run import DEFAULT_BATCH
         from pbcore.results.plain import plain
         from pbcore.results.record import CellRecord
@@ -149,7 +155,9 @@ class Cell:
                 {
                     "limit": plan(self.item.config).limit,
                     "data_seed": self.settings.data_seed,
+                    **self.settings.load_options,
                     "peak_memory_is": memory.kind if memory else "",
+                    "threads": torch.get_num_threads(),
                     "versions": versions(),
                 },
                 "settings",

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import gc
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pbcore.models.base import Model
 
 
+def share_cores(workers: int) -> int:
+    """Leaves each of `workers` processes its part of the cores, at most what torch takes now; returns the number of threads."""
+    import torch
+
+    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    threads = max(1, min(torch.get_num_threads(), cores // workers))
+    torch.set_num_threads(threads)
+    return threads
+
+
 class ModelShelf:
     """Holds at most one model. A model that could not be loaded is not tried again: each of its cells gets the first error."""
 
-    def __init__(self, device: str, dtype: str | None) -> None:
+    def __init__(self, device: str, dtype: str | None, options: Mapping[str, Any] | None = None) -> None:
         self._device = device
-        self._dtype = dtype
+        self._options = {**(options or {}), **({} if dtype is None else {"dtype": dtype})}
         self._name: str | None = None
         self._model: Model | None = None
         self._errors: dict[str, Exception] = {}
@@ -43,9 +56,8 @@ class ModelShelf:
     def _load(self, name: str) -> Model:
         from pbcore.models import load_model
 
-        options: dict[str, Any] = {} if self._dtype is None else {"dtype": self._dtype}
         try:
-            model = load_model(name, device=self._device, **options)
+            model = load_model(name, device=self._device, **self._options)
         except Exception as error:
             # Whatever went wrong once goes wrong again, after minutes of loading; KeyboardInterrupt passes.
             self._errors[name] = error

@@ -121,7 +121,7 @@ def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
     """What a timing process is told of a cell: options of pbcore's public functions, the same for both sides."""
     asked = plan.settings
     return {
-        "model": {"name": cell.model, "device": asked.device, "dtype": asked.dtype},
+        "model": {"name": cell.model, "device": asked.device, "dtype": asked.dtype, **asked.load_options},
         "task": {
             "files": [str(file.absolute()) for file in asked.tasks],
             "name": cell.task,

@@ -56,6 +56,9 @@ def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
             rows[key] = ", ".join(
                 f"{name} {value}" for name, value in facts[key].items() if value not in (None, "", [])
             )
+    if "model_info" in cells:
+        remote = [isinstance(info, Mapping) and bool(info.get("remote_code")) for info in cells["model_info"]]
+        rows["ran code that came with the checkpoint"] = _joined(cells[remote], "model")
     rows["cells"] = f"{len(cells)}, of which {int((cells['status'] != 'ok').sum())} could not be run"
     return "| | |\n|---|---|\n" + "".join(f"| {key} | {value} |\n" for key, value in rows.items() if value)
 

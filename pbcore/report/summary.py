@@ -31,6 +31,9 @@ def _facts(cells: list[CellRecord]) -> list[str]:
     dummies = {cell.model for cell in cells if cell.dummy}
     if dummies:
         lines.append(f"left out of the tables (random weights, for timing only): {_joined(dummies)}")
+    remote = {cell.model for cell in cells if cell.model_info.get("remote_code")}
+    if remote:
+        lines.append(f"code that came with the checkpoint was run: {_joined(remote)}")
     if any(cell.shared_device for cell in ran):
         lines.append("timings were taken while workers shared a device: they say nothing exact about speed")
     return lines

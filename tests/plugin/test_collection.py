@@ -48,6 +48,21 @@ class TestIds:
         found = ids(run("--model", "ideal", "--task", "copy", "--sampler", "random-k2+t1+b8", "--co", "-q"))
         assert found == ["benches/test_waiting_line.py::test_cell[ideal/copy/random-k2+b8+t1.0]"]
 
+    def test_two_spellings_of_a_parameter_are_one_cell(self, run: Run) -> None:
+        """`confidence-2` is `confidence-k2`, and each is collected once."""
+        samplers = ("--sampler", "confidence-2", "--sampler", "confidence-k2", "--sampler", "threshold-0.90")
+        found = ids(run("--model", "ideal", "--task", "copy", *samplers, "--co", "-q"))
+        assert [name.rpartition("/")[2] for name in found] == ["confidence-k2]", "threshold-0.9]"]
+
+    def test_blocks_that_do_not_divide_the_answers_are_left_out(self, run: Run) -> None:
+        """One line counts them; where they divide, also the masks of a canvas given in part, the cells are there."""
+        cells = ("--model", "ideal", "--task", "list_ops/*", "--task", "copy", "--sampler", "random-k2+b8")
+        assert len(ids(run(*cells, "--n", "16", "--co", "-q"))) == 5
+        assert len(ids(run(*cells, "--n", "15", "--co", "-q"))) == 1
+        result = run(*cells[:4], *cells[6:], "--n", "15")
+        assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+        result.stdout.fnmatch_lines(["left out: 4 cells, list_ops × +b8: blocks of 8 don't divide the answers' length"])
+
     def test_a_node_id_brings_cells_that_no_profile_has(self, in_process: Run) -> None:
         """A cell's node id alone runs it, and with a sample's number that sample."""
         cell = "benches/test_waiting_line.py::test_cell[ideal/copy/margin-k3]"
@@ -76,6 +91,30 @@ class TestIds:
         whole, first, second = (ids(run(*ONE, *shard)) for shard in ([], ["--shard", "1/2"], ["--shard", "2/2"]))
         assert sorted(first + second) == sorted(whole)
         assert len(first) == len(second) == 8
+
+
+class TestOwnDecoders:
+    def test_their_samplers_are_theirs_to_read(self, run: Run) -> None:
+        """DiffusionGemma's parameters pass, in its cells alone; what it can't run is left out with the way to ask."""
+        both = ("--model", "ideal", "--model", "diffusiongemma-26b", "--task", "copy")
+        result = run(*both, "--sampler", "eb-0.1-steps48-t_min0.4", "--sampler", "random-k2", "--co", "-q")
+        assert [name.partition("[")[2] for name in ids(result)] == [
+            "ideal/copy/random-k2]",
+            "diffusiongemma-26b/copy/eb-0.1-steps48-t_min0.4]",
+        ]
+        none = run("--model", "diffusiongemma-26b", "--task", "copy", "--co", "-q")
+        none.stdout.fnmatch_lines(["left out: * cells, diffusiongemma-26b × samplers other than eb: *--sampler eb-0.1"])
+
+    def test_a_users_own_decides_by_its_check(self, run: Run, project: pytest.Pytester) -> None:
+        """A sampler that the loop doesn't have runs; one that `check` refuses is an error of that cell, with its words."""
+        cells = ("--model", "speaker", "--task", "copy", "--limit", "2", "--out", "out")
+        result = run(*cells, "--sampler", "eb-0.1-steps48", "--sampler", "random-k2")
+        result.assert_outcomes(passed=1, failed=1)
+        result.stdout.fnmatch_lines(
+            ["*speaker/copy/random-k2: ValueError: sampler random-k2: speaker decodes by itself*"]
+        )
+        rows = pbcore.results.load(project.path / "out").set_index("sampler")
+        assert rows["status"].to_dict() == {"eb-0.1-steps48": "ok", "random-k2": "error"}
 
 
 class TestOwnTasks:

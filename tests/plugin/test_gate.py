@@ -106,7 +106,7 @@ class TestTime:
             [
                 "timing not judged against *holds no timings*",
                 "timing against base:",
-                "  2 cells: *1 and 1 rounds; at least 3*",
+                "  2 cells (*1 and 1 rounds; at least 3*",
             ]
         )
 

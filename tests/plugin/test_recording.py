@@ -143,6 +143,42 @@ class TestOneProcess:
         assert {"pytest", "benches", "--seed"} <= set(facts["command"])
 
 
+class TestLoading:
+    def test_options_reach_the_model_and_its_record(self, run: Run, project: pytest.Pytester) -> None:
+        """What isn't the default is passed on, recorded, part of the key, and said before code of a checkpoint runs."""
+        cell = ("--task", "copy", "--sampler", "random-k8", "--limit", "2")
+        asked = ("--attn-implementation", "eager", "--trust-remote-code", "--revision", "abc")
+        result = run("--model", "telling", *cell, *asked)
+        result.stdout.fnmatch_lines(["pbcore: --trust-remote-code: code that comes with a checkpoint is run"])
+        for given in ("'attn_implementation': 'eager'", "'trust_remote_code': True", "'revision': 'abc'"):
+            assert given in result.stdout.str()
+        assert "quantization" not in result.stdout.str()
+        result = run("--model", "remote", *cell, "--out", "a")
+        result.stdout.fnmatch_lines(["code that came with the checkpoint was run: remote"])
+        assert "| ran code that came with the checkpoint | remote |" in (project.path / "a" / "report.md").read_text()
+        run("--model", "remote", *cell, "--out", "b", "--device-map", "auto")
+        (plain,), (mapped,) = table(project.path / "a").to_dict("records"), table(project.path / "b").to_dict("records")
+        assert mapped["settings"]["device_map"] == "auto"
+        assert "device_map" not in plain["settings"]
+        assert mapped["key"] != plain["key"]
+
+
+class TestDummy:
+    def test_random_weights_are_timed_and_never_scored_in_tables(self, run: Run, project: pytest.Pytester) -> None:
+        """The cell runs and is marked; the tables hold the other model alone, and the screen says who is left out."""
+        models = ("--model", "ideal", "--model", "weightless")
+        result = run(*models, "--task", "copy", "--sampler", "random-k8", "--limit", "2", "--out", "out")
+        result.assert_outcomes(passed=2)
+        rows = table(project.path / "out")
+        assert rows["dummy"].to_dict() == {"ideal/copy/random-k8": False, "weightless/copy/random-k8": True}
+        assert (rows["seconds"] > 0).all()
+        result.stdout.fnmatch_lines(["left out of the tables (random weights, for timing only): weightless"])
+        tables, _, rest = (project.path / "out" / "report.md").read_text().partition("## Speed")
+        assert "| ideal |" in tables.partition("## ")[2]
+        assert "weightless" not in tables.partition("## ")[2]
+        assert "weightless" in rest
+
+
 class TestTwoWorkers:
     def test_they_give_the_same_rows_and_one_of_each_file(self, run: Run, project: pytest.Pytester) -> None:
         """Only times differ from a run without workers; the controller has statistics for every cell; one model uses both workers."""

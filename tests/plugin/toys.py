@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pbcore.models import register_model
-from pbcore.models.base import Context, Request
+from pbcore.models.base import Context, Generation, Prompt, Request
 from pbcore.models.ideal import load_ideal
+from pbcore.names import SamplerName
 
 
 class Around:
@@ -56,6 +57,49 @@ def make_breaking(**options: Any) -> Around:
     return Around(breaks_on_sort)
 
 
+def make_telling(**options: Any) -> Around:
+    raise RuntimeError(f"loaded with {options}")
+
+
+class Weightless:
+    """`ideal`, said to have random weights or to have run a checkpoint's code."""
+
+    def __init__(self, **info: Any) -> None:
+        self._ideal = load_ideal()
+        self.info = {**self._ideal.info, **info}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ideal, name)
+
+
+def make_dummy(**options: Any) -> Weightless:
+    return Weightless(dummy=True)
+
+
+def make_remote(**options: Any) -> Weightless:
+    return Weightless(remote_code=True)
+
+
+class Speaker:
+    """Decodes by itself: says $SPEAKER_SAYS to whatever it is asked, in one forward. It takes `eb` alone, with any parameters."""
+
+    name = "speaker"
+    info: Mapping[str, Any] = {"source": "toys", "family": "speaker", "dummy": False}
+
+    def check(self, sampler: SamplerName) -> None:
+        if sampler.policy != "eb":
+            raise ValueError(f"sampler {sampler}: speaker decodes by itself; use eb-0.1")
+
+    def generate(
+        self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
+    ) -> list[Generation]:
+        return [Generation(os.environ.get("SPEAKER_SAYS", ""), (1, 2), nfe=1, answer_tokens=2) for _ in prompts]
+
+
+def make_speaker(**options: Any) -> Speaker:
+    return Speaker()
+
+
 def make_missing(**options: Any) -> Around:
     raise RuntimeError("weights not here")
 
@@ -65,3 +109,7 @@ def register() -> None:
     register_model("dying", make_dying)
     register_model("breaking", make_breaking)
     register_model("missing", make_missing)
+    register_model("telling", make_telling)
+    register_model("weightless", make_dummy)
+    register_model("remote", make_remote)
+    register_model("speaker", make_speaker)

@@ -1,0 +1,81 @@
+"""Text cells whose grammar can't be measured: without a server, and with one that is killed in mid-run (a stand-in for Java)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pbcore
+from pbcore.metrics import grammar
+from tests.metrics import fake_java
+from tests.plugin.conftest import Run
+
+CELLS = ("--model", "speaker", "--sampler", "eb-0.1", "--limit", "2", "--task", "w2s_easy", "--task", "w2s_hard")
+
+
+@pytest.fixture
+def server(project: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An installed LanguageTool; any text with POISON kills its process. The model says what is right."""
+    for name, value in fake_java.install(tmp_path / "java").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PBCORE_LANGUAGETOOL_URL", raising=False)
+    monkeypatch.setenv("SPEAKER_SAYS", "The dog runs.")
+    grammar.stop()
+    yield
+    grammar.stop()
+
+
+@pytest.fixture
+def nothing(project: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Neither Java nor LanguageTool."""
+    for name in ("PBCORE_LANGUAGETOOL_URL", "LTP_PATH", "LTP_JAR_DIR_PATH", "JAVA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PBCORE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SPEAKER_SAYS", "The dog runs.")
+    grammar.stop()
+    yield
+    grammar.stop()
+
+
+@pytest.mark.usefixtures("server")
+class TestServerThatDies:
+    def test_its_cells_fail_with_the_cause_and_so_does_the_gate(
+        self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A run with a server makes the baseline; in the next one the server dies for good: no cell that needs it passes in silence."""
+        good = run(*CELLS, "--update-baseline", "b.json")
+        good.assert_outcomes(passed=2)
+        monkeypatch.setenv("SPEAKER_SAYS", "POISON")
+        grammar.stop()
+        result = run(*CELLS, "--task", "copy", "--gate", "b.json", "--floor", "*/w2s_easy/* grammar>=0", "--out", "out")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        rows = pbcore.results.load(project.path / "out").set_index("task")
+        assert rows["status"].to_dict() == {
+            "text_writing/w2s_easy": "error", "text_writing/w2s_hard": "error", "waiting_line/copy": "ok"
+        }  # fmt: skip
+        assert rows.loc["text_writing/w2s_easy", "error"].startswith("ServerDied: ")
+        result.stdout.fnmatch_lines(
+            [
+                "2 cells could not be run:",
+                "  speaker/w2s_easy/eb-0.1: ServerDied: *",
+                "gate FAILED against b.json: 2 error, 1 floor, 1 new",
+                "  ERROR    speaker/w2s_easy/eb-0.1: ServerDied: *",
+                "  FLOOR    speaker/w2s_easy/eb-0.1: *",
+            ]
+        )
+
+
+class TestNoServer:
+    @pytest.mark.usefixtures("nothing")
+    def test_what_was_not_measured_is_a_dash_with_a_footnote(self, run: Run) -> None:
+        """The cell runs, its score is missing, the reason stands under the table, and a floor on grammar is not met."""
+        result = run(*CELLS, "--floor", "*/w2s_easy/* grammar>=0", "--out", "out")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.assert_outcomes(passed=2, failed=1)
+        result.stdout.fnmatch_lines(
+            ["  eb-0.1 *–*", "  – not measured: *(*pbcore languagetool install*", "floors BROKEN*"]
+        )
