@@ -31,12 +31,18 @@ def decode(
     don't depend on `batch_size`, which bounds the rows decoded together (default: 16 on CPU, 32 on GPU) and halves when memory runs out.
 
     Raises SamplerNameError for a sampler that doesn't exist, ModelError for a prompt that the model can't read, ValueError for
-    impossible lengths, DecodingError when the model's logits are no numbers.
+    impossible lengths and arguments of the wrong kind, DecodingError when the model's logits are no numbers.
     """
+    if isinstance(prompts, str | Sample):
+        raise ValueError(f"prompts is a list, one entry a row, not one {type(prompts).__name__}; write [prompt]")
     prompts = list(prompts)
-    name = parse(sampler) if isinstance(sampler, str) else sampler
-    if batch_size is not None and batch_size < 1:
-        raise ValueError(f"batch_size is the number of rows decoded together, at least 1, not {batch_size}")
+    name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
+    if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
+        raise ValueError(f"batch_size is the number of rows decoded together, at least 1, not {batch_size!r}")
+    if type(seed) is not int:
+        raise ValueError(f"seed is a whole number, not {seed!r}")
+    if not isinstance(model, OwnDecoder) and not hasattr(model, "prepare"):
+        raise ValueError(f"model {model!r} is no Denoiser or OwnDecoder; load one with pbcore.load_model(name)")
     if isinstance(model, OwnDecoder):
         model.check(name)
         return model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
@@ -60,8 +66,9 @@ def decode(
 def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, place: int) -> Request:
     if isinstance(prompt, Sample):
         return model.encode(prompt, max_new_tokens, prompt.index)
-    if not prompt:
-        raise ValueError(f"prompt {place} is empty: give a Sample, chat messages, a text or token ids")
+    if not isinstance(prompt, Sequence) or not prompt:
+        given = "empty" if isinstance(prompt, Sequence) else f"a {type(prompt).__name__}"
+        raise ValueError(f"prompt {place} is {given}: give a Sample, chat messages, a text or a list of token ids")
     return model.encode(prompt, max_new_tokens, place)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -208,6 +209,24 @@ class TestErrors:
         """A batch size below one is refused."""
         with pytest.raises(ValueError, match="at least 1, not 0"):
             decode(Toy(), [[5]], "confidence-k1", batch_size=0)
+
+    @pytest.mark.parametrize(
+        ("changed", "said"),
+        [
+            ({"model": "ideal"}, "load one with pbcore.load_model"),
+            ({"prompts": "one text"}, "not one str"),
+            ({"prompts": [torch.tensor([5, 6])]}, "prompt 0 is a Tensor"),
+            ({"prompts": [5, 6]}, "prompt 0 is a int"),
+            ({"sampler": None}, "sampler None"),
+            ({"seed": "x"}, "seed is a whole number"),
+            ({"batch_size": 2.0}, r"not 2\.0"),
+        ],
+    )
+    def test_arguments_of_the_wrong_kind(self, changed: dict[str, Any], said: str) -> None:
+        """Each is refused by name, with what is allowed."""
+        arguments = {"model": Toy(), "prompts": [[5]], "sampler": "confidence-k1"} | changed
+        with pytest.raises(ValueError, match=said):
+            decode(**arguments)
 
 
 class TestMemory:
