@@ -36,9 +36,11 @@ def word_tokenizer(text: str = TEXT) -> PreTrainedTokenizerFast:
     return fast
 
 
-def llama_checkpoint(folder: Path, *, tied: bool = True, layers: int = 2, tokenizer: bool = True, seed: int = 0, **extra: Any) -> Path:
-    """A Llama-shaped masked checkpoint of width 32 in `folder`, written by transformers; `extra` goes into config.json."""
-    words = word_tokenizer()
+def llama_checkpoint(
+    folder: Path, *, tied: bool = True, layers: int = 2, tokenizer: bool = True, seed: int = 0, text: str = TEXT, **extra: Any
+) -> Path:
+    """A Llama-shaped masked checkpoint of width 32 with the words of `text`, written by transformers; `extra` goes into config.json."""
+    words = word_tokenizer(text)
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=len(words), hidden_size=32, intermediate_size=48, num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=2,

@@ -162,6 +162,7 @@ class TestResume:
         result = run(*cells, "--resume", "out")
         result.assert_outcomes(passed=3)
         result.stdout.fnmatch_lines(["cell file * can't be read *"])
+        result.stdout.no_fnmatch_line("*fixture was not used*")
         assert os.stat(files["copy"]).st_mtime_ns == kept
         drop = ["seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes"]
         tables = [pbcore.results.load(name).drop(columns=drop) for name in ("straight", "out")]

@@ -14,14 +14,17 @@ import pandas as pd
 import pytest
 
 import pbcore
+from tests.plugin.conftest import Run
 
-TIMES = ["seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes", "worker", "shared_device"]
-CELLS = ["benches", "--model", "slow", "--limit", "2", "--task", "waiting_line/*", "--sampler", "random-k4", "-q"]
+TIMES = [  # settings: also how many threads a process had
+    "seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes", "worker", "shared_device", "settings",
+]  # fmt: skip
+CELLS = ["--model", "slow", "--limit", "2", "--task", "waiting_line/*", "--sampler", "random-k4", "-q"]
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """A run in a process group of its own, so that its workers can be hit with it."""
-    command = [sys.executable, "-m", "pytest", *CELLS, *arguments]
+    command = [sys.executable, "-m", "pytest", "benches/test_waiting_line.py", *CELLS, *arguments]
     return subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
@@ -33,12 +36,12 @@ def wait_for_cells(run: Path, count: int, process: subprocess.Popen[str]) -> Non
         time.sleep(0.05)
 
 
-def kill_and_resume(project: pytest.Pytester, workers: int, seed: int) -> None:
+def kill_and_resume(project: pytest.Pytester, run_pytest: Run, workers: int, seed: int) -> None:
     """Kills a run of ten cells outright at a random moment after its first cell, resumes it, and compares with a straight run."""
     chance = random.Random(seed)
     straight = project.path / "straight"
     if not straight.exists():
-        start(project.path, "--out", str(straight)).communicate()
+        run_pytest(*CELLS, "--out", str(straight)).assert_outcomes(passed=10)
     run = project.path / f"killed-{workers}-{seed}"
     process = start(project.path, "--out", str(run), "-n", str(workers))
     wait_for_cells(run, chance.randint(1, 8), process)
@@ -46,9 +49,7 @@ def kill_and_resume(project: pytest.Pytester, workers: int, seed: int) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     finished = {path: path.stat().st_mtime_ns for path in run.glob("cells/*.json")}
-    resumed = start(project.path, "--resume", str(run), "-n", str(workers))
-    said = resumed.communicate()[0]
-    assert resumed.returncode == 0, said
+    run_pytest(*CELLS, "--resume", str(run), "-n", str(workers)).assert_outcomes(passed=10)
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, "a finished cell was run again"
     pd.testing.assert_frame_equal(
         pbcore.results.load(run).drop(columns=TIMES), pbcore.results.load(straight).drop(columns=TIMES), check_like=True
@@ -56,17 +57,17 @@ def kill_and_resume(project: pytest.Pytester, workers: int, seed: int) -> None:
 
 
 class TestKill:
-    def test_three_kills_lose_only_the_cells_in_flight(self, project: pytest.Pytester) -> None:
+    def test_three_kills_lose_only_the_cells_in_flight(self, project: pytest.Pytester, run: Run) -> None:
         """kill -9 of the whole run, without and with workers: finished cells stay, the resumed run equals a straight one row by row."""
         for seed, workers in enumerate((0, 0, 2)):
-            kill_and_resume(project, workers, seed)
+            kill_and_resume(project, run, workers, seed)
 
     @pytest.mark.nightly
     @pytest.mark.parametrize("seed", range(20))
     @pytest.mark.parametrize("workers", [0, 2])
-    def test_twenty_kills_each_way(self, project: pytest.Pytester, workers: int, seed: int) -> None:
+    def test_twenty_kills_each_way(self, project: pytest.Pytester, run: Run, workers: int, seed: int) -> None:
         """The same at twenty random moments with and without workers."""
-        kill_and_resume(project, workers, 100 + seed)
+        kill_and_resume(project, run, workers, 100 + seed)
 
 
 class TestInterrupt:

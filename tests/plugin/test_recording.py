@@ -10,6 +10,10 @@ import pandas as pd
 import pytest
 
 import pbcore
+from pbcore.report import markdown
+from pbcore.report.plots import write_plots
+from pbcore.tasks import load_task
+from tests.models.checkpoints import llama_checkpoint
 from tests.plugin.conftest import SMALL, Run
 
 TIMES = [
@@ -28,14 +32,17 @@ def table(path: Path) -> pd.DataFrame:
 
 
 class TestOneProcess:
-    def test_a_run_writes_its_directory_and_shows_its_table(self, run: Run, project: pytest.Pytester) -> None:
-        """Cells, results.json, samples.jsonl, report.md, and what was measured is what the closed form says."""
+    def test_a_run_writes_its_directory_and_shows_its_table(
+        self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Cells, results.json, samples.jsonl, report.md, curves, and what was measured is what the closed form says."""
+        monkeypatch.setattr(markdown, "write_plots", write_plots)
         result = run(
             *SMALL, "--task", "copy", "--task", "shuffle", "--sampler", "confidence-k1", "--sampler", "confidence-k2"
         )
         result.assert_outcomes(passed=4)
         out = project.path / "out"
-        assert {"results.json", "samples.jsonl", "report.md", "run.json", "cells"} <= {
+        assert {"results.json", "samples.jsonl", "report.md", "run.json", "cells", "curves.png"} <= {
             path.name for path in out.iterdir()
         }
         rows = table(out)
@@ -212,6 +219,22 @@ class TestTwoWorkers:
         assert "Benchmarks are automatically disabled" not in result.stdout.str() + result.stderr.str()
         samples = [(project.path / name / "samples.jsonl").read_text() for name in ("alone", "both")]
         assert samples[0] == samples[1]
+
+    def test_a_masked_model_answers_the_same(self, run: Run, project: pytest.Pytester) -> None:
+        """In float32 every token and every confidence of a checkpoint's answers is that of a run without workers."""
+        samples = load_task("waiting_line/copy", limit=2).samples
+        text = " ".join(message["content"] for sample in samples for message in sample.messages)
+        folder = llama_checkpoint(project.path / "llama", text=text, max_position_embeddings=512)
+        cells = ("--model", str(folder), "--task", "copy", "--limit", "2")
+        samplers = ("--sampler", "confidence-k4", "--sampler", "random-k4+t1")
+        for name, workers in (("alone", "0"), ("both", "2")):
+            run(*cells, *samplers, "--out", name, "-n", workers).assert_outcomes(passed=2)
+        alone, both = table(project.path / "alone"), table(project.path / "both")
+        pd.testing.assert_frame_equal(alone.drop(columns=TIMES), both.drop(columns=TIMES))
+        assert set(alone["dtype"]) == {"float32"}
+        assert {settings["threads"] for settings in both["settings"]} == {1}
+        first, second = ((project.path / name / "samples.jsonl").read_text() for name in ("alone", "both"))
+        assert first == second
 
     def test_a_worker_that_dies_costs_its_cell_alone(self, run: Run, project: pytest.Pytester) -> None:
         """The others finish on the remaining workers, and the record of the lost cell says what happened."""
