@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -13,7 +14,10 @@ import yaml
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A grid as declared: models, task patterns, fixed samplers, sweeps over blocks, and the most samples a task (None: all)."""
+    """A grid as declared: models, task patterns, fixed samplers, sweeps over blocks, and the most samples a task (None: all).
+
+    `only` narrows the grid of single models: model → its task patterns and samplers.
+    """
 
     name: str
     models: tuple[str, ...]
@@ -21,6 +25,16 @@ class Profile:
     tasks: tuple[str, ...]
     samplers: tuple[str, ...] = ()
     sweeps: tuple[dict[str, Any], ...] = ()
+    only: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+
+    def has_task(self, model: str, task: str) -> bool:
+        """Whether the grid has this task for this model."""
+        patterns = self.only.get(model, {}).get("tasks")
+        return patterns is None or any(fnmatchcase(task, pattern) for pattern in patterns)
+
+    def has_sampler(self, model: str, sampler: str) -> bool:
+        """Whether the grid has this sampler for this model."""
+        return sampler in self.only.get(model, {}).get("samplers", (sampler,))
 
     def sampler_names(self, canvas: int) -> list[str]:
         """The samplers for answers of `canvas` tokens, in the order declared, each once."""
@@ -40,6 +54,7 @@ def profiles() -> dict[str, Profile]:
             tuple(entry["tasks"]),
             tuple(entry.get("samplers", ())),
             tuple(entry.get("sweeps", ())),
+            entry.get("only", {}),
         )
         for name, entry in data.items()
     }

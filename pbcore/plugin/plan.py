@@ -78,9 +78,11 @@ class Plan:
         wanted = set(categories)
         for model in () if self.only_named else self.models:
             for task in self.tasks:
-                if task.split("/")[0] not in wanted:
+                if task.split("/")[0] not in wanted or not (self.settings.task or self.profile.has_task(model, task)):
                     continue
                 for sampler in self._samplers(task):
+                    if self.samplers is None and not self.profile.has_sampler(model, sampler):
+                        continue
                     reason = why_not(model, task, sampler) or self._odd_blocks(task, sampler)
                     if reason is None:
                         yield CellName(model, task, sampler)
