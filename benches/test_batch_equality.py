@@ -1,6 +1,6 @@
 """Does the batch change the answers? Shares of answers and tokens of `tiny` that differ between batch 1 and 16, by dtype and sampler.
 
-`pytest benches/test_batch_equality.py -s` prints the table. In float32 nothing may differ; in bfloat16 sums are rounded in another order.
+`pytest -m speed benches/test_batch_equality.py -s` prints the table. In float32 nothing may differ; in bfloat16 sums are rounded in another order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ def test_float32_batches_change_nothing(capsys: pytest.CaptureFixture[str]) -> N
     """Answers to 32 ragged prompts are the same in batches of 1 and 16 in float32; bfloat16's share is shown."""
     samples = load_task("waiting_line/shuffle", limit=32).samples
     models = {dtype: load_model("tiny", dtype=dtype) for dtype in ("float32", "bfloat16")}
-    rows = [(dtype, sampler, *differing(model, samples, sampler)) for dtype, model in models.items() for sampler in SAMPLERS]
+    rows = [
+        (dtype, sampler, *differing(model, samples, sampler)) for dtype, model in models.items() for sampler in SAMPLERS
+    ]
     with capsys.disabled():
-        print("\n" + tabulate(rows, headers=["dtype", "sampler", "answers that differ", "tokens that differ"], floatfmt=".3f"))
+        print(
+            "\n"
+            + tabulate(rows, headers=["dtype", "sampler", "answers that differ", "tokens that differ"], floatfmt=".3f")
+        )
     assert all(share == 0 for dtype, _, share, _ in rows if dtype == "float32")

@@ -29,7 +29,11 @@ def requests() -> list[Request]:
 
 def agreement(ours: list[Generation], theirs: list[Generation]) -> float:
     """The share of positions with the same token."""
-    pairs = [(a, b) for one, other in zip(ours, theirs, strict=True) for a, b in zip(one.token_ids, other.token_ids, strict=True)]
+    pairs = [
+        (a, b)
+        for one, other in zip(ours, theirs, strict=True)
+        for a, b in zip(one.token_ids, other.token_ids, strict=True)
+    ]
     return sum(a == b for a, b in pairs) / len(pairs)
 
 
@@ -65,4 +69,7 @@ def test_caches(random_llama: Denoiser, benchmark: Any, capsys: pytest.CaptureFi
     with capsys.disabled():
         for cache, fact in facts.items():
             speed, same = fact["speed_over_no_cache"], fact["same_tokens"]
-            print(f"\n{sampler}{cache}, prompt {PROMPT}, {NEW} new tokens: {speed:.2f} × no cache, {same:.1%} same tokens", end="")
+            print(
+                f"\n{sampler}{cache}, prompt {PROMPT}, {NEW} new tokens: {speed:.2f} × no cache, {same:.1%} same tokens",
+                end="",
+            )

@@ -86,7 +86,9 @@ def test_batching(random_llama: Denoiser, benchmark: Any, capsys: pytest.Capture
     def decode(size: int) -> tuple[list[tuple[int, ...]], float]:
         start = time.perf_counter()
         parts = [denoise(random_llama, rows[i : i + size], policy(name), name) for i in range(0, len(rows), size)]
-        return [generation.token_ids for part in parts for generation in part], len(rows) / (time.perf_counter() - start)
+        return [generation.token_ids for part in parts for generation in part], len(rows) / (
+            time.perf_counter() - start
+        )
 
     rates: dict[int, list[float]] = {1: [], 4: [], 16: []}
     answers = {}
@@ -99,6 +101,12 @@ def test_batching(random_llama: Denoiser, benchmark: Any, capsys: pytest.Capture
     benchmark.pedantic(run, rounds=1, warmup_rounds=1)
     assert all(answer == answers[1] for answer in answers.values())
     ratios = {size: statistics.median(seen[1:]) / statistics.median(rates[1][1:]) for size, seen in rates.items()}
-    benchmark.extra_info["samples_per_second_over_batch_1"] = {str(size): round(ratio, 2) for size, ratio in ratios.items()}
+    benchmark.extra_info["samples_per_second_over_batch_1"] = {
+        str(size): round(ratio, 2) for size, ratio in ratios.items()
+    }
     with capsys.disabled():
-        print("\nsamples/s over batch 1: " + ", ".join(f"{ratio:.2f} × at {size}" for size, ratio in ratios.items() if size > 1), end="")
+        print(
+            "\nsamples/s over batch 1: "
+            + ", ".join(f"{ratio:.2f} × at {size}" for size, ratio in ratios.items() if size > 1),
+            end="",
+        )

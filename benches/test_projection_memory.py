@@ -1,6 +1,6 @@
 """Memory of the output projection for a vocabulary of 126,464: every position against the masked positions of the active block.
 
-`pytest benches/test_projection_memory.py -s` prints the table. A policy needs probabilities at the masked positions of the block alone,
+`pytest -m speed benches/test_projection_memory.py -s` prints the table. A policy needs probabilities at the masked positions of the block alone,
 so what projection and softmax take should follow rows × block × vocabulary, whatever the prompt's length.
 """
 
@@ -64,9 +64,13 @@ def test_memory_follows_the_masked_positions(model: MaskedModel, capsys: pytest.
     """Projecting the block's masks alone takes under a quarter of what all positions take, and hardly more for an 8 times longer prompt."""
     masked_positions(model, PROMPTS[0])  # the first forward allocates workspaces
     rows = [(prompt, all_positions(model, prompt), masked_positions(model, prompt)) for prompt in PROMPTS]
-    table = [(prompt, f"{every / 2**20:.0f}", f"{some / 2**20:.0f}", f"{every / some:.1f}") for prompt, every, some in rows]
+    table = [
+        (prompt, f"{every / 2**20:.0f}", f"{some / 2**20:.0f}", f"{every / some:.1f}") for prompt, every, some in rows
+    ]
     with capsys.disabled():
-        print(f"\n{ROWS} rows, canvas {CANVAS}, block {BLOCK}, vocabulary {model.vocab_size}, {model.info['dtype']}, {model.device.type}")
+        print(
+            f"\n{ROWS} rows, canvas {CANVAS}, block {BLOCK}, vocabulary {model.vocab_size}, {model.info['dtype']}, {model.device.type}"
+        )
         print(tabulate(table, headers=["prompt tokens", "all positions, MiB", "masked positions, MiB", "ratio"]))
     assert all(every > 4 * some for _, every, some in rows)
     assert rows[-1][2] < 1.5 * rows[0][2] + (16 << 20)

@@ -19,14 +19,25 @@ from pbcore.metrics.languagetool.folders import cache_folder
 from pbcore.metrics.languagetool.server import UserServer
 
 KEYS = ("INCEPTION_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
-LIBRARIES = ("pytest", "pytest-benchmark", "pytest-xdist", "transformers", "language-tool-python", "rouge-score", "sacrebleu", "bert-score")
+LIBRARIES = (
+    "pytest",
+    "pytest-benchmark",
+    "pytest-xdist",
+    "transformers",
+    "language-tool-python",
+    "rouge-score",
+    "sacrebleu",
+    "bert-score",
+)
 
 
 def report() -> str:
     """What was found, a line each: Python, torch and GPU, libraries, Java, LanguageTool, BERTScore, caches, and which API keys are set."""
     checks: dict[str, Callable[[], str]] = {
         "Python": lambda: f"{platform.python_version()} ({sys.executable}) on {platform.platform()}",
-        "cores": lambda: f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} usable",
+        "cores": lambda: (
+            f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} usable"
+        ),
         "torch": _torch,
         "libraries": lambda: ", ".join(_version(name) for name in LIBRARIES),
         "Java": lambda: f"{(java := find_java()).version} ({java.path})",
@@ -49,7 +60,9 @@ def report() -> str:
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `pbcore doctor`."""
-    parser = subparsers.add_parser("doctor", help="what is present on this machine: torch, Java, LanguageTool, models, caches, keys")
+    parser = subparsers.add_parser(
+        "doctor", help="what is present on this machine: torch, Java, LanguageTool, models, caches, keys"
+    )
     parser.set_defaults(run=_run)
 
 
@@ -83,7 +96,9 @@ def _languagetool() -> str:
 
 
 def _bertscore() -> str:
-    source = semantic.find(os.environ.get(semantic.MODEL_VARIABLE) or semantic.DEFAULT_MODEL, os.environ.get(semantic.LAYER_VARIABLE) or "")
+    source = semantic.find(
+        os.environ.get(semantic.MODEL_VARIABLE) or semantic.DEFAULT_MODEL, os.environ.get(semantic.LAYER_VARIABLE) or ""
+    )
     return f"{source}, in {source.folder}"
 
 

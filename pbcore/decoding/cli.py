@@ -55,7 +55,9 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("samplers", help="list the samplers, or count token frequencies for pc")
     parser.add_argument("--markdown", action="store_true", help="the table as docs/samplers.md has it")
     parser.add_argument(
-        "--frequencies", metavar="CORPUS", help="count the tokens of a text file, or of the answers of the tasks' train split (`train`)"
+        "--frequencies",
+        metavar="CORPUS",
+        help="count the tokens of a text file, or of the answers of the tasks' train split (`train`)",
     )
     parser.add_argument("--model", help="whose tokenizer counts")
     parser.add_argument("--output", type=Path, help="the table's file; PBCORE_FREQUENCIES=FILE makes runs use it")
@@ -70,9 +72,18 @@ def run(args: argparse.Namespace) -> int:
         print(table())
         return 0
     for item in described():
-        details = [item.parameters, item.paper, item.forwards + " a step", f"keeps {item.state}" if item.state != "–" else ""]
-        print(f"{item.name}  ({item.kind})\n  {item.rule}\n  {'; '.join(part for part in details if part not in ('', '–'))}")
-    print("\nA name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, +t1.0, +rcr,")
+        details = [
+            item.parameters,
+            item.paper,
+            item.forwards + " a step",
+            f"keeps {item.state}" if item.state != "–" else "",
+        ]
+        print(
+            f"{item.name}  ({item.kind})\n  {item.rule}\n  {'; '.join(part for part in details if part not in ('', '–'))}"
+        )
+    print(
+        "\nA name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, +t1.0, +rcr,"
+    )
     print("+remdm1, +eos_stop, +no_early_eos, and a schedule where k is left out: +s2_1_1, +linear8, +cosine8.")
     return 0
 
@@ -104,7 +115,9 @@ def _described(name: str, cls: type, kind: str) -> Described:
     text = " ".join(first.split())
     everything = " ".join((cls.__doc__ or "").split())
     paper = re.search(r"(?:arXiv )(\d{4}\.\d{5})", everything)
-    state = next((" ".join(part.split())[len("State: ") :].rstrip(".") for part in rest if part.startswith("State: ")), "–")
+    state = next(
+        (" ".join(part.split())[len("State: ") :].rstrip(".") for part in rest if part.startswith("State: ")), "–"
+    )
     forwards = "1, with a shadow block" if getattr(cls, "review", None) == "hidden" else "1"
     return Described(name, kind, text, state, _parameters(cls), f"arXiv {paper[1]}" if paper else "–", forwards)
 

@@ -32,7 +32,9 @@ def check_review(model: Denoiser, policy: Policy, name: SamplerName) -> None:
             f"{'only ' + ', '.join(sorted(offered)) if offered else 'none'}; choose another sampler or model"
         )
     if review == "hidden" and name.cache:
-        raise ValueError(f"sampler {name}: {name.policy}'s two-part forward runs without a cache; leave +{name.cache} out")
+        raise ValueError(
+            f"sampler {name}: {name.policy}'s two-part forward runs without a cache; leave +{name.cache} out"
+        )
 
 
 def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:

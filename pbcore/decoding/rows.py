@@ -83,6 +83,7 @@ class Log:
         """One row's outcome, its padding cut off."""
         length = len(request.canvas)
         ids = tuple(self.canvas[row, :length].tolist())
+        stops = getattr(model, "stop_ids", None) or {model.eos_id}
         trajectory = None
         if self.trajectories is not None:
             trajectory = (*(canvas[:length] for canvas in self.trajectories[row]), ids)
@@ -90,7 +91,7 @@ class Log:
             text=model.text(ids),
             token_ids=ids,
             nfe=int(self.nfe[row]),
-            answer_tokens=ids.index(model.eos_id) if model.eos_id in ids else length,
+            answer_tokens=next((i for i, token in enumerate(ids) if token in stops), length),
             steps=tuple(self.steps[row, :length].tolist()),
             confidences=tuple(self.confidences[row, :length].tolist()),
             trajectory=trajectory,

@@ -144,4 +144,3 @@ class Step:
     def remember(self, name: str, value: Tensor) -> None:
         """Keeps `value` (R, …) with the rows for their next step."""
         self.kept[name] = value
-

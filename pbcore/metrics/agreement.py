@@ -44,7 +44,11 @@ def table(path: Path) -> list[Row]:
     """A row per metric that has published values in `path`."""
     published = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     rows = {metric: Row(metric) for metric in _OURS if any(entry.get(metric) is not None for entry in published)}
-    for part, scorer in (("words_to_sentence", WORDS_TO_SENTENCE), ("summariz", SUMMARIZATION), ("paraphras", PARAPHRASING)):
+    for part, scorer in (
+        ("words_to_sentence", WORDS_TO_SENTENCE),
+        ("summariz", SUMMARIZATION),
+        ("paraphras", PARAPHRASING),
+    ):
         _compare([entry for entry in published if part in entry["task"]], scorer, rows)
     return list(rows.values())
 
@@ -52,7 +56,9 @@ def table(path: Path) -> list[Row]:
 def _compare(entries: Sequence[dict[str, Any]], scorer: TextScorer, rows: dict[str, Row]) -> None:
     wanted = frozenset(_OURS[name] for name in rows if _OURS[name] in scorer.metrics)
     samples = [Sample(entry["task"], index, (), {}, entry["label"], 64) for index, entry in enumerate(entries)]
-    for entry, scored in zip(entries, scorer.score([entry["response"] for entry in entries], samples, wanted), strict=True):
+    for entry, scored in zip(
+        entries, scorer.score([entry["response"] for entry in entries], samples, wanted), strict=True
+    ):
         for metric, row in rows.items():
             theirs, ours = entry.get(metric), scored.scores.get(_OURS[metric])
             if theirs is None:
@@ -76,13 +82,17 @@ def render(rows: Sequence[Row]) -> str:
     head = ("metric", "answers compared", f"equal to {TOLERANCE:g}", "largest difference")
     notes = [line for row in rows for line in row.differing]
     notes += [f"{row.metric} not measured: {row.absent}" for row in rows if row.absent]
-    return "\n".join([tabulate(cells, head, tablefmt="github", disable_numparse=True), *(["", *notes] if notes else [])])
+    return "\n".join(
+        [tabulate(cells, head, tablefmt="github", disable_numparse=True), *(["", *notes] if notes else [])]
+    )
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `pbcore agreement FILE`."""
     parser = subparsers.add_parser("agreement", help="compare this package's text scores with published ones")
-    parser.add_argument("path", type=Path, metavar="FILE", help="answers with their published scores, one JSON object per line")
+    parser.add_argument(
+        "path", type=Path, metavar="FILE", help="answers with their published scores, one JSON object per line"
+    )
     parser.set_defaults(run=_run)
 
 

@@ -39,7 +39,11 @@ class Checker:
     """Asks a server about texts, each once: what any process asked before is read from the cache, without a server."""
 
     def __init__(
-        self, server: Server, cache: VerdictCache | None = None, language: str = LANGUAGE, disabled_rules: Sequence[str] = ()
+        self,
+        server: Server,
+        cache: VerdictCache | None = None,
+        language: str = LANGUAGE,
+        disabled_rules: Sequence[str] = (),
     ) -> None:
         self.server = server
         self._cache = cache
@@ -92,7 +96,9 @@ def checker() -> Checker:
 
     Raises Unavailable, saying what to do, where there is neither.
     """
-    environment = tuple(os.environ.get(name, "") for name in (URL_VARIABLE, "LTP_PATH", "LTP_JAR_DIR_PATH", "PBCORE_CACHE"))
+    environment = tuple(
+        os.environ.get(name, "") for name in (URL_VARIABLE, "LTP_PATH", "LTP_JAR_DIR_PATH", "PBCORE_CACHE")
+    )
     found = _checker(environment)
     if isinstance(found, Unavailable):
         raise Unavailable(str(found))

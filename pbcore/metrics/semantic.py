@@ -43,7 +43,9 @@ class BertScore:
 
         library = _library()
         if "t5" in str(source.folder) or str(source.folder).startswith("scibert"):
-            raise Unavailable(f"bert-score takes every path with 't5' in it for a T5 model: rename or move {source.folder}")
+            raise Unavailable(
+                f"bert-score takes every path with 't5' in it for a T5 model: rename or move {source.folder}"
+            )
         self.source = source
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         # bert-score asks for a blank before the first word at each call, which tokenizers of transformers 5 no longer heed.
@@ -120,7 +122,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _run(args: argparse.Namespace) -> int:
     try:
-        source = install(args.model) if args.action == "install" else find(args.model, os.environ.get(LAYER_VARIABLE) or "")
+        source = (
+            install(args.model) if args.action == "install" else find(args.model, os.environ.get(LAYER_VARIABLE) or "")
+        )
     except (Unavailable, OSError) as error:
         print(f"BERTScore: {error}")
         return 1
@@ -144,7 +148,9 @@ def _layer(name: str, layer: str) -> int:
     for candidate in (name, Path(name).name):
         if candidate in known:
             return known[candidate]
-    raise Unavailable(f"bert-score has no layer for {name}: give one in {LAYER_VARIABLE} (roberta-large has {known[DEFAULT_MODEL]})")
+    raise Unavailable(
+        f"bert-score has no layer for {name}: give one in {LAYER_VARIABLE} (roberta-large has {known[DEFAULT_MODEL]})"
+    )
 
 
 def _library() -> Any:

@@ -24,8 +24,21 @@ _KIND_BY_RULE = {
     "EN_A_VS_AN": "a/an disagreement",
 }
 _VERB_RULE = re.compile(r"(^|_)(VB[A-Z]*|VERB|MD|BE|HAVE|HAS|HAD|DO|DOES|DID|IS|ARE|WAS|WERE|AGREEMENT)(_|$)")
-_KIND_BY_CATEGORY = {"TYPOS": "misspelling", "PUNCTUATION": "punctuation", "TYPOGRAPHY": "punctuation", "CASING": "casing"}
-_KINDS = ("repeated word", "a/an disagreement", "broken verb group", "misspelling", "punctuation", "casing", "other grammar")
+_KIND_BY_CATEGORY = {
+    "TYPOS": "misspelling",
+    "PUNCTUATION": "punctuation",
+    "TYPOGRAPHY": "punctuation",
+    "CASING": "casing",
+}
+_KINDS = (
+    "repeated word",
+    "a/an disagreement",
+    "broken verb group",
+    "misspelling",
+    "punctuation",
+    "casing",
+    "other grammar",
+)
 
 
 @dataclass(slots=True)
@@ -161,13 +174,17 @@ def _measure_paraphrase(
 def _field(sample: Sample, name: str) -> str | Sequence[str]:
     label = sample.label
     if not isinstance(label, Mapping) or name not in label:
-        raise ValueError(f"{sample.task} sample {sample.index} has the label {label!r}, which has no {name!r}; scoring needs it")
+        raise ValueError(
+            f"{sample.task} sample {sample.index} has the label {label!r}, which has no {name!r}; scoring needs it"
+        )
     value: str | Sequence[str] = label[name]
     return value
 
 
 WORDS_TO_SENTENCE = TextScorer(("inclusion", "inclusion_any_case"), ("inclusion", "grammar"), _measure_words)
-SUMMARIZATION = TextScorer(("rouge_l", "rouge_1", "rouge_2", "rouge_l_unstemmed"), ("rouge_l", "grammar"), _measure_summary)
+SUMMARIZATION = TextScorer(
+    ("rouge_l", "rouge_1", "rouge_2", "rouge_l_unstemmed"), ("rouge_l", "grammar"), _measure_summary
+)
 PARAPHRASING = TextScorer(("bertscore", "inv_bleu"), ("inv_bleu", "bertscore", "grammar"), _measure_paraphrase)
 
 register_scorer("words_to_sentence", WORDS_TO_SENTENCE)

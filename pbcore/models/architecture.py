@@ -54,7 +54,16 @@ _LLADA_MUST = {
     "input_emb_norm": False,
     "scale_logits": False,
 }
-_NOT_FOR_CONFIG = {"architectures", "auto_map", "model_type", "torch_dtype", "dtype", "transformers_version", "use_cache", "is_causal"}
+_NOT_FOR_CONFIG = {
+    "architectures",
+    "auto_map",
+    "model_type",
+    "torch_dtype",
+    "dtype",
+    "transformers_version",
+    "use_cache",
+    "is_causal",
+}
 _PLAIN: Mapping[str, tuple[Any, Any]] = {
     "dream": (Qwen2Config, Qwen2ForCausalLM),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),
@@ -95,7 +104,11 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
         config, keys = _llada_config(raw, where), LLADA_KEYS
     elif kind in _PLAIN:
         config_class, model_class = _PLAIN[kind]
-        kept = {key: value for key, value in raw.items() if key not in _NOT_FOR_CONFIG and not (key == "rope_scaling" and value is None)}
+        kept = {
+            key: value
+            for key, value in raw.items()
+            if key not in _NOT_FOR_CONFIG and not (key == "rope_scaling" and value is None)
+        }
         config, keys = config_class(**kept), {}
     else:
         raise ModelError(
@@ -119,7 +132,9 @@ def _llada_config(raw: Mapping[str, Any], where: str) -> PretrainedConfig:
     wrong = {key: raw[key] for key, value in _LLADA_MUST.items() if key in raw and raw[key] != value}
     if wrong:
         expected = {key: _LLADA_MUST[key] for key in wrong}
-        raise ModelError(f"{where}: this LLaDA variant has {wrong}, which Llama can't express (it needs {expected}); use trust_remote_code")
+        raise ModelError(
+            f"{where}: this LLaDA variant has {wrong}, which Llama can't express (it needs {expected}); use trust_remote_code"
+        )
     width = raw["d_model"]
     kv_heads = raw.get("n_kv_heads") or (1 if raw.get("multi_query_attention") else raw["n_heads"])
     return LlamaConfig(

@@ -24,7 +24,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ModelError(f"{folder} is no checkpoint: no config.json. Give the folder that holds config.json and *.safetensors") from error
+        raise ModelError(
+            f"{folder} is no checkpoint: no config.json. Give the folder that holds config.json and *.safetensors"
+        ) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{path} is no JSON ({error}); download the checkpoint again") from error
     return config
@@ -49,7 +51,9 @@ def shards(folder: Path) -> list[Path]:
     return [single] if single in found else found
 
 
-def load_weights(arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, attn: str | None = None) -> nn.Module:
+def load_weights(
+    arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, attn: str | None = None
+) -> nn.Module:
     """A model with a checkpoint's weights.
 
     The model is built without storage, the headers of all shards are compared with it, and only then tensor after tensor goes straight
@@ -66,7 +70,9 @@ def load_weights(arch: Architecture, folder: Path, device: torch.device, dtype: 
     return _finish(model, arch, device)
 
 
-def random_weights(arch: Architecture, device: torch.device, dtype: torch.dtype, attn: str | None = None, seed: int = 0) -> nn.Module:
+def random_weights(
+    arch: Architecture, device: torch.device, dtype: torch.dtype, attn: str | None = None, seed: int = 0
+) -> nn.Module:
     """A model of the given shape with random weights made on `device`: matrices N(0, 0.02²), norms 1, biases 0. Deterministic by seed."""
     model = _empty(arch, attn)
     generator = torch.Generator(device).manual_seed(seed)
@@ -80,7 +86,9 @@ def random_weights(arch: Architecture, device: torch.device, dtype: torch.dtype,
     return _finish(model, arch, device)
 
 
-def load_with_transformers(arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions) -> nn.Module:
+def load_with_transformers(
+    arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions
+) -> nn.Module:
     """Loads through transformers' own `from_pretrained`, for quantization and for models spread over devices (`device_map`).
 
     Raises ModelError naming what has to be installed, or the keys that don't fit.
@@ -110,7 +118,9 @@ def _quantization(name: str | None, dtype: torch.dtype) -> Any:
         case "bitsandbytes":
             make: Any = transformers.BitsAndBytesConfig
             four = kind == "4bit"
-            return make(load_in_4bit=four, load_in_8bit=not four, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4")
+            return make(
+                load_in_4bit=four, load_in_8bit=not four, bnb_4bit_compute_dtype=dtype, bnb_4bit_quant_type="nf4"
+            )
         case "torchao":
             return transformers.TorchAoConfig(f"{kind}_weight_only")
         case _:
@@ -156,7 +166,9 @@ def _opened(file: Path, device: torch.device) -> Any:
     try:
         return safe_open(file, framework="pt", device=str(device))
     except (SafetensorError, OSError) as error:
-        raise ModelError(f"{file} can't be read ({error}): it is cut off or no safetensors file; download it again") from error
+        raise ModelError(
+            f"{file} can't be read ({error}): it is cut off or no safetensors file; download it again"
+        ) from error
 
 
 def _shapes(arch: Architecture, files: list[Path]) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -169,10 +181,14 @@ def _shapes(arch: Architecture, files: list[Path]) -> Iterator[tuple[str, tuple[
 
 def _compare(arch: Architecture, model: nn.Module, files: list[Path], folder: Path) -> None:
     """Raises ModelError unless the shards hold exactly the model's tensors."""
-    expected: Mapping[str, tuple[int, ...]] = {name: tuple(p.shape) for name, p in model.named_parameters(remove_duplicate=False)}
+    expected: Mapping[str, tuple[int, ...]] = {
+        name: tuple(p.shape) for name, p in model.named_parameters(remove_duplicate=False)
+    }
     tied = {"lm_head.weight"} if arch.config.tie_word_embeddings else set()
     found = dict(_shapes(arch, files))
-    differing = [f"{k} is {found[k]}, config.json says {expected[k]}" for k in expected if k in found and found[k] != expected[k]]
+    differing = [
+        f"{k} is {found[k]}, config.json says {expected[k]}" for k in expected if k in found and found[k] != expected[k]
+    ]
     _refuse(folder, sorted(expected.keys() - found.keys() - tied), sorted(found.keys() - expected.keys()), differing)
 
 
@@ -180,7 +196,9 @@ def _refuse(folder: Path, missing: list[str], unexpected: list[str], differing: 
     kinds = {"missing keys": missing, "unexpected keys": unexpected, "wrong shapes": differing}
     parts = [f"{title} ({len(keys)}): {_some(keys)}" for title, keys in kinds.items() if keys]
     if parts:
-        raise ModelError(f"{folder} doesn't fit its config.json. {'; '.join(parts)}. Check that all shards belong to this checkpoint")
+        raise ModelError(
+            f"{folder} doesn't fit its config.json. {'; '.join(parts)}. Check that all shards belong to this checkpoint"
+        )
 
 
 def _some(names: list[str], at_most: int = 8) -> str:

@@ -41,7 +41,11 @@ def availability(entry: ModelEntry) -> str:
         return "ready"
     from huggingface_hub import try_to_load_from_cache
 
-    return "cached" if isinstance(try_to_load_from_cache(entry.source, "config.json", revision=entry.revision), str) else "download"
+    return (
+        "cached"
+        if isinstance(try_to_load_from_cache(entry.source, "config.json", revision=entry.revision), str)
+        else "download"
+    )
 
 
 def _source(entry: ModelEntry) -> str:
@@ -56,7 +60,9 @@ def _details(entry: ModelEntry) -> str:
         "here": availability(entry),
         "mask id": entry.mask_id,
         "eos id": entry.eos_id,
-        "logits": None if entry.shift is None else ("shifted: position i is predicted at i - 1" if entry.shift else "as is"),
+        "logits": None
+        if entry.shift is None
+        else ("shifted: position i is predicted at i - 1" if entry.shift else "as is"),
         "chat": entry.chat,
         "published settings": ", ".join(f"{key} {value}" for key, value in entry.settings.items()) or None,
     }

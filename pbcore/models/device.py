@@ -14,5 +14,7 @@ def find_device(name: str) -> torch.device:
     except (RuntimeError, TypeError) as error:
         raise ModelError(f"device {name!r} is not known to torch; try cpu, cuda or cuda:1") from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ModelError(f"device {name!r}: torch {torch.__version__} sees no GPU here; take cpu, or install a CUDA build")
+        raise ModelError(
+            f"device {name!r}: torch {torch.__version__} sees no GPU here; take cpu, or install a CUDA build"
+        )
     return device

@@ -62,7 +62,9 @@ class LoadOptions:
         if self.quantization is not None and self.quantization not in QUANTIZATIONS:
             raise ModelError(f"quantization {self.quantization!r} is not known; choose from {', '.join(QUANTIZATIONS)}")
         if self.chat not in (None, "template", "plain"):
-            raise ModelError(f"chat {self.chat!r} is not known; choose template (the tokenizer's chat template) or plain")
+            raise ModelError(
+                f"chat {self.chat!r} is not known; choose template (the tokenizer's chat template) or plain"
+            )
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> LoadOptions:

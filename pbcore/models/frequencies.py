@@ -52,9 +52,13 @@ def load(path: Path, vocab_size: int) -> Tensor:
         table = json.loads(path.read_text(encoding="utf-8"))
         size, counts = int(table["vocab_size"]), {int(token): int(n) for token, n in table["counts"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"{path} is no frequency table ({error}); make one with `pbcore samplers --frequencies CORPUS`") from error
+        raise ModelError(
+            f"{path} is no frequency table ({error}); make one with `pbcore samplers --frequencies CORPUS`"
+        ) from error
     if size != vocab_size or not counts:
-        raise ModelError(f"{path} counts {len(counts)} tokens of a vocabulary of {size}, and this model has {vocab_size}; count it anew")
+        raise ModelError(
+            f"{path} counts {len(counts)} tokens of a vocabulary of {size}, and this model has {vocab_size}; count it anew"
+        )
     total = sum(counts.values())
     probabilities = torch.full((vocab_size,), 1 / total)  # (V,)
     probabilities[list(counts)] = torch.tensor(list(counts.values())) / total

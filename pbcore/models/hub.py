@@ -30,13 +30,19 @@ def locate(entry: ModelEntry, options: LoadOptions) -> Path:
         return entry.folder
     source, revision = str(entry.source), options.revision or entry.revision
     try:
-        return Path(snapshot_download(source, revision=revision, allow_patterns=_FILES + ["*.py"] * options.trust_remote_code))
+        return Path(
+            snapshot_download(source, revision=revision, allow_patterns=_FILES + ["*.py"] * options.trust_remote_code)
+        )
     except GatedRepoError as error:
-        raise ModelError(f"{source} is gated: accept its terms on {constants.ENDPOINT}/{source} and log in with `hf auth login`") from error
+        raise ModelError(
+            f"{source} is gated: accept its terms on {constants.ENDPOINT}/{source} and log in with `hf auth login`"
+        ) from error
     except RevisionNotFoundError as error:
         raise ModelError(f"{source} has no revision {revision!r}; pass revision='main' for its newest") from error
     except RepositoryNotFoundError as error:
-        raise ModelError(f"{source} is not on the hub, or private: check the name, or log in with `hf auth login`") from error
+        raise ModelError(
+            f"{source} is not on the hub, or private: check the name, or log in with `hf auth login`"
+        ) from error
     except (LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
         why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub can't be reached"
         raise ModelError(
@@ -50,4 +56,6 @@ def locate(entry: ModelEntry, options: LoadOptions) -> Path:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             full = f"the disk of the cache {constants.HF_HUB_CACHE} is full"
             raise ModelError(f"{source}: {full}; free space or point HF_HOME elsewhere") from error
-        raise ModelError(f"{source}@{revision} can't be fetched ({error}); check the network and {constants.HF_HUB_CACHE}") from error
+        raise ModelError(
+            f"{source}@{revision} can't be fetched ({error}); check the network and {constants.HF_HUB_CACHE}"
+        ) from error

@@ -49,7 +49,9 @@ class Ideal:
 
     def __init__(self, device: str | torch.device = "cpu", noise: float = NOISE) -> None:
         if not 0 <= noise < 1e-2:
-            raise ModelError(f"ideal: noise is the size of the tie-breaking noise in the logits, 0 to 0.01, not {noise}")
+            raise ModelError(
+                f"ideal: noise is the size of the tie-breaking noise in the logits, 0 to 0.01, not {noise}"
+            )
         self.device = torch.device(device)
         self.noise = noise
         self.info: Mapping[str, Any] = {
@@ -90,7 +92,9 @@ class Ideal:
         if prompt.canvas is None:
             canvas = (self.mask_id,) * (max_new_tokens or prompt.max_new_tokens)
         else:
-            canvas = tuple(self.mask_id if token is None else self._ids[token] for token in canvas_tokens(prompt.canvas))
+            canvas = tuple(
+                self.mask_id if token is None else self._ids[token] for token in canvas_tokens(prompt.canvas)
+            )
         return Request((), canvas, key, prompt)
 
     def text(self, token_ids: Sequence[int]) -> str:
@@ -109,7 +113,10 @@ class Ideal:
         if request.sample is None:
             raise ModelError("ideal decodes requests made by its own encode from a Sample; this one has none")
         length = len(request.canvas)
-        _, distribution = self._built.pop((id(request.sample), length), None) or (None, _distribution(request.sample, length))
+        _, distribution = self._built.pop((id(request.sample), length), None) or (
+            None,
+            _distribution(request.sample, length),
+        )
         columns = np.array([self._ids[token] for token in distribution.vocabulary])
         local = np.full(self.vocab_size, len(columns), dtype=np.int64)
         local[columns] = np.arange(len(columns))
@@ -170,7 +177,9 @@ class _Batch:
         apart._fill(out, without, here, [nfe[row] for row in rows])
         return out
 
-    def _fill(self, out: NDArray[np.float64], canvas: NDArray[np.int64], want: NDArray[np.bool_], nfes: list[int]) -> None:
+    def _fill(
+        self, out: NDArray[np.float64], canvas: NDArray[np.int64], want: NDArray[np.bool_], nfes: list[int]
+    ) -> None:
         """Writes the logits of the wanted positions into `out` (M, V)."""
         start = 0
         for row, ids, wanted, nfe in zip(self._rows, canvas, want, nfes, strict=True):
@@ -195,11 +204,15 @@ def _distribution(sample: Sample, length: int | None) -> AnswerDistribution:
         raise ModelError(f"ideal can't answer {sample.task}, sample {sample.index}: {error}") from error
 
 
-def _noise(key: int, nfe: int, places: NDArray[np.int64], hashes: NDArray[np.uint64], size: float) -> NDArray[np.float64]:
+def _noise(
+    key: int, nfe: int, places: NDArray[np.int64], hashes: NDArray[np.uint64], size: float
+) -> NDArray[np.float64]:
     """Uniform numbers (w, v) in (−size, size), a hash of row, forward, position and token."""
     base = np.uint64(_mixed(key ^ nfe))
     x = _mix_array(places.astype(np.uint64) ^ base)[:, None] ^ hashes  # (w, v)
-    result: NDArray[np.float64] = ((_mix_array(x) >> np.uint64(11)).astype(np.float64) + 0.5) * (2 * size / (1 << 53)) - size
+    result: NDArray[np.float64] = ((_mix_array(x) >> np.uint64(11)).astype(np.float64) + 0.5) * (
+        2 * size / (1 << 53)
+    ) - size
     return result
 
 

@@ -32,8 +32,12 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
     if entry.dummy:
         arch = architecture(entry.shape or {}, entry.name, entry.layers)
         module = random_weights(arch, place, kind, options.attn_implementation)
-        top = min(_needed("mask_id", entry.mask_id, None, entry.name), _needed("eos_id", entry.eos_id, None, entry.name))
-        return _assemble(entry, options, arch, NativeNetwork(module), module, HashTokenizer(top), place, kind, entry.name, None)
+        top = min(
+            _needed("mask_id", entry.mask_id, None, entry.name), _needed("eos_id", entry.eos_id, None, entry.name)
+        )
+        return _assemble(
+            entry, options, arch, NativeNetwork(module), module, HashTokenizer(top), place, kind, entry.name, None
+        )
     folder = locate(entry, options)
     raw = read_config(folder)
     mode = options.chat or entry.chat
@@ -106,7 +110,12 @@ def _assemble(
 
 
 def _load_remote(
-    entry: ModelEntry, options: LoadOptions, folder: Path, raw: Mapping[str, Any], device: torch.device, dtype: torch.dtype
+    entry: ModelEntry,
+    options: LoadOptions,
+    folder: Path,
+    raw: Mapping[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
 ) -> MaskedModel:
     """Runs the code that came with a checkpoint; only on the user's word."""
     from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
@@ -118,7 +127,9 @@ def _load_remote(
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
     except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError) as error:
         why = f"{type(error).__name__}: {error}"
-        raise ModelError(f"{folder}: the checkpoint's own code failed ({why}); drop trust_remote_code to load natively") from error
+        raise ModelError(
+            f"{folder}: the checkpoint's own code failed ({why}); drop trust_remote_code to load natively"
+        ) from error
     config = module.config
     kind = str(raw.get("model_type"))
     arch = Architecture(
@@ -160,5 +171,7 @@ def _needed(what: str, first: int | None, second: int | None, where: str) -> int
     value = _given(first, second)
     if value is None:
         key = "mask_token_id" if what == "mask_id" else "eos_token_id"
-        raise ModelError(f"{where}: config.json names no {key}, so this may be no masked diffusion model; pass {what}=… if it is")
+        raise ModelError(
+            f"{where}: config.json names no {key}, so this may be no masked diffusion model; pass {what}=… if it is"
+        )
     return int(value)

@@ -67,7 +67,9 @@ class MaskedModel:
         else:
             length = max_new_tokens if max_new_tokens is not None or sample is None else sample.max_new_tokens
             if not isinstance(length, int) or length < 1:
-                raise ModelError(f"{self.name}: max_new_tokens is the length of the answer, a whole number of at least 1, not {length!r}")
+                raise ModelError(
+                    f"{self.name}: max_new_tokens is the length of the answer, a whole number of at least 1, not {length!r}"
+                )
             canvas = [self.mask_id] * length
         self._check(ids, canvas)
         return Request(tuple(ids), tuple(canvas), key, sample)
@@ -114,7 +116,9 @@ class MaskedModel:
     def _check(self, ids: Sequence[int], canvas: Sequence[int]) -> None:
         outside = [i for i in (*ids, *canvas) if not 0 <= i < self.vocab_size]
         if outside:
-            raise ModelError(f"{self.name}: token ids {outside[:8]} are outside its vocabulary 0..{self.vocab_size - 1}")
+            raise ModelError(
+                f"{self.name}: token ids {outside[:8]} are outside its vocabulary 0..{self.vocab_size - 1}"
+            )
         if len(ids) + len(canvas) > self.limit:
             sizes = f"prompt {len(ids)} + answer {len(canvas)} tokens"
             raise ModelError(f"{self.name} knows {self.limit} positions, and {sizes} are more; shorten them")
@@ -138,7 +142,9 @@ class MaskedContext:
         pads = [widest - len(request.prompt_ids) for request in requests]
         rows = [[model.eos_id] * pad + list(request.prompt_ids) for pad, request in zip(pads, requests, strict=True)]
         seen = [
-            [False] * pad + [True] * (len(request.prompt_ids) + len(request.canvas)) + [False] * (length - len(request.canvas))
+            [False] * pad
+            + [True] * (len(request.prompt_ids) + len(request.canvas))
+            + [False] * (length - len(request.canvas))
             for pad, request in zip(pads, requests, strict=True)
         ]
         self._prompt = torch.tensor(rows, dtype=torch.long, device=model.device).reshape(len(rows), widest)  # (R, P)
@@ -162,7 +168,9 @@ class MaskedContext:
             if query.refresh:
                 self._cache = self._model.network.cache(total)
             elif self._cache is None or query.window is None:
-                raise ValueError(f"{self._model.name}: the {self._mode} cache needs a window, and a refresh at its first step")
+                raise ValueError(
+                    f"{self._model.name}: the {self._mode} cache needs a window, and a refresh at its first step"
+                )
             else:
                 start = prompt + first - shift
                 stop = prompt + last if self._mode == "dual" else total

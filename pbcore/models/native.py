@@ -46,7 +46,9 @@ class DiffusionGemma:
         """Raises ValueError for a sampler that isn't `eb` with this model's parameters."""
         self._settings(sampler)
 
-    def generate(self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int) -> list[Generation]:
+    def generate(
+        self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
+    ) -> list[Generation]:
         """One Generation per prompt, answered one at a time.
 
         transformers' `generate` counts padding as positions and draws from one generator for the whole batch; alone, an answer does not
@@ -59,7 +61,9 @@ class DiffusionGemma:
         """The sampler as settings of transformers' generation config."""
         more = ", ".join(f"-{word}…" for word in _SETTINGS)
         allowed = f"{self.name} decodes by itself: use eb-0.1 (entropy bound), with {more} if need be"
-        if sampler.policy != "eb" or str(sampler) != "-".join(["eb", *(word + number for word, number in sampler.arguments)]):
+        if sampler.policy != "eb" or str(sampler) != "-".join(
+            ["eb", *(word + number for word, number in sampler.arguments)]
+        ):
             raise ValueError(f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't apply")
         settings: dict[str, Any] = {}
         for word, number in sampler.arguments:
@@ -71,7 +75,9 @@ class DiffusionGemma:
             raise ValueError(f"sampler {sampler}: the entropy bound must be above 0")
         return settings
 
-    def _answer(self, prompt: Prompt, settings: Mapping[str, Any], max_new_tokens: int | None, seed: int, place: int) -> Generation:
+    def _answer(
+        self, prompt: Prompt, settings: Mapping[str, Any], max_new_tokens: int | None, seed: int, place: int
+    ) -> Generation:
         from transformers.models.diffusion_gemma.generation_diffusion_gemma import EntropyBoundSamplerConfig
 
         sample = prompt if isinstance(prompt, Sample) else None
@@ -85,8 +91,12 @@ class DiffusionGemma:
         drafts = _Drafts()
         with torch.random.fork_rng([ids.device] if ids.device.type == "cuda" else []):
             torch.manual_seed((seed << 20) + (sample.index if sample else place))
-            output = self._module.generate(ids, streamer=drafts, max_new_tokens=length, return_dict_in_generate=True, **given)
-        return self._generation(output.sequences[0, ids.shape[1] :].tolist(), drafts, float(output.tokens_per_forward[0]))
+            output = self._module.generate(
+                ids, streamer=drafts, max_new_tokens=length, return_dict_in_generate=True, **given
+            )
+        return self._generation(
+            output.sequences[0, ids.shape[1] :].tolist(), drafts, float(output.tokens_per_forward[0])
+        )
 
     def _generation(self, tokens: list[int], drafts: _Drafts, tokens_per_forward: float) -> Generation:
         ends = self._ends()
@@ -103,13 +113,19 @@ class DiffusionGemma:
     def _ends(self) -> set[int]:
         """Ids that end an answer."""
         config = self._module.generation_config
-        ends = config.eos_token_id if config.eos_token_id is not None else self._module.config.get_text_config().eos_token_id
+        ends = (
+            config.eos_token_id
+            if config.eos_token_id is not None
+            else self._module.config.get_text_config().eos_token_id
+        )
         return {config.pad_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
 
     def _prompt_ids(self, prompt: Prompt) -> list[int]:
         if isinstance(prompt, Sample):
             if prompt.canvas is not None:
-                raise ModelError(f"{self.name} can't fill in a given canvas (task {prompt.task}); its canvas starts from noise")
+                raise ModelError(
+                    f"{self.name} can't fill in a given canvas (task {prompt.task}); its canvas starts from noise"
+                )
             return self._tokenizer.chat(prompt.messages)
         if isinstance(prompt, str):
             return self._tokenizer.text(prompt)
@@ -138,13 +154,19 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
     try:
         from transformers import DiffusionGemmaForBlockDiffusion
     except ImportError as error:
-        raise ModelError("this transformers has no DiffusionGemma; install a newer one (`pip install -U transformers`)") from error
+        raise ModelError(
+            "this transformers has no DiffusionGemma; install a newer one (`pip install -U transformers`)"
+        ) from error
     place = find_device(device)
     kind = find_dtype(dtype, place)
     folder = locate(entry, options)
     try:
         module: Any = DiffusionGemmaForBlockDiffusion.from_pretrained(
-            folder, dtype=kind, device_map=options.device_map, attn_implementation=options.attn_implementation, local_files_only=True
+            folder,
+            dtype=kind,
+            device_map=options.device_map,
+            attn_implementation=options.attn_implementation,
+            local_files_only=True,
         )
     except (OSError, ImportError, ValueError, RuntimeError) as error:
         raise ModelError(f"{folder}: {error}") from error

@@ -47,11 +47,15 @@ class NativeNetwork:
     def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int) -> Tensor:
         if mask is not None and mask.dim() == 3:
             dtype = self._module.dtype
-            mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)[:, None]  # (R, 1, Q, T), added
+            mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)[
+                :, None
+            ]  # (R, 1, Q, T), added
         if cache is not None:
             for layer in cache.layers:
                 layer.cumulative_length.fill_(start)
-        output = self._module.model(ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=cache is not None)
+        output = self._module.model(
+            ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=cache is not None
+        )
         states: Tensor = output.last_hidden_state
         return states
 

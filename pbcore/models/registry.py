@@ -39,7 +39,9 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise ValueError(f"model name {name!r}: use letters, digits, '_', '-' and '.'")
     if not callable(factory):
-        raise ValueError(f"model {name!r}: the factory {factory!r} can't be called; give a function of device, dtype and options")
+        raise ValueError(
+            f"model {name!r}: the factory {factory!r} can't be called; give a function of device, dtype and options"
+        )
     if name in _table() or _REGISTERED.get(name, factory) is not factory:
         raise ValueError(f"model name {name!r} is taken; choose another")
     _REGISTERED[name] = factory
@@ -69,7 +71,9 @@ def resolve_model(name: str) -> ModelEntry:
     (`owner/name`), or the path of a checkpoint folder. Raises ModelError with close matches for anything else.
     """
     if not isinstance(name, str) or not name:
-        raise ModelError(f"model {name!r}: give a name, a checkpoint folder or a hub id; known: {', '.join(model_names())}")
+        raise ModelError(
+            f"model {name!r}: give a name, a checkpoint folder or a hub id; known: {', '.join(model_names())}"
+        )
     base, colon, suffix = name.partition(":")
     entry = _table().get(base)
     if entry is not None and colon:
@@ -77,7 +81,9 @@ def resolve_model(name: str) -> ModelEntry:
     if entry is not None:
         if missing_here(entry):
             where = f"{entry.folder} has no checkpoint"
-            raise ModelError(f"model {name!r} is not part of this installation: {where}. Train it with `python -m pbcore.train`")
+            raise ModelError(
+                f"model {name!r} is not part of this installation: {where}. Train it with `python -m pbcore.train`"
+            )
         return entry
     users = _users()
     if name in users:
@@ -130,7 +136,11 @@ def _entry(name: str, values: Mapping[str, Any], shapes: Mapping[str, Any]) -> M
     folder, shape = fields.pop("folder", None), fields.pop("shape", None)
     fields["stop_ids"] = tuple(fields.get("stop_ids", ()))
     return ModelEntry(
-        name, **fields, folder=_HERE / folder if folder else None, embedded=folder is not None, shape=shapes[shape] if shape else None
+        name,
+        **fields,
+        folder=_HERE / folder if folder else None,
+        embedded=folder is not None,
+        shape=shapes[shape] if shape else None,
     )
 
 

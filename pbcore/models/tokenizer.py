@@ -47,7 +47,9 @@ class FileTokenizer:
     def chat(self, messages: Sequence[Message]) -> list[int]:
         if self._mode == "plain":
             return self.text("\n\n".join(message["content"] for message in messages))
-        text = self._tokenizer.apply_chat_template([dict(message) for message in messages], tokenize=False, add_generation_prompt=True)
+        text = self._tokenizer.apply_chat_template(
+            [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
+        )
         return self._ids(text, special=False)
 
     def text(self, text: str) -> list[int]:
@@ -69,7 +71,9 @@ class FileTokenizer:
         if unknown is not None and unknown in ids:
             spans = zip(ids, encoded["offset_mapping"], strict=True)
             words = dict.fromkeys(text[a:b].strip() or text[a:b] for i, (a, b) in spans if i == unknown)
-            shown = ", ".join(repr(word) for word in list(words)[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
+            shown = ", ".join(repr(word) for word in list(words)[:8]) + (
+                f" and {len(words) - 8} more" if len(words) > 8 else ""
+            )
             raise ModelError(
                 f"{self._name} can't read this prompt: not in its vocabulary: {shown}. It knows the words of the tasks that this "
                 "package generates; drop --data-dir, or choose another model"
@@ -84,7 +88,9 @@ class HashTokenizer:
         self._size = size  # ids are drawn from [0, size)
 
     def chat(self, messages: Sequence[Message]) -> list[int]:
-        return self.text("".join(f"<{message['role']}>\n{message['content']}\n" for message in messages) + "<assistant>\n")
+        return self.text(
+            "".join(f"<{message['role']}>\n{message['content']}\n" for message in messages) + "<assistant>\n"
+        )
 
     def text(self, text: str) -> list[int]:
         return [zlib.crc32(token.encode()) % self._size for token in tokens(text)]
@@ -115,7 +121,9 @@ class NoTokenizer:
         return " ".join(map(str, ids))
 
     def _error(self) -> ModelError:
-        return ModelError(f"{self._name} has no tokenizer files (tokenizer.json, or vocab.json and merges.txt); give prompts as token ids")
+        return ModelError(
+            f"{self._name} has no tokenizer files (tokenizer.json, or vocab.json and merges.txt); give prompts as token ids"
+        )
 
 
 def read_tokenizer(folder: Path, name: str, mode: str | None) -> Tokenizer:

@@ -62,9 +62,11 @@ class Plan:
             from pbcore.tasks import load_task
 
             limit = None if self.settings.sample else self.limit
-            self._loaded[name] = load_task(
-                name, self.settings.data_dir, self.lengths(name), limit, seed=self.settings.data_seed
-            )
+            folder = self.settings.data_dir if name in self.paper else None  # the others have no official data
+            try:
+                self._loaded[name] = load_task(name, folder, self.lengths(name), limit, seed=self.settings.data_seed)
+            except (ValueError, OSError) as error:
+                raise pytest.UsageError(f"{name}: {error}") from error
         return self._loaded[name]
 
     def lengths(self, task: str) -> tuple[int, ...] | None:
@@ -152,9 +154,13 @@ def _make(asked: Settings, arguments: Sequence[str]) -> Plan:
     named = [CellName(name.model, name.task, _sampler(name.sampler, [name.model]), name.sample) for name in named]
     if asked.gpu:
         _check_gpu()
-    return Plan(
+    found = Plan(
         asked, profile, tuple(dict.fromkeys(models)), tuple(dict.fromkeys(tasks)), samplers, paper, tuple(named)
     )
+    if asked.n or asked.data_dir:  # lengths and folders that don't serve are told before anything runs
+        for task in found.tasks:
+            found.task(task)
+    return found
 
 
 def _tasks(patterns: Iterable[str], known: list[str], paper: frozenset[str]) -> list[str]:

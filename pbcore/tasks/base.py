@@ -83,7 +83,9 @@ class Task:
         if isinstance(predictions, str) or not all(isinstance(text, str) for text in predictions):
             raise ValueError(f"{self.name}: predictions must be texts, one per sample, not {_first_odd(predictions)!r}")
         if any(not isinstance(sample, Sample) for sample in samples):
-            raise ValueError(f"{self.name}: samples must be Samples of this task (task.samples), not {str(samples)[:80]}")
+            raise ValueError(
+                f"{self.name}: samples must be Samples of this task (task.samples), not {str(samples)[:80]}"
+            )
         if len(predictions) != len(samples):
             raise ValueError(f"{len(predictions)} predictions for {len(samples)} samples of {self.name}: give one each")
         score = scorer(self.scorer)
@@ -97,4 +99,6 @@ class Task:
 
 def _first_odd(predictions: Sequence[object]) -> object:
     """What to show of predictions that are not all texts."""
-    return predictions if isinstance(predictions, str) else next(text for text in predictions if not isinstance(text, str))
+    return (
+        predictions if isinstance(predictions, str) else next(text for text in predictions if not isinstance(text, str))
+    )

@@ -34,7 +34,9 @@ def accuracy(op: str, n: int, sampler: str) -> float:
     """
     check_operation(op, n)
     if op not in DERIVED:
-        raise ValueError(f"{op}: the accuracy is derived for {', '.join(DERIVED)}; for others decode with the model `ideal`")
+        raise ValueError(
+            f"{op}: the accuracy is derived for {', '.join(DERIVED)}; for others decode with the model `ideal`"
+        )
     how = rule(parse(sampler))
     if op in DETERMINISTIC:
         return 1.0
@@ -65,7 +67,11 @@ class _Decoding:
                 return value(m, self.block, 0)
             if self.shuffle:
                 return sum(
-                    (p * perm(m, j) / m**j * value(m - j, here - j, step + 1) for j, p in self._shuffled(m, here, step)), 0.0
+                    (
+                        p * perm(m, j) / m**j * value(m - j, here - j, step + 1)
+                        for j, p in self._shuffled(m, here, step)
+                    ),
+                    0.0,
                 )
             total = 0.0
             for kept, placed, p in self._replaced(m, here, step):
@@ -96,7 +102,7 @@ class _Decoding:
             if not p:
                 continue
             if self.rule.blind:
-                (j, _), = self.rule.reveals([], here, step)
+                ((j, _),) = self.rule.reveals([], here, step)
                 for placed in range(max(0, j - (here - drawn)), min(j, drawn) + 1):
                     chosen = comb(drawn, placed) * comb(here - drawn, j - placed) / comb(here, j)
                     yield j - placed, placed, p * chosen

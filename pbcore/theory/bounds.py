@@ -57,7 +57,9 @@ def step_bound(
         raise ValueError("give either sizes, e.g. [2, 2], or steps, e.g. steps=[[0, 2], [1]]")
     if sizes is not None:
         if op not in EXCHANGEABLE:
-            raise ValueError(f"{op}: the bound depends on which positions go together; give steps=[[0, 2], [1]], not sizes")
+            raise ValueError(
+                f"{op}: the bound depends on which positions go together; give steps=[[0, 2], [1]], not sizes"
+            )
         _check_sizes(op, sizes, count)
         ends = np.cumsum([0, *sizes]).tolist()
         steps = [range(start, end) for start, end in pairwise(ends)]
@@ -78,7 +80,9 @@ def optimal_bound(op: str, n: int, T: int) -> float:
         by_size = [entropy(frozenset(range(size))) for size in range(count + 1)]
         return _least_by_size(by_size, T)
     if count > MOST_POSITIONS:
-        raise ValueError(f"{op}, n = {n}: {count} positions have too many partitions; at most {MOST_POSITIONS} are searched")
+        raise ValueError(
+            f"{op}, n = {n}: {count} positions have too many partitions; at most {MOST_POSITIONS} are searched"
+        )
     return _least_by_subset(entropy, count, T)
 
 
@@ -171,7 +175,9 @@ def _check_sizes(op: str, sizes: Sequence[int], count: int) -> None:
     if not isinstance(sizes, Iterable):
         raise ValueError(f"{op}: sizes is a list of tokens per step, such as [2, 2], not {sizes!r}")
     if any(type(size) is not int or size < 1 for size in sizes) or sum(sizes) != count:
-        raise ValueError(f"{op}: sizes {list(sizes)} must be integers of at least 1 that add up to the {count} positions")
+        raise ValueError(
+            f"{op}: sizes {list(sizes)} must be integers of at least 1 that add up to the {count} positions"
+        )
 
 
 def _checked(steps: Sequence[Collection[int]], count: int, op: str) -> list[list[int]]:
@@ -181,7 +187,9 @@ def _checked(steps: Sequence[Collection[int]], count: int, op: str) -> list[list
     result = [list(step) for step in steps]
     given = [position for step in result for position in step]
     if not all(result) or any(type(position) is not int for position in given) or sorted(given) != list(range(count)):
-        raise ValueError(f"{op}: steps {result} must name each position from 0 to {count - 1} once, in steps that are not empty")
+        raise ValueError(
+            f"{op}: steps {result} must name each position from 0 to {count - 1} once, in steps that are not empty"
+        )
     return result
 
 

@@ -62,7 +62,9 @@ def _figure(n: int) -> str:
     points = figure2(lengths=(n,), n=n)
     samplers = list(dict.fromkeys(p.sampler for p in points))
     values = {(p.op, p.sampler): p.accuracy for p in points}
-    rows = [[sampler, values.get(("shuffle", sampler)), values.get(("replace_random", sampler))] for sampler in samplers]
+    rows = [
+        [sampler, values.get(("shuffle", sampler)), values.get(("replace_random", sampler))] for sampler in samplers
+    ]
     return tabulate(rows, ["sampler", "shuffle", "replace_random"], floatfmt=".5f")
 
 

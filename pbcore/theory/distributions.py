@@ -76,7 +76,9 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
         return listed([tokens(text) for text in label["answers"]], size, given)
     if kind is None:
         if not isinstance(label, str):
-            raise NoDistribution(f"{sample.task}, sample {sample.index}: the label must be the text of the answer, not {label!r}")
+            raise NoDistribution(
+                f"{sample.task}, sample {sample.index}: the label must be the text of the answer, not {label!r}"
+            )
         return listed([tokens(label)], size, given)
     if kind == "latin_square":
         return _squares(list(map(str, label["symbols"])), size, given)
@@ -226,7 +228,10 @@ def listed(answers: Sequence[Sequence[str]], length: int, given: Sequence[str | 
     """The uniform distribution over answers given as tokens; an answer that is there twice counts once."""
     vocabulary = _vocabulary(answers)
     ids = {token: i for i, token in enumerate(vocabulary)}
-    rows = [[ids[token] for token in answer] for answer in dict.fromkeys(tuple(_padded(answer, length)) for answer in answers)]
+    rows = [
+        [ids[token] for token in answer]
+        for answer in dict.fromkeys(tuple(_padded(answer, length)) for answer in answers)
+    ]
     return Listed(vocabulary, np.array(rows, dtype=np.int64), given)
 
 

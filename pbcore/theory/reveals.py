@@ -44,7 +44,9 @@ class Rule:
 def rule(name: SamplerName) -> Rule:
     """The rule of a sampler name. Raises ValueError for what isn't derived."""
     if name.cache or name.remask:
-        raise ValueError(f"sampler {name}: the accuracy isn't derived with caches or remasking; leave +{name.cache or name.remask} out")
+        raise ValueError(
+            f"sampler {name}: the accuracy isn't derived with caches or remasking; leave +{name.cache or name.remask} out"
+        )
     if name.policy in STATIC:
         counts = _static(name)
     elif name.policy == "threshold":
@@ -56,7 +58,9 @@ def rule(name: SamplerName) -> Rule:
             f"sampler {name}: the accuracy is derived for {', '.join((*STATIC, *ADAPTIVE))}; for others decode with the model `ideal`"
         )
     if name.policy in ADAPTIVE and (name.counts is not None or name.schedule):
-        raise ValueError(f"sampler {name}: {name.policy} decides itself how many tokens to reveal; leave the schedule out")
+        raise ValueError(
+            f"sampler {name}: {name.policy} decides itself how many tokens to reveal; leave the schedule out"
+        )
     return Rule(counts, name.policy in BLIND, name.block, name.temperature)
 
 
@@ -66,7 +70,9 @@ def _static(name: SamplerName) -> Counts:
         if name.arguments:
             raise ValueError(f"sampler {name}: give k or a schedule, not both")
         if name.schedule not in (None, "linear"):
-            raise ValueError(f"sampler {name}: the accuracy isn't derived for the schedule {name.schedule}; use +linear8 or +s2_1_1")
+            raise ValueError(
+                f"sampler {name}: the accuracy isn't derived for the schedule {name.schedule}; use +linear8 or +s2_1_1"
+            )
         return lambda groups, left, step: iter([(_scheduled(name, left, step), 1.0)])
     k = _parameter(name, ("k",))
     if k.denominator != 1 or k < 1:

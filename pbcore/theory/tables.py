@@ -59,7 +59,12 @@ def table1(n: int = 10, gammas: Sequence[float] = (0.6, 0.95)) -> list[Finding]:
 def figure2(lengths: Sequence[int] = range(2, 17), n: int = 10, gammas: Sequence[float] = GAMMAS) -> list[Point]:
     """Figure 2's curves: (a) shuffle τ = 1, (b) τ = 0, (c) replace_random τ = 1, (d) τ = 0, random top-k with k = 1, 2, n over `lengths`;
     (e) both under the confidence threshold at `n`. The default γ keep off the equality with (n − 1)/n, where noise decides."""
-    panels = (("a", "shuffle", "+t1.0"), ("b", "shuffle", ""), ("c", "replace_random", "+t1.0"), ("d", "replace_random", ""))
+    panels = (
+        ("a", "shuffle", "+t1.0"),
+        ("b", "shuffle", ""),
+        ("c", "replace_random", "+t1.0"),
+        ("d", "replace_random", ""),
+    )
     points = [
         Point(panel, op, length, f"random-k{k}{heat}", accuracy(op, length, f"random-k{k}{heat}"))
         for panel, op, heat in panels
@@ -67,5 +72,7 @@ def figure2(lengths: Sequence[int] = range(2, 17), n: int = 10, gammas: Sequence
         for k in sorted({1, 2, length})
     ]
     for op in ("shuffle", "replace_random"):
-        points += [Point("e", op, n, f"threshold-{gamma:g}", accuracy(op, n, f"threshold-{gamma:g}")) for gamma in gammas]
+        points += [
+            Point("e", op, n, f"threshold-{gamma:g}", accuracy(op, n, f"threshold-{gamma:g}")) for gamma in gammas
+        ]
     return points

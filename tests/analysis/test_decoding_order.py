@@ -16,7 +16,9 @@ def sample(steps: list[int], confidences: list[float]) -> SampleRecord:
 class TestOrderStatistics:
     def test_by_hand(self) -> None:
         """Tokens revealed per step and their confidence, given positions aside; means over samples."""
-        found = order_statistics([sample([0, 0, -1, 1], [0.9, 0.7, 0.0, 0.5]), sample([2, 1, 0, 0], [0.2, 0.4, 0.6, 0.8])])
+        found = order_statistics(
+            [sample([0, 0, -1, 1], [0.9, 0.7, 0.0, 0.5]), sample([2, 1, 0, 0], [0.2, 0.4, 0.6, 0.8])]
+        )
         assert found["tokens_by_step"] == [2.0, 1.0, 0.5]
         assert found["confidence_mean"] == pytest.approx((0.7 + 0.5) / 2)
         assert found["confidence_min"] == pytest.approx((0.5 + 0.2) / 2)

@@ -31,7 +31,12 @@ class TestList:
     def test_facts(self) -> None:
         """Kinds follow from what a policy does, papers and state from its docstring."""
         facts = {item.name: item for item in described()}
-        assert [facts[name].kind for name in ("threshold", "wino", "joint", "+rcr")] == ["unmasker", "remasker", "reviser", "remasker"]
+        assert [facts[name].kind for name in ("threshold", "wino", "joint", "+rcr")] == [
+            "unmasker",
+            "remasker",
+            "reviser",
+            "remasker",
+        ]
         assert facts["eb"].paper == "arXiv 2505.24857"
         assert facts["klass"].state == "each slot's last distribution and last divergences"
         assert facts["threshold"].state == "–"
@@ -44,7 +49,9 @@ class TestDocs:
         cells = lambda line: [cell.strip() for cell in re.split(r"(?<!\\)\|", line)]  # noqa: E731
         page = (DOCS / "samplers.md").read_text(encoding="utf-8")
         shown = [cells(line) for line in page.splitlines() if line.startswith("|")]
-        assert all(cells(line) in shown for line in lines if not set(line) <= set("|:- ")), "run `pbcore samplers --markdown`"
+        assert all(cells(line) in shown for line in lines if not set(line) <= set("|:- ")), (
+            "run `pbcore samplers --markdown`"
+        )
 
 
 class TestFrequencies:
@@ -67,5 +74,18 @@ class TestFrequencies:
     def test_a_corpus_that_is_not_there(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A wrong path is named."""
         folder = llama_checkpoint(tmp_path / "model")
-        assert main(["samplers", "--frequencies", str(tmp_path / "no.txt"), "--model", str(folder), "--output", str(tmp_path / "t")]) == 2
+        assert (
+            main(
+                [
+                    "samplers",
+                    "--frequencies",
+                    str(tmp_path / "no.txt"),
+                    "--model",
+                    str(folder),
+                    "--output",
+                    str(tmp_path / "t"),
+                ]
+            )
+            == 2
+        )
         assert "no.txt" in capsys.readouterr().err

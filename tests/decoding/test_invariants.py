@@ -37,7 +37,9 @@ class Fixed:
         self._values, self._tokens = values, tokens
 
     def __call__(self, canvas: tuple[int, ...], position: int, key: int) -> list[float]:
-        start = (sum(token * (i + 3) for i, token in enumerate(canvas)) * 7 + position * 5 + key * 11) % len(self._values)
+        start = (sum(token * (i + 3) for i, token in enumerate(canvas)) * 7 + position * 5 + key * 11) % len(
+            self._values
+        )
         row = [self._values[(start + i) % len(self._values)] for i in range(self._tokens)]
         return [0.0 if i == 1 and max(row[1:]) == -math.inf else value for i, value in enumerate(row)]
 
@@ -57,7 +59,9 @@ def bounded(name: Any, canvas: list[int], run: Generation, block: int) -> None:
     """The rules of one row: unmaskers reveal something at each step, others stay below their cap."""
     asked = [i for i, token in enumerate(canvas) if token == MASK]
     assert MASK not in run.token_ids
-    assert [run.token_ids[i] for i in range(len(canvas)) if i not in asked] == [token for token in canvas if token != MASK]
+    assert [run.token_ids[i] for i in range(len(canvas)) if i not in asked] == [
+        token for token in canvas if token != MASK
+    ]
     assert all((run.steps[i] >= 0) == (i in asked) for i in range(len(canvas)))
     assert run.trajectory is not None
     assert len(run.trajectory) == run.nfe + 1
@@ -77,7 +81,9 @@ class TestEveryPolicy:
     @settings(max_examples=6, deadline=None, derandomize=True, phases=[Phase.generate])
     @given(
         values=st.lists(LOGITS, min_size=7, max_size=13),
-        canvases=st.lists(st.lists(st.sampled_from([MASK, MASK, 2, 4]), min_size=ASKED, max_size=ASKED), min_size=1, max_size=4),
+        canvases=st.lists(
+            st.lists(st.sampled_from([MASK, MASK, 2, 4]), min_size=ASKED, max_size=ASKED), min_size=1, max_size=4
+        ),
         seed=st.integers(0, 99),
         block=st.sampled_from([0, 2]),
         temperature=st.sampled_from(["", "", "+t0.8"]),
@@ -118,7 +124,9 @@ class TestEveryPolicy:
         """Each policy states its rule, and every parameter has a default that works."""
         cls = REGISTERED[name]
         assert len((cls.__doc__ or "").split()) > 8
-        assert not [item.name for item in fields(cls) if item.name not in ("k",) and not isinstance(item.default, int | float)]
+        assert not [
+            item.name for item in fields(cls) if item.name not in ("k",) and not isinstance(item.default, int | float)
+        ]
 
 
 class TestAUsersPolicy:
@@ -136,7 +144,13 @@ class TestAUsersPolicy:
                 step.store(wins, wins.gather(1, step.position) + best, step.masked)
                 return step.at_least_best(wins.gather(1, step.position) >= 2, step.confidence)
 
-        holds("patient_for_a_test", Fixed([0.0, 1.0, 3.0, -1.0, 0.5, 2.0, 7.0]), [[MASK] * 6, [MASK, 2, *[MASK] * 5]], 1, 2)
+        holds(
+            "patient_for_a_test",
+            Fixed([0.0, 1.0, 3.0, -1.0, 0.5, 2.0, 7.0]),
+            [[MASK] * 6, [MASK, 2, *[MASK] * 5]],
+            1,
+            2,
+        )
 
     def test_without_a_cap_it_ends_all_the_same(self) -> None:
         """A policy that masks whatever it reveals ends at the default cap, which a warning names."""

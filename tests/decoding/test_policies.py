@@ -40,7 +40,9 @@ def probabilities(rule: Any, canvas: tuple[int, ...], slots: range) -> twins.Pro
     return [[max(x, 1e-30) for x in row] for row in rows.softmax(-1).tolist()]
 
 
-def slow(rule: Any, twin: Callable[[Block], Any], asked: int, block: int, after: tuple[int, ...] = ()) -> tuple[Any, Any]:
+def slow(
+    rule: Any, twin: Callable[[Block], Any], asked: int, block: int, after: tuple[int, ...] = ()
+) -> tuple[Any, Any]:
     """Tokens and steps of a decoding, block by block, of a canvas that ends in given tokens; a twin answers slots, or slots with tokens."""
     canvas, steps, nfe = [MASK] * asked + list(after), [-1] * (asked + len(after)), 0
     for start in range(0, asked, block):

@@ -146,13 +146,17 @@ class TestWino:
 
         task = pbcore.load_task("waiting_line/copy", limit=2)
         runs = decode(load_model("ideal"), task.samples, "wino-0.6")
-        assert all(task.score(run.text, sample)["accuracy"] == 1 for run, sample in zip(runs, task.samples, strict=True))
+        assert all(
+            task.score(run.text, sample)["accuracy"] == 1 for run, sample in zip(runs, task.samples, strict=True)
+        )
         assert {tuple(map(run.steps.count, range(run.nfe))) for run in runs} == {(20, 8, 4)}
 
 
 class TestJoint:
     @settings(max_examples=10, deadline=None, derandomize=True)
-    @given(seed=SEEDS, gamma=st.sampled_from([0.3, 0.7]), edit=st.sampled_from([0.0, 0.6]), post=st.sampled_from([0, 1, 5]))
+    @given(
+        seed=SEEDS, gamma=st.sampled_from([0.3, 0.7]), edit=st.sampled_from([0.0, 0.6]), post=st.sampled_from([0, 1, 5])
+    )
     def test_equals_its_twin(self, seed: int, gamma: float, edit: float, post: int) -> None:
         """Fills masks and edits tokens in one step; a full block is edited on until nothing changes."""
         rule, after = seeded(seed, 2.0), [0]

@@ -98,7 +98,9 @@ def klass(gamma: float, kl: float, history: int) -> Twin:
     def reveal(block: Block) -> set[int]:
         stable = []
         for i in block.masks:
-            drifts = [divergence(now[i], before[i]) for before, now in pairwise([*block.history[-history:], block.probs])]
+            drifts = [
+                divergence(now[i], before[i]) for before, now in pairwise([*block.history[-history:], block.probs])
+            ]
             if len(drifts) == history and max(drifts) < kl and block.confidence(i) > gamma:
                 stable.append(i)
         return set(stable) or {block.surest()[0]}
@@ -175,11 +177,16 @@ def credit(gamma: float, alpha: float, power: float, beta: float) -> Callable[[B
     return reveal
 
 
-def wino(block: Block, support: list[float], drafted_before: int, gamma: float, back: float) -> tuple[set[int], set[int]]:
+def wino(
+    block: Block, support: list[float], drafted_before: int, gamma: float, back: float
+) -> tuple[set[int], set[int]]:
     """What is drafted and what is taken back."""
     most = min(max(int(len(block.masks) * 0.7), 5), 20)
     draft = [i for i in block.surest() if block.confidence(i) > gamma][:most] or block.surest()[:1]
-    doubtful = sorted((i for i, token in enumerate(block.tokens) if token is not None and support[i] < back), key=lambda i: (support[i], i))
+    doubtful = sorted(
+        (i for i, token in enumerate(block.tokens) if token is not None and support[i] < back),
+        key=lambda i: (support[i], i),
+    )
     if len(draft) == 1:
         return set(draft), set()
     return set(draft), set(doubtful if len(doubtful) < drafted_before else doubtful[: drafted_before - 1])

@@ -87,7 +87,9 @@ class TestChecker:
             with pytest.raises(Unavailable, match=r"no LanguageTool server answers at http://127\.0\.0\.1:9/"):
                 grammar.checker()
 
-    def test_a_users_server_that_goes_away_fails_what_follows(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_a_users_server_that_goes_away_fails_what_follows(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
         """A server that had answered and is gone is an error, not an absent score."""
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         http = fake_java.ThreadingHTTPServer(("127.0.0.1", 0), fake_java.Handler)
@@ -126,9 +128,16 @@ class TestRealVerdicts:
 
     def test_own_references_are_clean(self, real: Checker) -> None:
         """Every reference sentence, summary and paraphrase of the built-in text tasks passes, so that 1 can be reached."""
-        texts = [row["example"] for level in ("easy", "medium", "hard") for row in word_sets(level, split="test", seed=0, count=ITEMS)]
+        texts = [
+            row["example"]
+            for level in ("easy", "medium", "hard")
+            for row in word_sets(level, split="test", seed=0, count=ITEMS)
+        ]
         texts += [row["summary"] for row in dialogues(split="test", seed=0, count=ITEMS)]
         for row in paraphrases(split="test", seed=0, count=ITEMS):
             texts += [row["text"], *row["examples"]]
-        found = {text: [match.rule for match in verdict.matches] for text, verdict in zip(texts, real.check(texts), strict=True)}
+        found = {
+            text: [match.rule for match in verdict.matches]
+            for text, verdict in zip(texts, real.check(texts), strict=True)
+        }
         assert {text: rules for text, rules in found.items() if rules} == {}

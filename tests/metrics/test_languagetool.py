@@ -41,7 +41,9 @@ def a_java(folder: Path, monkeypatch: pytest.MonkeyPatch, version: str = "17.0.1
 
 
 class TestFind:
-    def test_prefers_the_users_folder_to_ours_to_the_librarys(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_prefers_the_users_folder_to_ours_to_the_librarys(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A folder named by language-tool-python's variable comes before our installation, and that before the library's download."""
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
         monkeypatch.setenv("PBCORE_CACHE", str(tmp_path / "ours"))
@@ -52,7 +54,9 @@ class TestFind:
                 (tmp_path / folder / f"LanguageTool-{version}").mkdir(parents=True)
                 (tmp_path / folder / f"LanguageTool-{version}" / "languagetool-server.jar").touch()
         found = [(one.folder.parent.relative_to(tmp_path).parts[0], one.version) for one in find_installations()]
-        assert found == [(folder, version) for folder in ("users", "ours", "home") for version in ("6.8", "6.10", "6.4")]
+        assert found == [
+            (folder, version) for folder in ("users", "ours", "home") for version in ("6.8", "6.10", "6.4")
+        ]
 
     def test_says_what_to_do_without_an_installation(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """With nothing installed, the message names the command, the option and the variables."""
@@ -109,7 +113,9 @@ class TestMaven:
         assert [one.findtext("m:artifactId", "", space) for one in dependencies] == list(maven.ARTIFACTS)
         assert {one.findtext("m:version", "", space) for one in dependencies} == {maven.VERSION}
         for one in dependencies:
-            left_out = {item.findtext("m:artifactId", "", space) for item in one.findall("m:exclusions/m:exclusion", space)}
+            left_out = {
+                item.findtext("m:artifactId", "", space) for item in one.findall("m:exclusions/m:exclusion", space)
+            }
             assert left_out == {artifact for _, artifact in maven.LEFT_OUT}
 
     def test_a_changed_missing_or_added_jar_is_refused(self, tmp_path: Path) -> None:
@@ -129,10 +135,14 @@ class TestMaven:
         assert {f"{artifact}-{maven.VERSION}.jar" for artifact in maven.ARTIFACTS} <= digests.keys()
         assert all(len(digest) == 64 for digest in digests.values())
 
-    def test_installs_what_maven_brings_with_a_server_jar(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_installs_what_maven_brings_with_a_server_jar(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The jars end up beside a `languagetool-server.jar` whose class path lists them, and a second call finds them."""
         names = [f"some-rather-long-library-name-{number}.jar" for number in range(9)]
-        monkeypatch.setattr(maven, "recorded_digests", lambda: {name: hashlib.sha256(b"x").hexdigest() for name in names})
+        monkeypatch.setattr(
+            maven, "recorded_digests", lambda: {name: hashlib.sha256(b"x").hexdigest() for name in names}
+        )
         writes = "".join(f"printf x > $out/{name}\n" for name in names)
         mvn = f'#!/bin/sh\nfor a; do case $a in -DoutputDirectory=*) out=${{a#*=}};; esac; done\nmkdir -p "$out"\n{writes}'
         self.a_maven(tmp_path, monkeypatch, mvn)
@@ -169,7 +179,9 @@ class TestCheckMany:
         """Answers of concurrent requests are put back in the order of the texts."""
         texts = [f"Text {number} is is here." if number % 3 == 0 else f"Text {number} is here." for number in range(60)]
         found = check_many(server, texts, PARAMS)
-        assert [len(one) if isinstance(one, list) else -1 for one in found] == [int(number % 3 == 0) for number in range(60)]
+        assert [len(one) if isinstance(one, list) else -1 for one in found] == [
+            int(number % 3 == 0) for number in range(60)
+        ]
 
     def test_spans_count_characters(self, server: UserServer) -> None:
         """Java counts an emoji as two; the span here points at the same characters in Python."""
@@ -199,7 +211,9 @@ class TestUserServer:
     def test_says_when_nobody_answers(self) -> None:
         """A wrong URL is named with the option that gave it; once it had answered, that is another error."""
         server = UserServer(f"http://127.0.0.1:{free_port()}")
-        with pytest.raises(Unavailable, match=r"no LanguageTool server answers at http://127.0.0.1:\d+/ .*--languagetool-url"):
+        with pytest.raises(
+            Unavailable, match=r"no LanguageTool server answers at http://127.0.0.1:\d+/ .*--languagetool-url"
+        ):
             server.start()
         with pytest.raises(ServerDied, match="answered earlier"):
             server.ensure()

@@ -155,7 +155,9 @@ class TestSharedServer:
         assert Checker(server).check(["Fine."])[0].score == 1.0
         assert server.state.generation == 1
 
-    def test_takes_another_port_if_its_own_is_taken(self, server: SharedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_takes_another_port_if_its_own_is_taken(
+        self, server: SharedServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A port that someone took between the choice and the start costs another try, not the run."""
         monkeypatch.setenv("BEHAVIOUR", "port")
         assert Checker(server).check(["Fine."])[0].score == 1.0
@@ -163,7 +165,9 @@ class TestSharedServer:
     def test_says_why_java_did_not_start(self, server: SharedServer, monkeypatch: pytest.MonkeyPatch) -> None:
         """What Java said and the command that was tried are in the message, and nothing is left running."""
         monkeypatch.setenv("BEHAVIOUR", "dies")
-        with pytest.raises(Unavailable, match=r"did not start: `.*HTTPServer.*ended with 1 and said: .*find or load main class"):
+        with pytest.raises(
+            Unavailable, match=r"did not start: `.*HTTPServer.*ended with 1 and said: .*find or load main class"
+        ):
             server.start()
 
 
@@ -196,9 +200,26 @@ class TestPytestRuns:
     def test_one_server_and_no_orphan(self, workers: str, end: str, environment: Path) -> None:
         """All workers of a run share one server, and it is gone after the end, Ctrl-C and a killed controller."""
         (environment / "test_cells.py").write_text(CELLS.replace("WAIT", "0.3" if end == "end" else "60"))
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "fixtures.grammar", "-p", "no:pbcore", "-n", workers, "test_cells.py"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "fixtures.grammar",
+            "-p",
+            "no:pbcore",
+            "-n",
+            workers,
+            "test_cells.py",
+        ]
         process = subprocess.Popen(
-            command, cwd=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            command,
+            cwd=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
         )
         if end != "end":
             limit = time.monotonic() + PATIENCE

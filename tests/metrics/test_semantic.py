@@ -29,7 +29,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.save_model(str(path))
     torch.manual_seed(0)
     shape = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
-    RobertaModel(RobertaConfig(vocab_size=280, max_position_embeddings=34, pad_token_id=1, **shape)).save_pretrained(path)
+    RobertaModel(RobertaConfig(vocab_size=280, max_position_embeddings=34, pad_token_id=1, **shape)).save_pretrained(
+        path
+    )
     return path
 
 
@@ -57,20 +59,26 @@ class TestBertScore:
 
     def test_a_copy_scores_one_and_nothing_scores_zero(self, folder: Path) -> None:
         """The ends of the scale; an empty answer among others changes none of them."""
-        scores = BertScore(Source("tiny", folder, 2), "cpu").f1(["a dog ran", " ", "a dog ran"], ["a dog ran", "a cat", "a mat sat"])
+        scores = BertScore(Source("tiny", folder, 2), "cpu").f1(
+            ["a dog ran", " ", "a dog ran"], ["a dog ran", "a cat", "a mat sat"]
+        )
         assert scores[0] == pytest.approx(1.0, abs=1e-5)
         assert scores[1] == 0.0
         assert 0.0 < scores[2] < 1.0
 
     def test_the_layer_matters(self, folder: Path) -> None:
         """Another layer compares other vectors."""
-        one, two = (BertScore(Source("tiny", folder, layer), "cpu").f1(SENTENCES[:1], SENTENCES[1:2]) for layer in (1, 3))
+        one, two = (
+            BertScore(Source("tiny", folder, layer), "cpu").f1(SENTENCES[:1], SENTENCES[1:2]) for layer in (1, 3)
+        )
         assert abs(one[0] - two[0]) > 1e-4
 
     def test_long_texts_are_cut_to_the_models_length(self, folder: Path) -> None:
         """A text beyond the 32 positions is scored by its beginning, though the folder states no length."""
         long = " ".join(["the cat sat on the mat"] * 30)
-        assert BertScore(Source("tiny", folder, 2), "cpu").f1([long], [long + " a dog"]) == pytest.approx([1.0], abs=1e-5)
+        assert BertScore(Source("tiny", folder, 2), "cpu").f1([long], [long + " a dog"]) == pytest.approx(
+            [1.0], abs=1e-5
+        )
 
 
 class TestScorer:

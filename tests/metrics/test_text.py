@@ -72,7 +72,10 @@ class TestWordsToSentence:
             "rule": "REPEAT", "message": "", "offset": 11, "length": 7, "category": "GRAMMAR",
         }  # fmt: skip
         assert "missing words: park" in details["why"]
-        assert score(WORDS_TO_SENTENCE, "The park.", WORDS).details == {"why": "missing words: dog", "failure": "word missing"}
+        assert score(WORDS_TO_SENTENCE, "The park.", WORDS).details == {
+            "why": "missing words: dog",
+            "failure": "word missing",
+        }
         assert score(WORDS_TO_SENTENCE, "", WORDS).details["failure"] == "empty"
         assert score(WORDS_TO_SENTENCE, "The dog is in the park.", WORDS).details == {}
 
@@ -87,7 +90,9 @@ class TestWordsToSentence:
 
     def test_equals_the_official_inclusion(self) -> None:
         """The official verdicts on thousands of right, wrong and malformed sentences."""
-        cases = [case for case in json.loads(reference("golden", "metric_cases.json").read_text()) if "inclusion" in case]
+        cases = [
+            case for case in json.loads(reference("golden", "metric_cases.json").read_text()) if "inclusion" in case
+        ]
         rows: dict[str, list[dict[str, object]]] = {}
         for case in cases:
             if case["task"] not in rows:
@@ -96,7 +101,9 @@ class TestWordsToSentence:
         assert len(cases) > 100
         for case in cases:
             label = rows[case["task"]][case["index"]]["answer"]
-            assert score(WORDS_TO_SENTENCE, case["prediction"], label, "inclusion").scores == {"inclusion": case["inclusion"]}, case
+            assert score(WORDS_TO_SENTENCE, case["prediction"], label, "inclusion").scores == {
+                "inclusion": case["inclusion"]
+            }, case
 
 
 @pytest.mark.usefixtures("checked")
@@ -106,7 +113,15 @@ class TestSummarization:
         label = {"text": "Anna: Hi!", "summary": "Anna walks dogs."}
         scores = score(SUMMARIZATION, "Anna walked a dog.", label).scores
         assert scores == pytest.approx(
-            {"grammar": 1, "rouge_l": 6 / 7, "rouge_1": 6 / 7, "rouge_2": 2 / 5, "rouge_l_unstemmed": 2 / 7, "v1": 6 / 7, "v2": 1}
+            {
+                "grammar": 1,
+                "rouge_l": 6 / 7,
+                "rouge_1": 6 / 7,
+                "rouge_2": 2 / 5,
+                "rouge_l_unstemmed": 2 / 7,
+                "v1": 6 / 7,
+                "v2": 1,
+            }
         )
         assert score(SUMMARIZATION, "Anna walked walked dogs.", label).scores["v1"] == 0.0
 

@@ -29,7 +29,12 @@ def word_tokenizer(text: str = TEXT) -> PreTrainedTokenizerFast:
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(PATTERN), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", eos_token="[PAD]", mask_token="[MASK]", bos_token="[BOS]", unk_token="[UNK]",
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        eos_token="[PAD]",
+        mask_token="[MASK]",
+        bos_token="[BOS]",
+        unk_token="[UNK]",
         additional_special_tokens=["[USER]", "[ASSISTANT]"],
     )
     fast.chat_template = TEMPLATE
@@ -37,14 +42,31 @@ def word_tokenizer(text: str = TEXT) -> PreTrainedTokenizerFast:
 
 
 def llama_checkpoint(
-    folder: Path, *, tied: bool = True, layers: int = 2, tokenizer: bool = True, seed: int = 0, text: str = TEXT, **extra: Any
+    folder: Path,
+    *,
+    tied: bool = True,
+    layers: int = 2,
+    tokenizer: bool = True,
+    seed: int = 0,
+    text: str = TEXT,
+    **extra: Any,
 ) -> Path:
     """A Llama-shaped masked checkpoint of width 32 with the words of `text`, written by transformers; `extra` goes into config.json."""
     words = word_tokenizer(text)
     torch.manual_seed(seed)
     config = LlamaConfig(
-        vocab_size=len(words), hidden_size=32, intermediate_size=48, num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=2,
-        max_position_embeddings=256, tie_word_embeddings=tied, pad_token_id=0, bos_token_id=2, eos_token_id=0, initializer_range=0.3,
+        vocab_size=len(words),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        tie_word_embeddings=tied,
+        pad_token_id=0,
+        bos_token_id=2,
+        eos_token_id=0,
+        initializer_range=0.3,
     )
     config.is_causal = False
     LlamaForCausalLM(config).save_pretrained(folder)

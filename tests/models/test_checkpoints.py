@@ -66,7 +66,11 @@ class TestLoading:
 
     @pytest.mark.parametrize(
         ("quantization", "library"),
-        [("bitsandbytes-4bit", "accelerate|bitsandbytes"), ("torchao-int8", "accelerate|torchao"), ("quanto-int8", "accelerate|quanto")],
+        [
+            ("bitsandbytes-4bit", "accelerate|bitsandbytes"),
+            ("torchao-int8", "accelerate|torchao"),
+            ("quanto-int8", "accelerate|quanto"),
+        ],
     )
     def test_quantization_names_what_is_missing(self, quantization: str, library: str, tmp_path: Path) -> None:
         """Where the library behind a quantization isn't installed, the error names it."""
@@ -131,7 +135,9 @@ class TestWrongCheckpoints:
         model: Any = load_model(str(folder), mask_id=1)
         assert model.mask_id == 1
 
-    @pytest.mark.parametrize(("change", "named"), [({"model_type": "mamba"}, "mamba"), ({"model_type": "llada", "alibi": True}, "alibi")])
+    @pytest.mark.parametrize(
+        ("change", "named"), [({"model_type": "mamba"}, "mamba"), ({"model_type": "llada", "alibi": True}, "alibi")]
+    )
     def test_other_architectures(self, change: dict[str, Any], named: str, tmp_path: Path) -> None:
         """Unknown architectures and LLaDA options that Llama lacks are refused by name."""
         folder = llama_checkpoint(tmp_path)
@@ -144,7 +150,9 @@ class TestWrongCheckpoints:
         monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
         folder = llama_checkpoint(tmp_path)
         ran = tmp_path / "ran"
-        edit_config(folder, auto_map={"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}, model_type="own")
+        edit_config(
+            folder, auto_map={"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}, model_type="own"
+        )
         (folder / "own.py").write_text(
             f"from transformers import LlamaConfig, LlamaForCausalLM\nopen({str(ran)!r}, 'w').close()\n"
             "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
@@ -171,7 +179,12 @@ class TestShapes:
 
     def test_random_weights_repeat(self) -> None:
         """The same seed gives the same weights; norms are 1, matrices have the deviation 0.02, nothing stays without storage."""
-        shape = {**(resolve_model("dream-7b:dummy").shape or {}), "hidden_size": 64, "intermediate_size": 96, "vocab_size": 500}
+        shape = {
+            **(resolve_model("dream-7b:dummy").shape or {}),
+            "hidden_size": 64,
+            "intermediate_size": 96,
+            "vocab_size": 500,
+        }
         shape |= {"num_attention_heads": 4, "num_key_value_heads": 2}
         arch = architecture(shape, "small", layers=2)
         first, second = (random_weights(arch, torch.device("cpu"), torch.float32) for _ in range(2))

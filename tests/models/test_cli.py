@@ -27,7 +27,9 @@ class TestModels:
         """Each entry has a row with its state."""
         rows = output([], capsys).splitlines()
         for entry in all_entries():
-            assert any(row.startswith(entry.name + " ") and row.endswith(cli.availability(entry)) for row in rows), entry.name
+            assert any(row.startswith(entry.name + " ") and row.endswith(cli.availability(entry)) for row in rows), (
+                entry.name
+            )
 
     def test_long(self, capsys: pytest.CaptureFixture[str]) -> None:
         """--long tells revision, ids and shift."""
@@ -37,7 +39,9 @@ class TestModels:
 
     def test_availability(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """An embedded model without its folder is not in this installation; a hub model is to download until it is cached."""
-        assert cli.availability(ModelEntry("tiny", "masked", folder=tmp_path, embedded=True)) == "not in this installation"
+        assert (
+            cli.availability(ModelEntry("tiny", "masked", folder=tmp_path, embedded=True)) == "not in this installation"
+        )
         hub = ModelEntry("x", "masked", source="someone/nothing-of-that-name", revision="main")
         assert cli.availability(hub) == "download"
         monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: str(tmp_path))

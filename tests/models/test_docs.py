@@ -23,7 +23,11 @@ class TestOwnDecoderExample:
     def test_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The page's class is an OwnDecoder, loads by its name, answers through decode and refuses other samplers."""
         monkeypatch.setattr(registry_module, "_REGISTERED", {})
-        (code,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL) if "Parrot" in block]
+        (code,) = [
+            block
+            for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+            if "Parrot" in block
+        ]
         exec(code, {"__name__": "example"})
         model: Any = load_model("parrot")
         assert isinstance(model, OwnDecoder)

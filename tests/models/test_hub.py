@@ -41,7 +41,10 @@ class TestLocate:
             (GatedRepoError("gated", response=RESPONSE), "accept its terms .*hf auth login"),
             (RepositoryNotFoundError("none", response=RESPONSE), "check the name"),
             (RevisionNotFoundError("none", response=RESPONSE), "revision='main'"),
-            (LocalEntryNotFoundError("offline"), "hf download GSAI-ML/LLaDA-8B-Instruct --revision 08b83a.*llada-8b:dummy"),
+            (
+                LocalEntryNotFoundError("offline"),
+                "hf download GSAI-ML/LLaDA-8B-Instruct --revision 08b83a.*llada-8b:dummy",
+            ),
             (HfHubHTTPError("503", response=RESPONSE), "Try again later"),
             (OSError(errno.ENOSPC, "No space left on device"), "full; free space"),
             (OSError("connection reset"), "check the network"),

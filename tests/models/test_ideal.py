@@ -77,7 +77,15 @@ class TestAccuracyEqualsTheory:
 
     @pytest.mark.parametrize(
         "sampler",
-        ["threshold-0.51", "threshold-0.4", "threshold-0.1", "threshold-0.25", "threshold-0.25+t1.0", "factor-1.0", "factor-1.5"],
+        [
+            "threshold-0.51",
+            "threshold-0.4",
+            "threshold-0.1",
+            "threshold-0.25",
+            "threshold-0.25+t1.0",
+            "factor-1.0",
+            "factor-1.5",
+        ],
     )
     def test_adaptive_shuffle(self, model: Ideal, sampler: str) -> None:
         """One at a time above ½; below, the closed forms, also where confidence and threshold are equal."""
@@ -99,7 +107,9 @@ class TestAccuracyEqualsTheory:
 
 
 class TestDistribution:
-    @pytest.mark.parametrize(("op", "n", "k"), [("shuffle", 3, 2), ("shuffle", 4, 2), ("replace_random", 4, 2), ("replace_random", 4, 4)])
+    @pytest.mark.parametrize(
+        ("op", "n", "k"), [("shuffle", 3, 2), ("shuffle", 4, 2), ("replace_random", 4, 2), ("replace_random", 4, 4)]
+    )
     def test_a_fixed_partition_loses_the_step_bound(self, model: Ideal, op: str, n: int, k: int) -> None:
         """KL(data ‖ sampled answers) of left-to-right decoding at τ = 1 is L_T, within the error of 1,500 draws."""
         count, task = 1500, load_task(f"list_ops/{op}", n=n, limit=1)
@@ -114,7 +124,9 @@ class TestDistribution:
     def test_two_cities(self, model: Ideal) -> None:
         """One step of exact marginals is right half of the time, and says New City in a quarter."""
         label = {"answers": ["New York", "New Orleans", "Mexico City", "Panama City"]}
-        samples = [Sample("demo/city", i, ({"role": "user", "content": "Pick a city."},), {}, label, 2) for i in range(1000)]
+        samples = [
+            Sample("demo/city", i, ({"role": "user", "content": "Pick a city."},), {}, label, 2) for i in range(1000)
+        ]
         seen = Counter(g.text for g in decode(model, samples, "random-k2+t1.0", batch_size=500))
         assert binomtest(sum(seen[text] for text in label["answers"]), 1000, 0.5).pvalue > 1e-4
         assert binomtest(seen["New City"], 1000, 0.25).pvalue > 1e-4

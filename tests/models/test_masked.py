@@ -35,7 +35,9 @@ def model(models: dict[bool, Any]) -> Any:
 
 
 def sample(**changes: Any) -> Sample:
-    return Sample(**({"task": "t/copy", "index": 7, "messages": CHAT, "input": {}, "label": "x", "max_new_tokens": 6} | changes))
+    return Sample(
+        **({"task": "t/copy", "index": 7, "messages": CHAT, "input": {}, "label": "x", "max_new_tokens": 6} | changes)
+    )
 
 
 def context(model: MaskedModel, prompts: list[list[int]], length: int, cache: str | None = None) -> MaskedContext:
@@ -61,7 +63,9 @@ class TestEncode:
         adding = load_model(str(llama_checkpoint(tmp_path)))
         assert isinstance(adding, MaskedModel)
         inner: Any = adding.tokenizer
-        inner._tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="[BOS] $A", special_tokens=[("[BOS]", 2)])
+        inner._tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+            single="[BOS] $A", special_tokens=[("[BOS]", 2)]
+        )
         assert adding.encode("Bob", 4, 0).prompt_ids[0] == 2
         assert adding.encode("[BOS]Bob", 4, 0).prompt_ids == adding.encode("Bob", 4, 0).prompt_ids
         assert adding.encode(CHAT, 4, 0).prompt_ids.count(2) == 1
@@ -130,12 +134,16 @@ class TestEncode:
 
 @given(
     lengths=st.lists(st.integers(1, 20), min_size=2, max_size=5),
-    sampler=st.sampled_from(["confidence-k2+b4", "threshold-0.2", "margin-k3", "confidence-k1+b4+prefix", "threshold-0.1+b4+dual"]),
+    sampler=st.sampled_from(
+        ["confidence-k2+b4", "threshold-0.2", "margin-k3", "confidence-k1+b4+prefix", "threshold-0.1+b4+dual"]
+    ),
     shift=st.booleans(),
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=12, deadline=None)
-def test_a_ragged_batch_equals_one_by_one(models: dict[bool, Any], lengths: list[int], sampler: str, shift: bool, seed: int) -> None:
+def test_a_ragged_batch_equals_one_by_one(
+    models: dict[bool, Any], lengths: list[int], sampler: str, shift: bool, seed: int
+) -> None:
     """Tokens, forwards and trajectories of rows of different prompt lengths don't depend on their batch."""
     draw = torch.Generator().manual_seed(seed)
     prompts = [torch.randint(6, models[shift].vocab_size, (length,), generator=draw).tolist() for length in lengths]
@@ -150,7 +158,9 @@ class TestContext:
 
     @pytest.mark.parametrize("shift", [False, True])
     @pytest.mark.parametrize("cache", ["prefix", "dual"])
-    def test_a_cached_forward_of_an_unchanged_canvas_changes_nothing(self, models: dict[bool, Any], shift: bool, cache: str) -> None:
+    def test_a_cached_forward_of_an_unchanged_canvas_changes_nothing(
+        self, models: dict[bool, Any], shift: bool, cache: str
+    ) -> None:
         """Right after a refresh, with the same canvas, the cached forward gives the full forward's logits, and so again."""
         model = models[shift]
         prompts, canvas = [[6, 7, 8], [9, 10, 11, 12, 13, 14]], torch.full((2, 8), model.mask_id)
@@ -173,7 +183,10 @@ class TestContext:
         prefix, suffix = canvas.clone(), canvas.clone()
         prefix[:, 0], suffix[:, 6] = 9, 9
         assert torch.allclose(made.logits(Query(prefix, want, torch.zeros(1), (2, 4))), first, atol=1e-5)
-        assert torch.allclose(made.logits(Query(suffix, want, torch.zeros(1), (2, 4))), first, atol=1e-5) is not sees_suffix
+        assert (
+            torch.allclose(made.logits(Query(suffix, want, torch.zeros(1), (2, 4))), first, atol=1e-5)
+            is not sees_suffix
+        )
         assert not torch.allclose(made.logits(Query(prefix, want, torch.zeros(1), (2, 4), True)), first, atol=1e-5)
 
     @pytest.mark.parametrize("cache", [None, "prefix", "dual"])

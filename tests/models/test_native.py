@@ -75,7 +75,8 @@ class TestGenerate:
         """The same seed gives the same answers, another seed others, and the global generator is left as it was."""
         state = torch.random.get_rng_state()
         first, again, other = (
-            [g.token_ids for g in model.generate(PROMPTS, parse("eb-0.1-steps4"), max_new_tokens=8, seed=seed)] for seed in (0, 0, 1)
+            [g.token_ids for g in model.generate(PROMPTS, parse("eb-0.1-steps4"), max_new_tokens=8, seed=seed)]
+            for seed in (0, 0, 1)
         )
         assert first == again != other
         assert torch.equal(state, torch.random.get_rng_state())
@@ -96,7 +97,8 @@ class TestCheck:
     """Samplers it can't run."""
 
     @pytest.mark.parametrize(
-        "name", ["confidence-k2", "eb-0.1+b8", "eb-0.1+t1.0", "eb-0.1+dual", "eb-0.1-speed3", "eb-0.1-0.2", "eb-0.0", "ar"]
+        "name",
+        ["confidence-k2", "eb-0.1+b8", "eb-0.1+t1.0", "eb-0.1+dual", "eb-0.1-speed3", "eb-0.1-0.2", "eb-0.0", "ar"],
     )
     def test_refused_with_what_it_can(self, name: str, model: Any) -> None:
         """Anything but eb with its own parameters is refused, naming them."""

@@ -83,11 +83,17 @@ class TestDecodings:
     def test_llada(self) -> None:
         """All cases without and with caches give the reference's tokens; forwards are the reference's without those it wastes."""
         for (name, length), cases in grouped("decode_llada.json").items():
-            out = decode(model("llada-tiny"), [case["prompt"] for case in cases], name, max_new_tokens=length, record=True)
+            out = decode(
+                model("llada-tiny"), [case["prompt"] for case in cases], name, max_new_tokens=length, record=True
+            )
             for case, generation in zip(cases, out, strict=True):
                 assert list(generation.token_ids) == case["output"], name
                 assert generation.trajectory is not None
-                wasted = 0 if case["cache"] == "none" else opened_at_once(list(generation.trajectory), case["block_length"], 510)
+                wasted = (
+                    0
+                    if case["cache"] == "none"
+                    else opened_at_once(list(generation.trajectory), case["block_length"], 510)
+                )
                 assert generation.nfe == case["nfe"] - wasted, name
                 if case.get("canvases"):
                     canvases = [canvas[-length:] for canvas in case["canvases"]]
@@ -96,7 +102,9 @@ class TestDecodings:
     def test_dream(self) -> None:
         """All cases, driven by the recorded counts per step, pass through the reference's canvases."""
         for (name, length), cases in grouped("decode_dream.json").items():
-            out = decode(model("dream-tiny"), [case["prompt"] for case in cases], name, max_new_tokens=length, record=True)
+            out = decode(
+                model("dream-tiny"), [case["prompt"] for case in cases], name, max_new_tokens=length, record=True
+            )
             for case, generation in zip(cases, out, strict=True):
                 assert list(generation.token_ids) == case["output"], name
                 assert generation.nfe == case["nfe"], name

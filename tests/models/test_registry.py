@@ -50,7 +50,10 @@ class TestResolve:
             "import sys; from pbcore.models import resolve_model; resolve_model('llada-8b:dummy-l2'); "
             "print({'torch', 'transformers'} & set(sys.modules))"
         )
-        assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
+        assert (
+            subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+            == "set()"
+        )
 
     def test_dummies(self) -> None:
         """`:dummy` keeps the shape, `:dummy-l2` cuts it to two layers, and neither has a source."""

@@ -55,7 +55,9 @@ class TestVerifiedLogits:
         """Wanted logits are those of a forward without shadows."""
         canvas, verify = [[7, MASK, 9, MASK], [MASK, 8, MASK, 6]], [[1, 1, 1, 1], [0, 1, 1, 1]]
         with_them = context(model, [[6, 7, 8], [9]], 4).logits(query(canvas, verify))
-        without = context(model, [[6, 7, 8], [9]], 4).logits(Query(torch.tensor(canvas), torch.tensor(canvas) == MASK, torch.zeros(2)))
+        without = context(model, [[6, 7, 8], [9]], 4).logits(
+            Query(torch.tensor(canvas), torch.tensor(canvas) == MASK, torch.zeros(2))
+        )
         assert torch.allclose(with_them[: len(without)], without, atol=1e-5)
         assert len(with_them) == len(without) + 4
 
@@ -65,14 +67,19 @@ class TestVerifiedLogits:
         canvas = [[7, 10, 9, MASK]]
         judged = context(model, [[6, 7, 8]], 4).logits(query(canvas, [[0, 1, 0, 0]]))[1:]
         hidden = torch.tensor([[7, MASK, 9, MASK]])
-        alone = context(model, [[6, 7, 8]], 4).logits(Query(hidden, torch.tensor([[False, True, False, False]]), torch.zeros(1)))
+        alone = context(model, [[6, 7, 8]], 4).logits(
+            Query(hidden, torch.tensor([[False, True, False, False]]), torch.zeros(1))
+        )
         assert torch.allclose(judged, alone, atol=1e-5)
 
     def test_deeper_models_only_approximate_it(self, model: Any) -> None:
         """With two layers the others have seen the token, but its shadow still hasn't: another token there changes little, not nothing."""
         here = torch.tensor([[False, True, False, False]])
         canvases = [torch.tensor([[7, token, 9, MASK]]) for token in (10, 11)]
-        judged = [context(model, [[6, 7, 8]], 4).logits(Query(ids, ids == MASK, torch.zeros(1), verify=here))[1] for ids in canvases]
+        judged = [
+            context(model, [[6, 7, 8]], 4).logits(Query(ids, ids == MASK, torch.zeros(1), verify=here))[1]
+            for ids in canvases
+        ]
         direct = [context(model, [[6, 7, 8]], 4).logits(Query(ids, here, torch.zeros(1)))[0] for ids in canvases]
         assert 0 < (judged[0] - judged[1]).norm() < (direct[0] - direct[1]).norm()
 
@@ -84,11 +91,15 @@ class TestVerifiedLogits:
         second = context(model, [[9]], 4).logits(query(canvas[1:], verify[1:]))
         assert torch.allclose(together, torch.cat([first[:2], second[:1], first[2:], second[1:]]), atol=1e-5)
 
-    @pytest.mark.parametrize("sampler", ["wino-0.02-back0.1+b4", "joint-0.02-edit0.02-post3", "joint-0.02-edit0.02-post3+b4+dual"])
+    @pytest.mark.parametrize(
+        "sampler", ["wino-0.02-back0.1+b4", "joint-0.02-edit0.02-post3", "joint-0.02-edit0.02-post3+b4+dual"]
+    )
     def test_decoding_in_batches(self, model: Any, sampler: str) -> None:
         """Samplers that review decode the same in any batch."""
         prompts = [[6, 7, 8, 9], [10], [11, 12], [13] * 9]
-        together, alone = (decode(model, prompts, sampler, max_new_tokens=8, record=True, batch_size=size) for size in (4, 1))
+        together, alone = (
+            decode(model, prompts, sampler, max_new_tokens=8, record=True, batch_size=size) for size in (4, 1)
+        )
         assert [(g.token_ids, g.steps, g.nfe) for g in together] == [(g.token_ids, g.steps, g.nfe) for g in alone]
 
     def test_shifted_models_see_only(self, tmp_path: Path) -> None:

@@ -12,7 +12,11 @@ from pbcore.models.errors import ModelError
 from pbcore.models.tokenizer import FileTokenizer, HashTokenizer, NoTokenizer, read_tokenizer
 from tests.models.checkpoints import llama_checkpoint, word_tokenizer
 
-CHAT = [{"role": "user", "content": "Copy"}, {"role": "assistant", "content": "Bob"}, {"role": "user", "content": "Alice"}]
+CHAT = [
+    {"role": "user", "content": "Copy"},
+    {"role": "assistant", "content": "Bob"},
+    {"role": "user", "content": "Alice"},
+]
 
 
 class TestReading:

@@ -37,7 +37,8 @@ class TestScore:
             load_task("waiting_line/copy", limit=1).score("a", None)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(
-        ("metrics", "said"), [("accuracy", "give a list"), (["acuracy"], "has no metric"), (["grammar"], "has no metric")]
+        ("metrics", "said"),
+        [("accuracy", "give a list"), (["acuracy"], "has no metric"), (["grammar"], "has no metric")],
     )
     def test_wrong_metrics(self, metrics: Any, said: str) -> None:
         """A name in place of a list of names, and names that the task does not have."""

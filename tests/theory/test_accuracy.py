@@ -28,7 +28,9 @@ class TestShuffle:
     def test_the_values_of_the_paper(self) -> None:
         """n = 4: .09375, .375, 1; n = 10: .00036, .246, 1."""
         assert [accuracy("shuffle", 4, f"random-k{k}") for k in (4, 2, 1)] == [0.09375, 0.375, 1]
-        assert [accuracy("shuffle", 10, f"random-k{k}") for k in (10, 2, 1)] == pytest.approx([0.00036, 0.246, 1], abs=5e-4)
+        assert [accuracy("shuffle", 10, f"random-k{k}") for k in (10, 2, 1)] == pytest.approx(
+            [0.00036, 0.246, 1], abs=5e-4
+        )
 
     def test_thresholds_above_one_half_never_fail(self) -> None:
         """As long as two items are left no confidence exceeds ½; just above 1/n all go at once."""
@@ -37,7 +39,12 @@ class TestShuffle:
 
     def test_blocks_and_schedules_change_the_steps(self) -> None:
         """Three in blocks of 4 goes 3, 1, 3, 1; counts and linear schedules are steps too."""
-        steps = lambda *sizes: prod(perm(8 - sum(sizes[:i]), s) / (8 - sum(sizes[:i])) ** s for i, s in enumerate(sizes))  # noqa: E731
+
+        def steps(*sizes: int) -> float:
+            """Accuracy of a shuffle of eight revealed in steps of these sizes."""
+            left = [8 - sum(sizes[:i]) for i in range(len(sizes))]
+            return prod(perm(m, s) / m**s for m, s in zip(left, sizes, strict=True))
+
         assert accuracy("shuffle", 8, "random-k3+b4") == pytest.approx(steps(3, 1, 3, 1))
         assert accuracy("shuffle", 8, "confidence+s1_2") == pytest.approx(steps(1, 7))
         assert accuracy("shuffle", 8, "random+linear3") == pytest.approx(steps(3, 3, 2))

@@ -40,7 +40,9 @@ class TestAnswerTable:
         assert table.shape[1] == positions(op, 4)
         assert len({tuple(row) for row in table.tolist()}) == len(table)
 
-    @pytest.mark.parametrize(("op", "n"), [("shufle", 3), ("shuffle", 0), ("shuffle", 2.0), ("remove_random", 1), ("sudoku", 9)])
+    @pytest.mark.parametrize(
+        ("op", "n"), [("shufle", 3), ("shuffle", 0), ("shuffle", 2.0), ("remove_random", 1), ("sudoku", 9)]
+    )
     def test_bad_operations_and_lengths_are_named(self, op: str, n: int) -> None:
         """The error repeats what was given."""
         with pytest.raises(ValueError, match=str(n) if op != "shufle" else "shufle"):

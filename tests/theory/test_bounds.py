@@ -52,7 +52,9 @@ class TestTotalCorrelation:
     @pytest.mark.parametrize(("op", "n"), [*SMALL, ("latin_square", 4)])
     def test_is_the_definition(self, op: str, n: int) -> None:
         """Sum of the marginal entropies less the joint one, by listing."""
-        assert total_correlation(op, n) == pytest.approx(twins.total_correlation(listed(op, n), range(positions(op, n))), abs=1e-9)
+        assert total_correlation(op, n) == pytest.approx(
+            twins.total_correlation(listed(op, n), range(positions(op, n))), abs=1e-9
+        )
 
 
 class TestStepBound:
@@ -129,7 +131,8 @@ class TestStepBound:
 
 class TestOptimalBound:
     @pytest.mark.parametrize(
-        ("op", "n"), [("shuffle", 4), ("shuffle_changed", 4), ("replace_random", 5), ("insert_random", 4), ("remove_random", 5)]
+        ("op", "n"),
+        [("shuffle", 4), ("shuffle_changed", 4), ("replace_random", 5), ("insert_random", 4), ("remove_random", 5)],
     )
     def test_is_the_least_over_all_partitions(self, op: str, n: int) -> None:
         """Compared with trying every ordered partition; it falls from C(Y|X) to 0 (Theorem 2)."""
@@ -137,14 +140,19 @@ class TestOptimalBound:
         entropy = answers_entropy(np.array(answers))
         bounds = [optimal_bound(op, n, T) for T in range(1, count + 1)]
         assert bounds == pytest.approx(
-            [min(partition_bound(entropy, steps) for steps in twins.ordered_partitions(count, T)) for T in range(1, count + 1)], abs=1e-9
+            [
+                min(partition_bound(entropy, steps) for steps in twins.ordered_partitions(count, T))
+                for T in range(1, count + 1)
+            ],
+            abs=1e-9,
         )
         assert bounds[0] == pytest.approx(total_correlation(op, n))
         assert bounds[-1] == pytest.approx(0, abs=1e-9)
         assert all(a >= b - 1e-12 for a, b in pairwise(bounds))
 
     @pytest.mark.parametrize(
-        ("op", "n", "T", "said"), [("shuffle", 4, 0, "1 to 4"), ("shuffle", 4, 5, "1 to 4"), ("latin_square", 4, 2, "at most 10")]
+        ("op", "n", "T", "said"),
+        [("shuffle", 4, 0, "1 to 4"), ("shuffle", 4, 5, "1 to 4"), ("latin_square", 4, 2, "at most 10")],
     )
     def test_bad_steps_are_refused(self, op: str, n: int, T: int, said: str) -> None:
         """T outside its range, or too many partitions."""

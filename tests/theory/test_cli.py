@@ -24,5 +24,7 @@ class TestCommand:
     @pytest.mark.parametrize(("n", "code", "said"), [("4", 0, "L*_T, n = 4"), ("1", 2, "at least 2 items")])
     def test_python_m(self, n: str, code: int, said: str) -> None:
         """`python -m pbcore.theory` prints it, and says so where it can't."""
-        done = subprocess.run([sys.executable, "-m", "pbcore.theory", "--n", n], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "pbcore.theory", "--n", n], capture_output=True, text=True, check=False
+        )
         assert (done.returncode, said in done.stdout) == (code, True)

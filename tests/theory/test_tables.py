@@ -30,6 +30,8 @@ class TestFigure2:
         assert {p.panel for p in points} == set("abcde")
         assert all(0 <= p.accuracy <= 1 for p in points)
         assert len([p for p in points if p.panel == "a" and p.n == 6]) == 3
-        crossing = {op: [p.accuracy for p in points if p.panel == "e" and p.op == op] for op in ("shuffle", "replace_random")}
+        crossing = {
+            op: [p.accuracy for p in points if p.panel == "e" and p.op == op] for op in ("shuffle", "replace_random")
+        }
         assert crossing["replace_random"] == [0] * 9 + [1]
         assert crossing["shuffle"][5:] == [1] * 5

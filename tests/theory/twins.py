@@ -57,7 +57,9 @@ def sampled(answers: Sequence[Answer], steps: Sequence[Sequence[int]]) -> dict[A
 def ordered_partitions(count: int, parts: int) -> list[list[list[int]]]:
     """All ways to spread positions over steps, none empty."""
     spread = product(range(parts), repeat=count)
-    return [[[i for i in range(count) if w[i] == t] for t in range(parts)] for w in spread if set(w) == set(range(parts))]
+    return [
+        [[i for i in range(count) if w[i] == t] for t in range(parts)] for w in spread if set(w) == set(range(parts))
+    ]
 
 
 # A policy answers how many of the sorted confidences to reveal; it sorts by `score`.

@@ -39,7 +39,9 @@ class VerdictCache:
             return held
         for start in range(0, len(wanted), CHUNK):
             part = wanted[start : start + CHUNK]
-            rows = connection.execute(f"SELECT key, matches FROM verdicts WHERE key IN ({','.join('?' * len(part))})", part)
+            rows = connection.execute(
+                f"SELECT key, matches FROM verdicts WHERE key IN ({','.join('?' * len(part))})", part
+            )
             held |= {name: [Match(**match) for match in json.loads(matches)] for name, matches in rows}
         return held
 
@@ -70,7 +72,9 @@ class VerdictCache:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             connection = sqlite3.connect(self.path, timeout=BUSY_LIMIT, check_same_thread=False)
-            connection.execute("CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, matches TEXT NOT NULL) WITHOUT ROWID")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, matches TEXT NOT NULL) WITHOUT ROWID"
+            )
         except (OSError, sqlite3.Error) as error:
             warnings.warn(
                 f"grammar verdicts are not kept: {self.path} can't be used ({error}). Remove it, or set PBCORE_CACHE to another folder.",

@@ -96,14 +96,18 @@ class _Connection:
         body = urlencode(fields, errors="replace")
         for _ in range(TRIES):
             try:
-                self._connection.request("POST", self._path, body, {"Content-Type": "application/x-www-form-urlencoded"})
+                self._connection.request(
+                    "POST", self._path, body, {"Content-Type": "application/x-www-form-urlencoded"}
+                )
                 response = self._connection.getresponse()
                 return _parse(response.status, response.read())
             except (OSError, http.client.HTTPException) as error:
                 lost: Exception = error
                 self.close()
                 self._open(self._server.ensure())
-        raise ServerDied(f"LanguageTool broke off {TRIES} times on one text ({lost}): {fields['text'][:80]!r}") from lost
+        raise ServerDied(
+            f"LanguageTool broke off {TRIES} times on one text ({lost}): {fields['text'][:80]!r}"
+        ) from lost
 
 
 def _parse(status: int, said: bytes) -> dict[str, Any]:

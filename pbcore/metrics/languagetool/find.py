@@ -89,7 +89,9 @@ def find_java() -> Java:
     said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(?:1\.)?(\d+)', said)
     if version is None:
-        raise Unavailable(f"`{command} -version` names no version (it said {said.strip()[:200]!r}); is it a Java runtime?")
+        raise Unavailable(
+            f"`{command} -version` names no version (it said {said.strip()[:200]!r}); is it a Java runtime?"
+        )
     if int(version[1]) < MINIMUM_JAVA:
         raise Unavailable(
             f"{command} is Java {version[1]}, LanguageTool needs {MINIMUM_JAVA} or newer: put a newer `java` first on PATH"

@@ -66,7 +66,9 @@ def main(folder: Path, java: str, jar: str, megabytes: str) -> None:
             stop(process)
         state = read_state(folder)
         if not unused(users) and state.status != "failed":
-            message = f"LanguageTool's server died {state.generation} times in this run; the end of its log: {tail(folder)}"
+            message = (
+                f"LanguageTool's server died {state.generation} times in this run; the end of its log: {tail(folder)}"
+            )
             write_state(folder, State("failed", state.generation, message=message))
         while not unused(users):
             time.sleep(POLL)
@@ -77,7 +79,11 @@ def main(folder: Path, java: str, jar: str, megabytes: str) -> None:
 def java_options(folder: Path) -> list[str]:
     """The parallel collector takes a quarter less time and a third less memory than Java's default here. Without `nodelay` Java's HTTP
     server waits 40 ms a request on kept connections; without a log configuration it logs every request."""
-    return ["-XX:+UseParallelGC", "-Dsun.net.httpserver.nodelay=true", f"-Dlogback.configurationFile={folder / 'logback.xml'}"]
+    return [
+        "-XX:+UseParallelGC",
+        "-Dsun.net.httpserver.nodelay=true",
+        f"-Dlogback.configurationFile={folder / 'logback.xml'}",
+    ]
 
 
 def unused(users: TextIO) -> bool:
@@ -89,7 +95,9 @@ def unused(users: TextIO) -> bool:
     return True
 
 
-def start(folder: Path, command: list[str], generation: int, given_up: Callable[[], bool]) -> subprocess.Popen[bytes] | None:
+def start(
+    folder: Path, command: list[str], generation: int, given_up: Callable[[], bool]
+) -> subprocess.Popen[bytes] | None:
     """Starts Java on a free port and waits for its first verdict; None, with the state `failed`, if there is none."""
     (folder / "server.properties").write_text(CONFIG)
     (folder / "logback.xml").write_text(LOGBACK)

@@ -34,7 +34,8 @@ COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies
 def pom() -> str:
     """A project that depends on exactly what the English server needs."""
     exclusions = "".join(
-        f"<exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>" for group, artifact in LEFT_OUT
+        f"<exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>"
+        for group, artifact in LEFT_OUT
     )
     dependencies = "\n".join(
         f"    <dependency><groupId>org.languagetool</groupId><artifactId>{artifact}</artifactId>"
@@ -96,7 +97,9 @@ def install(folder: Path | None = None) -> Installation:
 def _resolve(project: Path, jars: Path) -> None:
     mvn = shutil.which("mvn")
     if mvn is None:
-        raise Unavailable("there is no `mvn` on PATH: install Apache Maven, or use `pbcore languagetool install --from download`")
+        raise Unavailable(
+            "there is no `mvn` on PATH: install Apache Maven, or use `pbcore languagetool install --from download`"
+        )
     (project / "pom.xml").write_text(pom(), encoding="utf-8")
     command = [mvn, "-q", "-B", "-C", COPY, "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)

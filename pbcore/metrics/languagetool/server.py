@@ -121,14 +121,28 @@ class SharedServer:
             if state.status == "ready" and state.url is not None:
                 return state.url
             time.sleep(0.05)
-        raise Unavailable(f"LanguageTool's server was not ready after {2 * keeper.START_LIMIT:.0f} s; see {self._folder}/server.log")
+        raise Unavailable(
+            f"LanguageTool's server was not ready after {2 * keeper.START_LIMIT:.0f} s; see {self._folder}/server.log"
+        )
 
     def _start_keeper(self) -> None:
         java = find_java()
-        command = [sys.executable, "-I", keeper.__file__, str(self._folder), str(java.path), str(self._installation.jar)]
+        command = [
+            sys.executable,
+            "-I",
+            keeper.__file__,
+            str(self._folder),
+            str(java.path),
+            str(self._installation.jar),
+        ]
         with (self._folder / "keeper.log").open("wb") as log:
             done = subprocess.run(
-                [*command, str(HEAP_MEGABYTES)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, check=False
+                [*command, str(HEAP_MEGABYTES)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                check=False,
             )
         if done.returncode != 0:
             raise Unavailable(f"LanguageTool's keeper could not be started: {self._keeper_log()}")
@@ -192,7 +206,9 @@ class UserServer:
                 f"no LanguageTool server answers at {self._url} ({error}): start it, or correct --languagetool-url or {URL_VARIABLE}."
             ) from error
         if response.status != 200:
-            raise Unavailable(f"{self._url}{path} answered {response.status}, is that LanguageTool? Give the part before /v2.")
+            raise Unavailable(
+                f"{self._url}{path} answered {response.status}, is that LanguageTool? Give the part before /v2."
+            )
         return said
 
 
@@ -211,5 +227,3 @@ def _try_lock(path: Path, how: int) -> bool:
         except BlockingIOError:
             return False
         return True
-
-

@@ -45,4 +45,6 @@ def paraphrases(*, split: str, seed: int, count: int) -> list[dict[str, Any]]:
 
     Raises ValueError for an unknown split and for more items than there are.
     """
-    return collect(_paraphrases.write, scenes=_paraphrases.SCENES, split=split, seed=seed, count=count, kind="paraphrase")
+    return collect(
+        _paraphrases.write, scenes=_paraphrases.SCENES, split=split, seed=seed, count=count, kind="paraphrase"
+    )

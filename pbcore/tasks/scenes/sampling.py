@@ -30,7 +30,13 @@ def shuffled(size: int, rng: Random) -> Iterator[int]:
 
 
 def collect(
-    write: Callable[[int], Written], *, scenes: int, split: str, seed: int, count: int, kind: str,
+    write: Callable[[int], Written],
+    *,
+    scenes: int,
+    split: str,
+    seed: int,
+    count: int,
+    kind: str,
     split_key: Callable[[str], str] = split_of,
 ) -> list[dict[str, Any]]:
     """The first `count` distinct items of a split in the order of the seed.
@@ -48,7 +54,9 @@ def collect(
     while len(items) < count:
         number = next(numbers, None)
         if number is None:
-            raise ValueError(f"{count} items of {kind} asked for, {len(items)} exist in the {split} split: ask for fewer")
+            raise ValueError(
+                f"{count} items of {kind} asked for, {len(items)} exist in the {split} split: ask for fewer"
+            )
         written = write(number)
         if written is None:
             continue
