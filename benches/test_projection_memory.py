@@ -1,6 +1,7 @@
 """Memory of the output projection for a vocabulary of 126,464: every position against the masked positions of the active block.
 
-`pytest -m speed benches/test_projection_memory.py -s` prints the table. A policy needs probabilities at the masked positions of the block alone,
+`pytest -m speed benches/test_projection_memory.py -s` prints the table.
+A policy needs probabilities at the masked positions of the block alone,
 so what projection and softmax take should follow rows × block × vocabulary, whatever the prompt's length.
 """
 
