@@ -38,7 +38,9 @@ class Outcome:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        cells = (node_id for node_id in ids if "::test_cell[" in node_id)  # other tests may have names with slashes, too
+        cells = (
+            node_id for node_id in ids if "::test_cell[" in node_id
+        )  # other tests may have names with slashes, too
         self._begin([node_id for node_id in cells if cellname.bracketed(node_id) is not None])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -47,6 +47,8 @@ def modules() -> Iterator[Modules]:
 @pytest.fixture
 def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """benches/ as they are in the repository, one list operation a run unless a test asks for more."""
+    for name in ("CI", "BUILD_NUMBER"):
+        monkeypatch.delenv(name, raising=False)  # there pytest repeats whole messages in its short summary
     for name in ("GITHUB_STEP_SUMMARY", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
         monkeypatch.delenv(name, raising=False)  # a run inside must not take itself for a worker of the run outside
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
