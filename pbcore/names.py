@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-_POLICY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+POLICY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _ARGUMENT = re.compile(r"([a-z_]*)((?:\d+(?:\.\d+)?)?)")
 _COUNTS = re.compile(r"\d+(_\d+)*")
 
@@ -71,7 +71,7 @@ def parse(name: str) -> SamplerName:
         raise SamplerNameError(f"sampler {name!r}: give a name such as confidence-k2+b8")
     head, *modifiers = name.split("+")
     policy, *arguments = head.split("-")
-    if not _POLICY.fullmatch(policy):
+    if not POLICY.fullmatch(policy):
         raise SamplerNameError(f"sampler {name!r}: {policy!r} is no policy name; write e.g. confidence-k2+b8")
     result = SamplerName(policy, tuple(_argument(name, text) for text in arguments))
     seen: set[str] = set()

@@ -34,11 +34,7 @@ class RunningConfidence:
         step.store(best, running, step.masked)
         committed = (step.inside & ~step.masked).sum(-1)  # (R,)
         count = committed + (step.quota if step.quota is not None else self.k or 0)
-        order = running.masked_fill(~step.inside, -torch.inf).argsort(dim=-1, descending=True, stable=True)
-        rank = torch.empty_like(order).scatter_(
-            -1, order, torch.arange(order.shape[-1], device=order.device).expand_as(order)
-        )
-        keep = step.inside & (rank < count[:, None])
+        keep = step.inside & (step.rank(running, step.inside) < count[:, None])
         return Move(step.masked & keep, step.inside & ~step.masked & ~keep)
 
 
@@ -69,8 +65,7 @@ class ReMask:
         slots = step.inside.sum(-1)
         again = (committed.sum(-1) >= torch.ceil(slots * 7 / 8)) & (done < self.rounds)  # (R,)
         done += again
-        rank = here.masked_fill(~committed, torch.inf).argsort(dim=-1, stable=True).argsort(dim=-1)
-        return Move(reveal, committed & (rank < 1) & again[:, None])
+        return Move(reveal, committed & (step.rank(-here, committed) < 1) & again[:, None])
 
 
 def remasked(policy: Policy, name: SamplerName) -> Policy:

@@ -102,11 +102,18 @@ class Step:
         limit = count[:, None] if isinstance(count, Tensor) else count
         return self.masked & (self.rank(score) < limit)
 
-    def rank(self, score: Tensor) -> Tensor:
-        """Each candidate's place (R, C) when the row's candidates are sorted by `score`, best = 0, ties to the lowest position."""
-        order = score.masked_fill(~self.masked, -torch.inf).argsort(dim=-1, descending=True, stable=True)
+    def rank(self, score: Tensor, among: Tensor | None = None) -> Tensor:
+        """Each slot's place (R, C) when the row's slots of `among` (R, C), the candidates unless given, are sorted by `score`.
+
+        Best = 0, ties to the lowest position; the other slots come last.
+        """
+        order = self._order(score, self.masked if among is None else among)
         places = torch.arange(order.shape[-1], device=order.device).expand_as(order)
         return torch.empty_like(order).scatter_(-1, order, places)
+
+    def _order(self, score: Tensor, among: Tensor) -> Tensor:
+        """Slots (R, C) by falling `score`, those not in `among` last."""
+        return score.masked_fill(~among, -torch.inf).argsort(dim=-1, descending=True, stable=True)
 
     def at_least_best(self, reveal: Tensor, score: Tensor) -> Tensor:
         """`reveal`, and the best candidate of every row in which it takes none."""
@@ -115,8 +122,7 @@ class Step:
 
     def ordered(self, score: Tensor, values: Tensor) -> Tensor:
         """`values` (R, C) of the candidates sorted by `score`, best first; what follows the last candidate is no candidate's."""
-        order = score.masked_fill(~self.masked, -torch.inf).argsort(dim=-1, descending=True, stable=True)
-        return values.gather(-1, order)
+        return values.gather(-1, self._order(score, self.masked))
 
     def first(self, score: Tensor, count: Tensor) -> Tensor:
         """The first `count` (R,) candidates by `score` (R, C), at least one in each row that has any."""

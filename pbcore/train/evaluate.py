@@ -13,7 +13,6 @@ from pbcore.models import load_model
 from pbcore.tasks.registry import load_task, task_names
 
 SAMPLERS = ("confidence-k1", "confidence-k2", "confidence-k4", "confidence-k8")
-MEASURES = ("accuracy", "inclusion", "rouge_l", "inv_bleu", "grammar")
 
 
 @dataclass(frozen=True, slots=True)

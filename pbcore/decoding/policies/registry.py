@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, get_type_hints
 from torch import Tensor
 
 from pbcore.decoding.step import Move, Step
-from pbcore.names import SamplerName, SamplerNameError
+from pbcore.names import POLICY, SamplerName, SamplerNameError
 
 
 class Policy(Protocol):
@@ -40,7 +40,7 @@ def register_policy(name: str) -> Callable[[P], P]:
     def register(cls: P) -> P:
         if not is_dataclass(cls) or not callable(getattr(cls, "select", None)):
             raise TypeError(f"policy {name!r}: {cls.__name__} must be a dataclass with a method select(step)")
-        if not name.replace("_", "a").isalnum() or not name[0].isalpha() or name != name.lower():
+        if not POLICY.fullmatch(name):
             raise ValueError(f"policy {name!r}: use lower-case letters, digits and _")
         known = _POLICIES.get(name)
         if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):

@@ -44,11 +44,8 @@ class WideInNarrowOut:
         last = step.memory("wino drafted", 30.0, per_slot=False)  # (R,)
         last[step.index == 0] = 30.0
         revealed = step.inside & ~step.masked
-        support = step.review.support.masked_fill(~revealed, torch.inf)
-        order = support.argsort(dim=-1, stable=True)
-        rank = torch.empty_like(order).scatter_(
-            -1, order, torch.arange(order.shape[-1], device=order.device).expand_as(order)
-        )
+        support = step.review.support
+        rank = step.rank(-support, revealed)
         narrow = revealed & (support < self.back) & (rank < (last - 1)[:, None]) & (drafted > 1)[:, None]
         last.copy_(drafted)
         return Move(draft, narrow)
