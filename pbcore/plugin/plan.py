@@ -25,8 +25,7 @@ _PLAN = pytest.StashKey["Plan"]()
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on the command line ask for,
-    `only_named` where nothing else is asked for, so that the grid need not be worked out.
+    """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on the command line ask for.
 
     `names` finds the cell or sample by the text in its node id, `left_out` counts by reason what a model can't do; both fill at collection.
     """
@@ -38,7 +37,6 @@ class Plan:
     samplers: tuple[str, ...] | None
     paper: frozenset[str]
     named: tuple[CellName, ...] = ()
-    only_named: bool = False
     left_out: Counter[str] = field(default_factory=Counter)
     names: dict[str, CellName] = field(default_factory=dict)
     _loaded: dict[str, Task] = field(default_factory=dict)
@@ -78,7 +76,7 @@ class Plan:
         from pbcore.plugin.ability import why_not
 
         wanted = set(categories)
-        for model in () if self.only_named else self.models:
+        for model in self.models:
             for task in self.tasks:
                 if task.split("/")[0] not in wanted or not (self.settings.task or self.profile.has_task(model, task)):
                     continue
