@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pbcore.analysis.floors import Floor, broken_floors
-from pbcore.analysis.paired import Paired, compare, detectable_drop, holm, permutation
+from pbcore.analysis.paired import Paired, compare, detectable_drop, detectable_shift, holm, permutation
 from pbcore.names import SamplerNameError, parse
 from pbcore.results.baseline import BaselineCell, baseline_cell
 from pbcore.results.rundir import StoredCell
@@ -34,6 +34,7 @@ class Judgement:
     p_forwards: float | None = None
     newly_wrong: tuple[int, ...] = ()
     newly_right: tuple[int, ...] = ()
+    spread: float | None = None  # of the differences, where scores are no 0/1: graded ones, and means over seeds
 
     @property
     def ok(self) -> bool:
@@ -44,7 +45,8 @@ class Judgement:
 class Verdict:
     """All judgements, sorted by id. `ok` false means exit code 1. `detectable`: the true drop in score (share) that a cell of the
     smallest sample count could have shown with 80 % power, if answers only break (`detectable`) and at the two-way flips that this
-    run showed (`detectable_churn`), both at the level left by Holm for the hardest of `judged` tests. None: no drop could."""
+    run showed (`detectable_churn`), both at the level left by Holm for the hardest of `judged` tests. None: no drop could.
+    `detectable_graded`: the same for means over seeds and graded scores, in the cell that scatters most; None where there are none."""
 
     judgements: tuple[Judgement, ...]
     level: float
@@ -53,6 +55,7 @@ class Verdict:
     churn: float
     detectable: float | None
     detectable_churn: float | None
+    detectable_graded: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -89,7 +92,10 @@ def judge(
 
 def difference(cell: BaselineCell, base: BaselineCell) -> str | None:
     """Why two rows can't be compared: the first difference in what was asked of what; None where they can."""
-    for name in ("task", "model", "sampler", "seed", "dtype", "data_hash", "length"):
+    if cell.seeds != base.seeds:
+        seeds, others = (", ".join(map(str, row.seeds)) for row in (cell, base))
+        return f"seeds {seeds}, the baseline has {others}"
+    for name in ("task", "model", "sampler", "dtype", "data_hash", "length"):
         if getattr(cell, name) != getattr(base, name):
             return f"{name.replace('_', ' ')} is {getattr(cell, name)!r}, the baseline's {getattr(base, name)!r}"
     for name in sorted(cell.model_identity.keys() | base.model_identity.keys()):
@@ -143,6 +149,7 @@ def _compared(cell: BaselineCell, base: BaselineCell, metric: str) -> Judgement:
         paired.p,
         newly_wrong=paired.worse,
         newly_right=paired.better,
+        spread=None if paired.binary else paired.spread,
     )
     if not greedy(cell.sampler):
         rises = [before - after for before, after in zip(base.nfe, cell.nfe, strict=True)]
@@ -193,9 +200,11 @@ def _with_power(judgements: Sequence[Judgement], level: float) -> Verdict:
     tests = sum((found.p is not None) + (found.p_forwards is not None) for found in judgements)
     if not compared:
         return Verdict(tuple(judgements), level, 0, 0, 0.0, None, None)
-    n, total = min(found.n for found in compared), sum(found.n for found in compared)
-    churn = min(0.45, sum(min(len(found.newly_wrong), len(found.newly_right)) for found in compared) / total)
-    hardest = level / tests
+    n, hardest = min(found.n for found in compared), level / tests
+    flipping = [found for found in compared if found.spread is None]
+    flips = sum(min(len(found.newly_wrong), len(found.newly_right)) for found in flipping)
+    churn = min(0.45, flips / max(1, sum(found.n for found in flipping)))
+    shifts = [detectable_shift(found.n, found.spread, level=hardest) for found in compared if found.spread is not None]
     return Verdict(
         tuple(judgements),
         level,
@@ -204,4 +213,5 @@ def _with_power(judgements: Sequence[Judgement], level: float) -> Verdict:
         churn,
         detectable_drop(n, level=hardest),
         detectable_drop(n, churn=churn, level=hardest),
+        max((shift for shift in shifts if shift is not None), default=None),
     )

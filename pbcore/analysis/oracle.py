@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbcore.results.record import SampleRecord
+from pbcore.results.record import SampleRecord, by_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,30 +23,26 @@ class OraclePoint:
 def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoint:
     """Per sample the sampler with the fewest steps among those with that sample's best score (Fig. 7; ties: the first given).
 
-    `runs`: sampler name → the samples of one model and task, the same indices in each. Raises ValueError where they differ, none is
-    given, or `score` was not measured.
+    `runs`: sampler name → the samples of one model and task, the same indices in each; of several seeds a sample's means count. Raises
+    ValueError where they differ, none is given, or `score` was not measured.
     """
     if not runs or not any(runs.values()):
         raise ValueError("oracle needs the samples of at least one sampler")
-    by_index = {name: {sample.index: sample for sample in samples} for name, samples in runs.items()}
-    indices = sorted(next(iter(by_index.values())))
-    for name, samples in by_index.items():
-        if sorted(samples) != indices:
-            raise ValueError(
-                f"sampler {name!r} has other samples than {next(iter(by_index))!r}; run all on the same samples"
-            )
-        if any(score not in sample.scores for sample in samples.values()):
+    means: dict[str, dict[int, np.ndarray]] = {}  # each array: score, NFE, tokens per step
+    for name, samples in runs.items():
+        if any(score not in sample.scores for sample in samples):
             raise ValueError(f"sampler {name!r} has no score {score!r} for some samples")
-    choices = {
-        i: min(by_index, key=lambda name: (-by_index[name][i].scores[score], by_index[name][i].nfe)) for i in indices
-    }
-    chosen = [by_index[choices[i]][i] for i in indices]
-    return OraclePoint(
-        score=100 * float(np.mean([sample.scores[score] for sample in chosen])),
-        nfe=float(np.mean([sample.nfe for sample in chosen])),
-        tokens_per_step=float(np.mean([sample.canvas_tokens / sample.nfe for sample in chosen])),
-        choices=choices,
-    )
+        means[name] = {
+            index: np.mean([(one.scores[score], one.nfe, one.canvas_tokens / one.nfe) for one in same], axis=0)
+            for index, same in by_index(samples).items()
+        }
+    first, *others = means
+    for name in others:
+        if means[name].keys() != means[first].keys():
+            raise ValueError(f"sampler {name!r} has other samples than {first!r}; run all on the same samples")
+    choices = {i: min(means, key=lambda name: (-means[name][i][0], means[name][i][1])) for i in means[first]}
+    reached, nfe, rate = np.mean([means[name][i] for i, name in choices.items()], axis=0)
+    return OraclePoint(100 * float(reached), float(nfe), float(rate), choices)
 
 
 def parallelizability(scores: Mapping[int, float]) -> float | None:

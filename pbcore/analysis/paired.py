@@ -17,7 +17,8 @@ GRID = 400_000
 class Paired:
     """One score of one cell in two runs. `change` = head − base (mean); `p` one-sided: the chance of a drop this clear from noise.
 
-    `worse` and `better` are the sample indices whose score fell or rose (for binary scores: newly wrong, newly right).
+    `worse` and `better` are the sample indices whose score fell or rose (for binary scores: newly wrong, newly right); `spread` is the
+    standard deviation of the differences.
     """
 
     n: int
@@ -27,6 +28,7 @@ class Paired:
     binary: bool
     worse: tuple[int, ...]
     better: tuple[int, ...]
+    spread: float = 0.0
 
     @property
     def change(self) -> float:
@@ -45,9 +47,10 @@ def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
     worse = tuple(i for i in indices if head[i] < base[i])
     better = tuple(i for i in indices if head[i] > base[i])
     binary = all(value in (0, 1) for values in (head, base) for value in values.values())
-    p = mcnemar(len(worse), len(better)) if binary else permutation([head[i] - base[i] for i in indices])
+    differences = [head[i] - base[i] for i in indices]
+    p = mcnemar(len(worse), len(better)) if binary else permutation(differences)
     before, after = (float(np.mean([values[i] for i in indices])) for values in (base, head))
-    return Paired(len(indices), before, after, p, binary, worse, better)
+    return Paired(len(indices), before, after, p, binary, worse, better, float(np.std(differences)))
 
 
 def mcnemar(newly_wrong: int, newly_right: int) -> float:
@@ -120,6 +123,22 @@ def detectable_drop(n: int, power_wanted: float = 0.8, *, churn: float = 0.0, le
         else:
             low = middle
     return high / 1000
+
+
+def detectable_shift(n: int, spread: float, power_wanted: float = 0.8, *, level: float = 0.05) -> float | None:
+    """The smallest true drop d of a mean that the paired permutation test catches with the power wanted; None if none does.
+
+    By the normal approximation d − z_power·spread/√n = z_level·√(spread² + d²)/√n, with `spread` the standard deviation of the n
+    differences: random signs scatter the total by all of a difference, its mean included. Raises ValueError for n < 1 or spread < 0.
+    """
+    if n < 1 or spread < 0:
+        raise ValueError(f"n={n}, spread={spread}: need n >= 1 and a standard deviation, at least 0")
+    a = float(stats.norm.isf(level)) / np.sqrt(n)
+    b = float(stats.norm.ppf(power_wanted)) * spread / np.sqrt(n)
+    if a >= 1:
+        return None
+    rest = 1 - a**2
+    return float((b + np.sqrt(b**2 - rest * (b**2 - a**2 * spread**2))) / rest)
 
 
 @lru_cache(maxsize=64)

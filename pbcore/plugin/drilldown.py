@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.plugin.options import OPTIONS
+from pbcore.plugin.options import OPTIONS, settings
 
 if TYPE_CHECKING:
     from pbcore.models.base import Generation, Model
@@ -30,17 +30,18 @@ SELECTS = {
 
 
 def judge(item: pytest.Item, model: Model, task: Task, answers: Sequence[Generation], scored: Sequence[Scored]) -> None:
-    """Fails at the first wrong answer; skips where the headline score could not be measured."""
+    """Fails at the first wrong answer; skips where the headline score could not be measured. Answers come seed by seed."""
     from pbcore.results.build import sample_record
 
-    for sample, answer, result in zip(task.samples, answers, scored, strict=True):
+    seeds = settings(item.config).seeds_of(len(answers))
+    for sample, answer, result, seed in zip(task.samples, answers, scored, seeds, strict=True):
         if task.headline not in result.scores:
             why = result.details.get("absent", {}).get(task.headline, "no reason given")
             pytest.skip(f"sample {sample.index}: {task.headline} was not measured ({why})")
         entry = sample_record(sample.index, answer, result)
         item.user_properties.extend([("sample", entry.index), ("nfe", entry.nfe), *entry.scores.items()])
         if wrong(task.headline, result.scores[task.headline]):
-            pytest.fail("\n".join(story(item, model, task, sample, answer, result)), pytrace=False)
+            pytest.fail("\n".join(story(item, model, task, sample, answer, result, seed)), pytrace=False)
 
 
 def wrong(headline: str, score: float) -> bool:
@@ -51,7 +52,7 @@ def wrong(headline: str, score: float) -> bool:
 
 
 def story(
-    item: pytest.Item, model: Model, task: Task, sample: Sample, answer: Generation, result: Scored
+    item: pytest.Item, model: Model, task: Task, sample: Sample, answer: Generation, result: Scored, seed: int
 ) -> Iterator[str]:
     """The screen for one wrong answer; its first line stands alone in pytest's short summary."""
     why = str(result.details.get("why") or f"{task.headline} is {result.scores[task.headline]:g}")
@@ -62,7 +63,7 @@ def story(
     yield from _block("label", _label(sample))
     yield from _block("scores", "  ".join(f"{name} {value:g}" for name, value in result.scores.items()))
     yield from _block("trajectory", "\n".join(trajectory(model, answer)))
-    yield f"rerun this sample:  {rerun(item.config, item.nodeid, sample.index)}"
+    yield f"rerun this sample:  {rerun(item.config, item.nodeid, sample.index, seed)}"
 
 
 def _block(title: str, text: str) -> Iterator[str]:
@@ -122,13 +123,15 @@ def _confidence(answer: Generation, places: list[int], step: int) -> str:
     return f" {min(answer.confidences[i] for i in places):.2f}"
 
 
-def rerun(config: pytest.Config, node_id: str, sample: int) -> str:
-    """The command that runs one sample again: its node id, and the options that decide the answer."""
+def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = None) -> str:
+    """The command that runs one sample again: its node id, and the options that decide the answer; by `seed` alone, where given."""
     head, _, name = node_id.rstrip("]").partition("[")
     known = name.rpartition("/")[2].isdecimal()
     words = ["pytest", f"{head}[{name if known else f'{name}/{sample}'}]"]
     for option in OPTIONS:
         value: Any = config.getoption(option.dest, None)
+        if option.name == "seed" and value is not None and seed is not None:
+            value = (seed,)
         if option.name in SELECTS or value in (None, [], False):
             continue
         for one in value if option.many else [value]:

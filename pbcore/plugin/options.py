@@ -44,14 +44,25 @@ def _natural(text: str) -> int:
     return int(text)
 
 
-def _lengths(text: str) -> tuple[int, ...]:
-    """`15`, `3-6` or `5,10,20` as list lengths."""
+def _numbers(text: str) -> tuple[int, ...]:
+    """`15`, `3-6` or `5,10,20` as whole numbers; none where it is nothing of the kind."""
     match = re.fullmatch(r"(\d+)-(\d+)", text)
-    if match and int(match[1]) <= int(match[2]):
-        lengths = tuple(range(int(match[1]), int(match[2]) + 1))
-    elif re.fullmatch(r"\d+(,\d+)*", text):
-        lengths = tuple(map(int, text.split(",")))
-    else:
+    if match:
+        return tuple(range(int(match[1]), int(match[2]) + 1))
+    return tuple(map(int, text.split(","))) if re.fullmatch(r"\d+(,\d+)*", text) else ()
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    seeds = _numbers(text)
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise argparse.ArgumentTypeError(f"{text!r} are no seeds; write 0, 0-4 or 3,5,8, each once")
+    return tuple(sorted(seeds))
+
+
+def _lengths(text: str) -> tuple[int, ...]:
+    """List lengths."""
+    lengths = _numbers(text)
+    if not lengths:
         raise argparse.ArgumentTypeError(f"{text!r} is no list length; write 15, 3-6 or 5,10,20")
     if min(lengths) < 2:
         raise argparse.ArgumentTypeError(f"{text!r}: lists have at least 2 items")
@@ -94,7 +105,8 @@ OPTIONS = (
     Option("revision", "commit, tag or branch of the hub's model instead of the pinned one; with one --model", metavar="REV"),
     Option("trust-remote-code", "run the code that comes with a checkpoint, where its architecture isn't known", None),
     Option("batch-size", "rows decoded at a time; changes speed and memory, never an answer in float32", _positive, metavar="N"),
-    Option("seed", "seed of the random draws of decoding (default: 0)", _natural, metavar="N"),
+    Option("seed", "seeds of the random draws of decoding: 0, 0-4 or 3,5,8; every sample is answered once for each (default: 0)", _seeds,
+           metavar="N"),
     Option("data-seed", "seed that the project's own samples are made by (default: 0)", _natural, metavar="N"),
     Option("data-dir", "folder with the official samples, in their layout", Path, metavar="DIR"),
     Option("languagetool-url", "LanguageTool server to ask about grammar (default: the installed one)", metavar="URL"),
@@ -132,7 +144,7 @@ class Settings:
     revision: str | None
     trust_remote_code: bool
     batch_size: int | None
-    seed: int
+    seed: tuple[int, ...]
     data_seed: int
     data_dir: Path | None
     languagetool_url: str | None
@@ -160,6 +172,10 @@ class Settings:
         """Options of `load_model` beside device and dtype, those that were given."""
         return {name: value for name in LOADING if (value := getattr(self, name))}
 
+    def seeds_of(self, answers: int) -> list[int]:
+        """The seed of each of a cell's answers: those of the first seed come first."""
+        return [seed for seed in self.seed for _ in range(answers // len(self.seed))]
+
     @property
     def gated(self) -> bool:
         """Whether the run is judged, so that every cell has to be measured whole."""
@@ -170,7 +186,7 @@ _DEFAULTS: dict[str, Any] = {
     "profile": "quick",
     "gpu": False,
     "trust_remote_code": False,
-    "seed": 0,
+    "seed": (0,),
     "data_seed": 0,
     "rounds": 1,
     "per_sample": False,

@@ -50,28 +50,35 @@ class Cell:
         """How often to decode for timing."""
         return 1 if drilled(self.item.config) else self.settings.rounds
 
-    def narrowed(self, task: Task) -> Task:
-        """The task with the samples that this item asks: all of them, those of --sample, or the one in its name."""
+    def asked(self, task: Task) -> Task:
+        """The task with the samples that this item asks: all of them, those of --sample, or the one in its name; once for each seed."""
         wanted = self.settings.sample if self.name.sample is None else (self.name.sample,)
-        if not wanted:
-            return task
-        samples = tuple(sample for sample in task.samples if sample.index in wanted)
-        if len(samples) < len(set(wanted)):
-            raise pytest.UsageError(f"{task.name} has samples 0 to {task.samples[-1].index}, not {max(wanted)}")
-        return replace(task, samples=samples, data_hash="")
+        if wanted:
+            samples = tuple(sample for sample in task.samples if sample.index in wanted)
+            if len(samples) < len(set(wanted)):
+                raise pytest.UsageError(f"{task.name} has samples 0 to {task.samples[-1].index}, not {max(wanted)}")
+            task = replace(task, samples=samples, data_hash="")
+        return replace(task, samples=task.samples * len(self.settings.seed))
 
     def decode(self, model: Model, samples: Sequence[Sample]) -> list[Generation]:
-        """The samples' answers; returns when the device has finished, so that the caller's clock is right."""
+        """The samples' answers, the first part of them by the first seed, and so on; returns when the device has finished, so that the
+        caller's clock is right."""
         import torch
 
         from pbcore.decoding import decode
 
         device = getattr(model, "device", torch.device(self.settings.device))
         self._memory = PeakMemory.start(device)
-        answers = decode(
-            model, samples, self.name.sampler, seed=self.settings.seed,
-            record=drilled(self.item.config), batch_size=self.settings.batch_size,
-        )  # fmt: skip
+        seeds = self.settings.seed
+        size = len(samples) // len(seeds)
+        answers = [
+            answer
+            for number, seed in enumerate(seeds)
+            for answer in decode(
+                model, samples[number * size : (number + 1) * size], self.name.sampler, seed=seed,
+                record=drilled(self.item.config), batch_size=self.settings.batch_size,
+            )
+        ]  # fmt: skip
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         return answers
@@ -96,7 +103,8 @@ class Cell:
                 "pytest-benchmark is switched off (--benchmark-disable), and cells are timed by it; drop that option"
             )
         facts, indices = self._facts(model, task), [sample.index for sample in task.samples]
-        cell, samples = build_cell(facts, answers, scored, rounds=benchmark.stats["data"], indices=indices)
+        seeds = self.settings.seeds_of(len(answers))
+        cell, samples = build_cell(facts, answers, scored, rounds=benchmark.stats["data"], indices=indices, seeds=seeds)
         cell = replace(cell, decoding=order_statistics(samples))
         run_dir(self.item.config).write_cell(cell, samples)
         self.item.user_properties.extend(properties(cell))
@@ -119,7 +127,7 @@ class Cell:
                 **self.settings.load_options,
             },
             dtype=str(model.info.get("dtype", self.settings.dtype or "")),
-            seed=self.settings.seed,
+            seeds=self.settings.seed,
         )
 
     def _facts(self, model: Model, task: Task) -> CellRecord:
@@ -141,7 +149,6 @@ class Cell:
             headline=task.headline,
             peak_memory_bytes=memory.read() if memory else 0,
             batch_size=self.settings.batch_size or DEFAULT_BATCH.get(device.split(":")[0], 0),
-            seed=self.settings.seed,
             data_source=task.source,
             data_hash=task.data_hash,
             device=device,
@@ -243,7 +250,7 @@ def record_error(config: pytest.Config, name: CellName, error: str) -> list[tupl
         model=name.model,
         task=name.task,
         sampler=name.sampler,
-        seed=settings(config).seed,
+        seeds=list(settings(config).seed),
     )
     cell = error_cell(facts, error)
     pairs = properties(cell)

@@ -73,7 +73,7 @@ def write_facts(config: pytest.Config) -> None:
             "command": ["pytest", *map(str, config.invocation_params.args)],
             "started": datetime.now().astimezone().isoformat(timespec="seconds"),
             "profile": asked.profile,
-            "seed": asked.seed,
+            "seeds": list(asked.seed),
             "data_seed": asked.data_seed,
             "data_dir": None if asked.data_dir is None else str(asked.data_dir),
             "limit": asked.limit,

@@ -131,7 +131,7 @@ def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
             "seed": asked.data_seed,
         },
         "sampler": cell.sampler,
-        "seed": asked.seed,
+        "seed": asked.seed[0],
         "batch_size": asked.batch_size,
     }
 

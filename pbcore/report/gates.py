@@ -80,6 +80,8 @@ def power_text(verdict: Verdict) -> str:
     if verdict.churn:
         noisy = "none" if verdict.detectable_churn is None else f"{100 * verdict.detectable_churn:.1f} points"
         text += f", and {noisy} at the two-way flips seen here ({100 * verdict.churn:.1f} %)"
+    if verdict.detectable_graded:
+        text += f"; means over seeds and graded scores show {100 * verdict.detectable_graded:.1f} points where they scatter most"
     return text
 
 

@@ -50,7 +50,9 @@ def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     command = facts.get("command")
     rows = {"command": f"`{shlex.join(command) if isinstance(command, list) else command}`" if command else None}
     rows |= {key: facts[key] for key in ("started", "profile", "shard") if facts.get(key) is not None}
-    rows |= {key.replace("_", " "): _joined(cells, key) for key in ("seed", "data_source", "device", "dtype", "length")}
+    rows |= {
+        key.replace("_", " "): _joined(cells, key) for key in ("seeds", "data_source", "device", "dtype", "length")
+    }
     for key in ("machine", "versions"):
         if isinstance(facts.get(key), Mapping):
             rows[key] = ", ".join(

@@ -7,8 +7,8 @@ The file is JSON, sorted, a line per cell, so that a diff shows which cells chan
     …
     }}
 
-Outcomes are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones as numbers with four decimals,
-forwards as runs (`16x100 15x8`: sixteen a hundred times, then fifteen eight times).
+Outcomes are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones and means over seeds as numbers
+with four decimals, forwards (of all seeds together) as runs (`16x100 15x8`: sixteen a hundred times, then fifteen eight times).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from pbcore.results.record import SCHEMA
+from pbcore.results.record import SCHEMA, by_index
 from pbcore.results.rundir import RunDirError, StoredCell, open_run, write_atomic
 
 IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family")
@@ -32,13 +33,14 @@ class BaselineError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
-    """What a later run of one cell is judged against. `scores`: name → outcome per index; `indices`, `nfe` in the same order."""
+    """What a later run of one cell is judged against. `scores`: name → outcome per index, a mean over `seeds`; `nfe`: forwards per index,
+    summed over seeds; both in the order of `indices`."""
 
     id: str
     model: str
     task: str
     sampler: str
-    seed: int
+    seeds: tuple[int, ...]
     dtype: str
     data_hash: str
     length: str
@@ -52,22 +54,25 @@ class BaselineCell:
 
 def baseline_cell(stored: StoredCell) -> BaselineCell:
     """A finished cell as a baseline row. A score that some sample lacks is left out."""
-    cell, samples = stored.cell, sorted(stored.samples, key=lambda sample: sample.index)
-    names = [name for name in sorted(cell.scores) if all(name in sample.scores for sample in samples)]
+    cell, answers = stored.cell, by_index(stored.samples)
+    names = [name for name in sorted(cell.scores) if all(name in sample.scores for sample in stored.samples)]
     return BaselineCell(
         id=cell.id,
         model=cell.model,
         task=cell.task,
         sampler=cell.sampler,
-        seed=cell.seed,
+        seeds=tuple(cell.seeds),
         dtype=cell.dtype,
         data_hash=cell.data_hash,
         length=cell.length,
         headline=cell.headline,
         model_identity={name: str(cell.model_info[name]) for name in IDENTITY if cell.model_info.get(name) is not None},
-        indices=tuple(sample.index for sample in samples),
-        scores={name: tuple(round(sample.scores[name], 4) for sample in samples) for name in names},
-        nfe=tuple(sample.nfe for sample in samples),
+        indices=tuple(answers),
+        scores={
+            name: tuple(round(fmean(one.scores[name] for one in same), 4) for same in answers.values())
+            for name in names
+        },
+        nfe=tuple(sum(one.nfe for one in same) for same in answers.values()),
         tokens_per_step=round(cell.tokens_per_step, 6),
     )
 
@@ -147,7 +152,7 @@ def _unpacked(source: Path, name: str, row: Mapping[str, Any]) -> BaselineCell:
         given["indices"] = (
             tuple(range(int(indices.partition("-")[2]) + 1)) if isinstance(indices, str) else tuple(indices)
         )
-        given["nfe"] = unpack_runs(given["nfe"])
+        given["nfe"], given["seeds"] = unpack_runs(given["nfe"]), tuple(given["seeds"])
         given["scores"] = {key: tuple(map(float, value)) for key, value in scores.items()}
         cell = BaselineCell(id=name, **given)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

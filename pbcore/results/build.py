@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import median
+from statistics import fmean, median
 from typing import Any, Protocol
 
 from pbcore.results.plain import plain
-from pbcore.results.record import CellRecord, SampleRecord, Score
+from pbcore.results.record import CellRecord, SampleRecord, Score, by_index
 from pbcore.results.stats import score_of
 from pbcore.tasks.scoring import Scored
 
@@ -38,12 +38,14 @@ def build_cell(
     *,
     rounds: Sequence[float],
     indices: Sequence[int] | None = None,
+    seeds: Sequence[int] | None = None,
     absent: Mapping[str, str] | None = None,
 ) -> tuple[CellRecord, list[SampleRecord]]:
     """Fills in a cell's scores, rates and counts; returns it with its samples.
 
     `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline, seed, data source, device …).
-    `rounds` are the seconds of each timed decoding of all samples; `indices` the samples' own numbers (default 0, 1, …);
+    `rounds` are the seconds of each timed decoding of all samples; `indices` the samples' own numbers (default 0, 1, …); `seeds` the seed
+    of each answer (default 0), where a sample may occur once for every seed;
     `absent` metric → reason for metrics that were not measured at all. Raises ValueError where the lists' lengths differ or a
     score is missing for a sample without a reason.
 
@@ -51,13 +53,16 @@ def build_cell(
         RunDir(path).write_cell(cell, samples)
     """
     numbers = list(range(len(answers))) if indices is None else list(indices)
-    if not answers or not len(answers) == len(scored) == len(numbers):
+    draws = [0] * len(numbers) if seeds is None else list(seeds)
+    if not answers or not len(answers) == len(scored) == len(numbers) == len(draws):
         raise ValueError(
-            f"cell {facts.id}: {len(answers)} answers, {len(scored)} scores, {len(numbers)} indices; give one each, at least one"
+            f"cell {facts.id}: {len(answers)} answers, {len(scored)} scores, {len(numbers)} indices, {len(draws)} seeds; "
+            "give one each, at least one"
         )
     if not rounds:
         raise ValueError(f"cell {facts.id}: no round was timed; give the seconds of at least one")
-    samples = [sample_record(i, answer, result) for i, answer, result in zip(numbers, answers, scored, strict=True)]
+    samples = [sample_record(*each) for each in zip(numbers, answers, scored, draws, strict=True)]
+    _check_complete(facts.id, samples)
     missing = {**absent_metrics(scored), **(absent or {})}
     forwards, canvas_rate, answer_rate = _rates(facts.id, samples)
     if not any(forwards):
@@ -65,7 +70,8 @@ def build_cell(
     seconds, answer_total = median(rounds), sum(sample.answer_tokens for sample in samples)
     cell = replace(
         facts,
-        n_samples=len(samples),
+        n_samples=len(set(numbers)),
+        seeds=sorted(set(draws)),
         scores=_scores(facts.id, samples, missing),
         absent={str(name): str(reason) for name, reason in missing.items()},
         nfe_mean=sum(forwards) / len(forwards),
@@ -88,7 +94,7 @@ def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
     return replace(facts, status="error", error=cause, scores={})
 
 
-def sample_record(index: int, answer: Answer, scored: Scored) -> SampleRecord:
+def sample_record(index: int, answer: Answer, scored: Scored, seed: int = 0) -> SampleRecord:
     """One sample's record. Given positions (infilling; `steps` −1) count as neither canvas nor answer tokens: nobody decoded them."""
     steps = [int(step) for step in answer.steps]
     return SampleRecord(
@@ -101,7 +107,22 @@ def sample_record(index: int, answer: Answer, scored: Scored) -> SampleRecord:
         details=plain(scored.details, f"details of sample {index}"),
         steps=steps,
         confidences=[float(value) for value in answer.confidences],
+        seed=int(seed),
     )
+
+
+def _check_complete(cell_id: str, samples: Sequence[SampleRecord]) -> None:
+    """Raises ValueError where an answer is given twice, or a sample has other seeds than the first one."""
+    counts = Counter(sample.place for sample in samples)
+    twice = [place for place, count in counts.items() if count > 1]
+    if twice:
+        raise ValueError(f"cell {cell_id}: two answers for sample {twice[0][0]} and seed {twice[0][1]}; give one each")
+    asked = [(index, [one.seed for one in same]) for index, same in by_index(samples).items()]
+    for index, seeds in asked:
+        if seeds != asked[0][1]:
+            raise ValueError(
+                f"cell {cell_id}: sample {asked[0][0]} has seeds {asked[0][1]}, sample {index} {seeds}; give all the same"
+            )
 
 
 def absent_metrics(scored: Sequence[Scored]) -> dict[str, str]:
@@ -135,13 +156,14 @@ def _rates(cell_id: str, samples: Sequence[SampleRecord]) -> tuple[list[int], fl
 
 
 def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:
+    """Every score's mean over samples: the sample is the unit, so that answers of several seeds don't pass for more samples."""
     names = list(dict.fromkeys(name for sample in samples for name in sample.scores))
     scores: dict[str, Score] = {}
     for name in names:
-        values = [sample.scores[name] for sample in samples if name in sample.scores]
-        if len(values) < len(samples) and name not in absent:
+        found = [sample for sample in samples if name in sample.scores]
+        if len(found) < len(samples) and name not in absent:
             raise ValueError(
-                f"cell {cell_id}: {name!r} is missing for {len(samples) - len(values)} of {len(samples)} samples and no reason is given"
+                f"cell {cell_id}: {name!r} is missing for {len(samples) - len(found)} of {len(samples)} samples and no reason is given"
             )
-        scores[name] = score_of(name, values)
+        scores[name] = score_of(name, [fmean(one.scores[name] for one in same) for same in by_index(found).values()])
     return scores

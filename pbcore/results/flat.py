@@ -21,7 +21,7 @@ RATES = (
     "seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes",
 )  # fmt: skip
 CONDITIONS = (
-    "batch_size", "seed", "data_source", "data_hash", "device", "dtype", "worker", "shared_device", "dummy", "key", "error",
+    "batch_size", "seeds", "data_source", "data_hash", "device", "dtype", "worker", "shared_device", "dummy", "key", "error",
     "absent", "failures", "decoding", "model_info", "settings",
 )  # fmt: skip
 
@@ -59,7 +59,7 @@ def row(cell: CellRecord) -> dict[str, Any]:
         "tokens_per_forward": cell.tokens_per_forward if counted else None,
     }
     flat |= {name: getattr(cell, name) if ran else None for name in RATES[5:]}
-    return flat | {name: getattr(cell, name) for name in CONDITIONS}
+    return flat | {name: getattr(cell, name) for name in CONDITIONS} | {"seeds": ",".join(map(str, cell.seeds))}
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:

@@ -68,7 +68,7 @@ def load_cells(path: str | Path) -> list[CellRecord]:
 
 
 def load_samples(run_dir: str | Path) -> dict[str, list[SampleRecord]]:
-    """The samples of every cell of a run directory: id → samples by index. Falls back on samples.jsonl where cells/ is gone.
+    """The samples of every cell of a run directory: id → samples by index and seed. Falls back on samples.jsonl where cells/ is gone.
 
     Raises LoadError where neither exists (a lone results.json, junit.xml or benchmark JSON holds no samples).
     """
@@ -77,7 +77,7 @@ def load_samples(run_dir: str | Path) -> dict[str, list[SampleRecord]]:
         raise LoadError(f"{source} holds no samples; they are in a run directory (cells/ or samples.jsonl)")
     stored = open_run(source).read_cells()
     if stored:
-        return {entry.cell.id: sorted(entry.samples, key=lambda sample: sample.index) for entry in stored}
+        return {entry.cell.id: sorted(entry.samples, key=lambda sample: sample.place) for entry in stored}
     lines = source / "samples.jsonl"
     if not lines.exists():
         raise LoadError(f"{source} holds no samples: neither cells/ nor samples.jsonl")

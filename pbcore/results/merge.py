@@ -54,7 +54,7 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
             f"keys differ ({first.cell.key[:12]} and {second.cell.key[:12]}): other data, model, settings, seed or code"
         )
     answers = [
-        {sample.index: (sample.text, sample.scores, sample.nfe) for sample in entry.samples}
+        {sample.place: (sample.text, sample.scores, sample.nfe) for sample in entry.samples}
         for entry in (first, second)
     ]
     differing = sorted(i for i in answers[0].keys() | answers[1].keys() if answers[0].get(i) != answers[1].get(i))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -21,7 +22,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """One answered sample. `scores` as the task gives them; `details` as in `tasks.scoring.Scored`."""
+    """One answer to one sample. `scores` as the task gives them; `details` as in `tasks.scoring.Scored`; `seed` that it was decoded by."""
 
     index: int
     text: str
@@ -32,6 +33,20 @@ class SampleRecord:
     details: dict[str, Any] = field(default_factory=dict)
     steps: list[int] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
+    seed: int = 0
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """What tells answers of one cell apart, and their order: index, seed."""
+        return self.index, self.seed
+
+
+def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
+    """Index → its answers by seed, both in rising order."""
+    found: dict[int, list[SampleRecord]] = {}
+    for sample in sorted(samples, key=lambda sample: sample.place):
+        found.setdefault(sample.index, []).append(sample)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +54,8 @@ class CellRecord:
     """One cell = task × model × sampler. Seconds are wall-clock of decoding alone; rates are defined in DESIGN.md (two rates).
 
     `status` is `ok` or `error`; `absent` maps a metric to the reason why it was not measured; `shared_device` marks timings taken
-    while other workers used the same device.
+    while other workers used the same device. Each of the `n_samples` samples was answered once for each of `seeds`; with several, scores
+    are means over samples of a sample's mean over seeds, and rates count every answer.
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
@@ -64,7 +80,7 @@ class CellRecord:
     tokens_per_second: float = 0.0
     peak_memory_bytes: int = 0
     batch_size: int = 0
-    seed: int = 0
+    seeds: list[int] = field(default_factory=lambda: [0])
     data_source: str = "own"
     data_hash: str = ""
     device: str = "cpu"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +25,7 @@ def cell_key(
     sampler: str,
     settings: Mapping[str, Any],
     dtype: str,
-    seed: int,
+    seeds: Sequence[int],
     code: str | None = None,
 ) -> str:
     """A digest over everything that decides a cell's outcome.
@@ -35,7 +35,7 @@ def cell_key(
     process and on every machine. Raises TypeError or ValueError for values that are not plain.
 
         key = cell_key(model="tiny", model_identity=dict(model.info), task=task.name, data_hash=task.data_hash, sampler="random-k2",
-                       settings={"max_new_tokens": 32}, dtype="float32", seed=0)
+                       settings={"max_new_tokens": 32}, dtype="float32", seeds=[0])
     """
     parts = {
         "model": model,
@@ -45,7 +45,7 @@ def cell_key(
         "sampler": sampler,
         "settings": settings,
         "dtype": dtype,
-        "seed": seed,
+        "seeds": list(seeds),
         "code": code_version() if code is None else code,
     }
     return hashlib.sha256(json.dumps(plain(parts, "cell key"), sort_keys=True).encode()).hexdigest()[:32]

@@ -1,6 +1,6 @@
 """The run directory: one atomic file per finished cell, so that a run that dies loses only the cells in flight.
 
-    reports/<run>/run.json            what was run: command, versions, machine, seed, data source
+    reports/<run>/run.json            what was run: command, versions, machine, seeds, data source
                  /cells/<name>.json   {"schema": 1, "cell": {...}, "samples": [...]}, written whole or not at all
                  /results.json        all cells, assembled from cells/ at the end or on demand
                  /samples.jsonl       all samples, a line each

@@ -153,7 +153,7 @@ class TestJudge:
     @pytest.mark.parametrize(
         ("facts", "named"),
         [
-            ({"seed": 1}, "seed is 1, the baseline's 0"),
+            ({"seed": 1}, "seeds 1, the baseline has 0"),
             ({"dtype": "bfloat16"}, "dtype"),
             ({"length": "15"}, "length"),
             ({"model_info": {"source": "embedded", "revision": "r2"}}, "model revision is 'r2'"),

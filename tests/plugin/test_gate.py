@@ -173,4 +173,37 @@ class TestResume:
         cells = ("--model", "ideal", "--limit", "4", "--sampler", "random-k2", "--task", "copy")
         run(*cells, "--out", "out")
         run(*cells, "--resume", "out", "--seed", "9")
-        assert pbcore.results.load("out")["seed"].tolist() == [9]
+        assert pbcore.results.load("out")["seeds"].tolist() == ["9"]
+
+
+class TestSeeds:
+    """Cells answered by several seeds, judged on means."""
+
+    SAMPLED = ("--model", "ideal", "--task", "shuffle", "--sampler", "confidence-k2+t1.0", "--limit", "20")
+
+    def test_gate(self, run: Run, project: pytest.Pytester) -> None:
+        """One cell holds every seed's answers; it passes against itself, a run of fewer seeds is refused, and workers change nothing."""
+        run(*self.SAMPLED, "--seed", "0-2", "--out", "base", "--update-baseline", "b.json")
+        row = pbcore.results.load("base").iloc[0]
+        assert (row["n"], row["seeds"]) == (20, "0,1,2")
+        alone = [pbcore.results.load_samples("base")[row["id"]][3 * i].scores["accuracy"] for i in range(20)]
+        run(*self.SAMPLED, "--seed", "0", "--out", "first")
+        assert alone == [entry.scores["accuracy"] for entry in pbcore.results.load_samples("first")[row["id"]]]
+        result = run(*self.SAMPLED, "--seed", "0-2", "--gate", "b.json", "-n", "2")
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines(["gate PASSED against b.json: 1 passed"])
+        refused = run(*self.SAMPLED, "--seed", "0,1", "--gate", "b.json")
+        assert refused.ret == pytest.ExitCode.TESTS_FAILED
+        refused.stdout.fnmatch_lines(["*seeds 0, 1, the baseline has 0, 1, 2"])
+
+    def test_drill_down(self, run: Run) -> None:
+        """A wrong answer is shown with the seed that gave it."""
+        result = run(*self.SAMPLED, "--seed", "3-9", "-x")
+        result.stdout.re_match_lines([r"rerun this sample:  .*--seed \d( |$)"])
+
+    @pytest.mark.parametrize("seeds", ["3-1", "a", "1,1", ""])
+    def test_unreadable(self, run: Run, seeds: str) -> None:
+        """Seeds that can't be meant are a usage error."""
+        result = run(*self.SAMPLED, f"--seed={seeds}")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["*no seeds; write 0, 0-4 or 3,5,8*"])

@@ -86,7 +86,7 @@ class TestOneProcess:
             "nfe",
             "nfe_median",
             "tokens_per_step",
-            "seed",
+            "seeds",
             "device",
         } <= names
 
@@ -134,8 +134,8 @@ class TestOneProcess:
             "3",
         )
         row = table(project.path / "out").iloc[0]
-        assert row[["seed", "length", "n", "batch_size", "data_source", "device", "dtype"]].tolist() == [
-            5,
+        assert row[["seeds", "length", "n", "batch_size", "data_source", "device", "dtype"]].tolist() == [
+            "5",
             "7",
             2,
             3,
@@ -146,7 +146,7 @@ class TestOneProcess:
         assert row["settings"]["limit"] == 2
         assert row["settings"]["versions"]["torch"]
         facts = json.loads((project.path / "out" / "run.json").read_text())
-        assert facts["seed"] == 5
+        assert facts["seeds"] == [5]
         assert {"pytest", "benches", "--seed"} <= set(facts["command"])
 
 

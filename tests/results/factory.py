@@ -49,23 +49,31 @@ def cell(
     nfe: Sequence[int] | int = 16,
     headline: str = "accuracy",
     seed: int = 0,
+    seeds: int = 1,
     **facts: Any,
 ) -> tuple[CellRecord, list[SampleRecord]]:
-    """One cell with its samples; `right` is each sample's score, or the share of right answers (spread by a fixed seed)."""
+    """One cell with its samples; `right` is each sample's score, or the share of right answers (spread by a fixed seed).
+
+    With several `seeds` it holds each answer's score: those of the first seed, then the second's.
+    """
     name = f"{model}/{task.split('/')[1]}/{sampler}"
     if isinstance(right, (int, float)):
         wrong = set(random.Random(f"{name}{seed}").sample(range(n), round(n * (1 - right))))
         right = [float(i not in wrong) for i in range(n)]
     steps = [nfe] * len(right) if isinstance(nfe, int) else list(nfe)
     known = CellRecord(
-        id=name, model=model, task=task, sampler=sampler, headline=headline, seed=seed, data_hash="d1",
+        id=name, model=model, task=task, sampler=sampler, headline=headline, data_hash="d1",
         key=facts.pop("key", f"key of {name}"),
         batch_size=8, model_info=facts.pop("model_info", {"source": "embedded", "revision": "r1"}), **facts,
     )  # fmt: skip
     scored = [
         Scored({headline: value}, {} if value == 1 else {"why": "wrong", "failure": "item missing"}) for value in right
     ]
-    return build_cell(known, [answer(nfe=count) for count in steps], scored, rounds=[1.5])
+    number = len(scored) // seeds
+    return build_cell(
+        known, [answer(nfe=count) for count in steps], scored, rounds=[1.5],
+        indices=list(range(number)) * seeds, seeds=[seed + i for i in range(seeds) for _ in range(number)],
+    )  # fmt: skip
 
 
 def grid(
@@ -91,7 +99,7 @@ def grid(
 
 
 def write(run: RunDir, entries: Sequence[tuple[CellRecord, list[SampleRecord]]]) -> RunDir:
-    run.write_run({"command": "pytest benches", "seed": 0, "data_source": "own", "versions": {"pbcore": "0.1.0"}})
+    run.write_run({"command": "pytest benches", "seeds": [0], "data_source": "own", "versions": {"pbcore": "0.1.0"}})
     for record, samples in entries:
         run.write_cell(record, samples)
     return run

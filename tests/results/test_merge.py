@@ -18,7 +18,7 @@ from tests.results import factory
 
 KEY = {
     "model": "tiny", "model_identity": {"revision": "r1"}, "task": "waiting_line/copy", "data_hash": "d", "sampler": "random-k2",
-    "settings": {"max_new_tokens": 32}, "dtype": "float32", "seed": 0, "code": "c",
+    "settings": {"max_new_tokens": 32}, "dtype": "float32", "seeds": [0], "code": "c",
 }  # fmt: skip
 
 
@@ -80,8 +80,8 @@ class TestMerge:
 class TestResume:
     @pytest.mark.parametrize(
         "changed",
-        [{name: "other"} for name in KEY if name not in ("seed", "settings", "model_identity")]
-        + [{"seed": 1}, {"settings": {}}, {"model_identity": {"revision": "r2"}}],
+        [{name: "other"} for name in KEY if name not in ("seeds", "settings", "model_identity")]
+        + [{"seeds": [1]}, {"settings": {}}, {"model_identity": {"revision": "r2"}}],
     )
     def test_every_part_counts(self, changed: dict[str, object]) -> None:
         """Changing any part of what decides an outcome changes the key; order of settings doesn't."""

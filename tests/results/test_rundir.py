@@ -125,7 +125,7 @@ class TestAssemble:
         results, lines = run.assemble()
         data = json.loads(results.read_text())
         assert data["schema"] == 1
-        assert data["run"]["seed"] == 0
+        assert data["run"]["seeds"] == [0]
         assert len(data["cells"]) == 2
         assert len(lines.read_text().splitlines()) == 7
         before = load_samples(run.path)
