@@ -155,10 +155,19 @@ def _make(asked: Settings, arguments: Sequence[str]) -> Plan:
     found = Plan(
         asked, profile, tuple(dict.fromkeys(models)), tuple(dict.fromkeys(tasks)), samplers, paper, tuple(named)
     )
-    if asked.n or asked.data_dir:  # lengths and folders that don't serve are told before anything runs
+    if (
+        asked.n or asked.data_dir or asked.sample
+    ):  # lengths, folders and samples that don't serve are told before anything runs
         for task in found.tasks:
-            found.task(task)
+            _check_samples(found.task(task), asked.sample)
     return found
+
+
+def _check_samples(task: Task, asked: Sequence[int]) -> None:
+    numbers = [sample.index for sample in task.samples]
+    missing = set(asked) - set(numbers)
+    if missing:
+        raise pytest.UsageError(f"--sample {min(missing)}: {task.name} has samples {numbers[0]} to {numbers[-1]}")
 
 
 def _tasks(patterns: Iterable[str], known: list[str], paper: frozenset[str]) -> list[str]:
@@ -212,6 +221,12 @@ def _check_loading(asked: Settings) -> None:
 
     try:
         LoadOptions.of(asked.load_options)
+        if asked.dtype is not None:
+            import torch
+
+            from pbcore.models.loading import find_dtype
+
+            find_dtype(asked.dtype, torch.device(asked.device))
     except ModelError as error:
         raise pytest.UsageError(str(error)) from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pbcore.analysis.gate import judge
 from pbcore.report.gates import gate_text
@@ -16,6 +17,9 @@ from pbcore.results.baseline import BaselineError, read_baseline
 from pbcore.results.load import LoadError, load, load_many
 from pbcore.results.merge import MergeConflict, merge
 from pbcore.results.rundir import RunDirError, open_run, write_atomic
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -50,17 +54,28 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
     compare.set_defaults(run=run_compare)
 
 
+def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
+    """Rows of several runs for one table: where a cell occurs in more than one run, each model is named with its run."""
+    if not cells.duplicated(["model", "task", "sampler"]).any():
+        return cells
+    runs = {run: Path(run).name for run in cells["run"].unique()}
+    if len(set(runs.values())) < len(runs):
+        runs = {run: run for run in runs}
+    named = cells["model"] + " of " + cells["run"].map(runs)
+    return cells.assign(model=named, id=named + "/" + cells["id"].str.split("/", n=1).str[1])
+
+
 def run_report(args: argparse.Namespace) -> int:
     """Prints the tables and writes report.md with its curves. Exit status 2 for unusable input."""
     try:
-        cells = load(args.paths[0]) if len(args.paths) == 1 else load_many(args.paths)
+        cells = load(args.paths[0]) if len(args.paths) == 1 else side_by_side(load_many(args.paths))
         lone = len(args.paths) == 1 and args.paths[0].is_dir() and (args.paths[0] / "cells").is_dir()
         for table in trade_off_tables(cells):
             print(terminal(table, args.width), end="\n\n")
         if args.out is None and lone:
             written = write_report(args.paths[0])
         elif args.out is not None:
-            plots = write_plots(cells, args.out) if len(args.paths) == 1 else []
+            plots = write_plots(cells, args.out)
             page = report_text(cells, ", ".join(path.name for path in args.paths), {}, [plot.name for plot in plots])
             written = [write_atomic(args.out / "report.md", page), *plots]
         else:

@@ -107,10 +107,9 @@ def markdown(table: Table) -> str:
 
 def _table(category: str, cells: pd.DataFrame) -> Table:
     tasks = sorted_tasks(cells["task"])
-    several = "run" in cells and cells["run"].nunique() > 1
     rows: dict[tuple[str, str], dict[str, Entry]] = {}
     for record in cells.to_dict("records"):
-        sampler = f"{record['sampler']} [{record['run']}]" if several else record["sampler"]
+        sampler = record["sampler"]
         rows.setdefault((record["model"], sampler), {})[record["task"]] = _entry({str(k): v for k, v in record.items()})
     models = list(dict.fromkeys(cells["model"]))
     lines = []

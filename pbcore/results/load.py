@@ -105,13 +105,16 @@ def _from_json(source: Path) -> list[CellRecord]:
         data: Any = json.loads(source.read_text(encoding="utf-8"))
     except ValueError as error:
         raise LoadError(f"{source} is no JSON ({error}); was the run cut off? Load its directory instead") from error
-    if isinstance(data, dict) and "benchmarks" in data:
-        cells = [cell for entry in data["benchmarks"] if (cell := cell_of(entry.get("extra_info", {}))) is not None]
-        return _nonempty(source, cells)
-    if isinstance(data, dict) and "cells" in data:
-        if data.get("schema") != SCHEMA:
-            raise LoadError(f"{source} has schema {data.get('schema')!r}; this version reads {SCHEMA}")
-        return [CellRecord.from_json(cell) for cell in data["cells"]]
+    if isinstance(data, dict) and "cells" in data and data.get("schema") != SCHEMA:
+        raise LoadError(f"{source} has schema {data.get('schema')!r}; this version reads {SCHEMA}")
+    try:
+        if isinstance(data, dict) and "benchmarks" in data:
+            cells = [cell for entry in data["benchmarks"] if (cell := cell_of(entry.get("extra_info", {}))) is not None]
+            return _nonempty(source, cells)
+        if isinstance(data, dict) and "cells" in data:
+            return [CellRecord.from_json(cell) for cell in data["cells"]]
+    except (TypeError, AttributeError) as error:
+        raise LoadError(f"{source} is damaged: its rows are no records ({error}); load the run's directory") from error
     raise LoadError(f"{source} is neither a results.json (has 'cells') nor a pytest-benchmark JSON (has 'benchmarks')")
 
 

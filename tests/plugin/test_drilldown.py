@@ -66,12 +66,6 @@ class TestSample:
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(["ideal/copy/random-k2: 1 of 1 samples right"])
 
-    def test_a_sample_that_is_not_there(self, run: Run) -> None:
-        """The numbers there are are named."""
-        result = run("--model", "ideal", "--task", "copy", "--sampler", "random-k2", "--sample", "1000")
-        assert result.ret != 0
-        assert "--sample 1000: waiting_line/copy has samples 0 to 99" in result.stdout.str() + result.stderr.str()
-
     def test_samples_fail_each_on_its_own(self, run: Run) -> None:
         """--per-sample goes on after a wrong answer, with workers as without; the counts are those of a measured cell."""
         alone, both = (run(*WRONG, "--limit", "12", "--per-sample", *more) for more in ([], ["-n", "2"]))

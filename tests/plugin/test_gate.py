@@ -200,10 +200,3 @@ class TestSeeds:
         """A wrong answer is shown with the seed that gave it."""
         result = run(*self.SAMPLED, "--seed", "3-9", "-x")
         result.stdout.re_match_lines([r"rerun this sample:  .*--seed \d( |$)"])
-
-    @pytest.mark.parametrize("seeds", ["3-1", "a", "1,1", ""])
-    def test_unreadable(self, run: Run, seeds: str) -> None:
-        """Seeds that can't be meant are a usage error."""
-        result = run(*self.SAMPLED, f"--seed={seeds}")
-        assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines(["*no seeds; write 0, 0-4 or 3,5,8*"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -209,6 +210,20 @@ class TestCommands:
         assert (run.path / "report.md").exists()
         assert command("report", tmp_path / "none") == 2
         assert "does not exist" in capsys.readouterr().err
+
+    def test_the_same_cells_of_two_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Two runs of the same cells stand side by side, in tables, PBx and curves; runs of other cells need no names."""
+        runs = [
+            factory.write(create(tmp_path, name), factory.grid((model,), TWO)).path
+            for name, model in (("old", "tiny"), ("new", "tiny"), ("other", "ideal"))
+        ]
+        assert command("report", *runs[:2], "--out", tmp_path / "both") == 0
+        page = (tmp_path / "both" / "report.md").read_text()
+        assert "| tiny of old | `confidence-k1`" in page
+        assert re.search(r"tiny of new +\| confidence +\|", page)
+        assert list((tmp_path / "both").glob("*.png"))
+        assert command("report", runs[0], runs[2], "--out", tmp_path / "apart") == 0
+        assert " of old" not in (tmp_path / "apart" / "report.md").read_text()
 
     def test_report_of_published_runs(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The rewrite's table prints as ours: LLaDA 1.5 with threshold 0.9 on shuffle scores 96 at 3.1 tokens per step."""

@@ -1,0 +1,42 @@
+"""`python -m pbcore.train`: the whole command with a network far too small to learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pbcore.models import load_model
+from pbcore.tasks.registry import task_names
+from pbcore.train.__main__ import main
+
+RECIPE = """
+width: 16
+layers: 1
+heads: 2
+inner: 32
+seed: 1
+vocabulary_samples: 1000
+warmup: 2
+phases:
+- {steps: 4, rows: 2, rate: 0.003, end_rate: 0.0}
+"""
+
+
+@pytest.mark.nightly
+def test_trains_stops_goes_on_and_leaves_a_checkpoint_with_its_card(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half the steps, then the rest from where the first command stopped; the checkpoint loads, and its card has every task."""
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    command = ["--recipe", str(tmp_path / "recipe.yaml"), "--out", str(tmp_path / "run"), "--samples", "1"]
+    assert main([*command, "--steps", "2"]) == 0
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert "goes on from step 2" in said
+    assert "step 4/4" in said
+    checkpoint = tmp_path / "run" / "checkpoint"
+    assert load_model(str(checkpoint), dtype="float32").info["family"]
+    card = (checkpoint / "README.md").read_text()
+    assert all(f"| {name} |" in card for name in task_names())
+    assert {"loss.csv", "loss.png"} <= {file.name for file in checkpoint.iterdir()}
