@@ -69,7 +69,8 @@ def _items(the_plan: Plan, categories: Iterable[str], samples: bool) -> Iterator
 
 
 def _samples(the_plan: Plan, cell: CellName) -> Iterator[CellName]:
-    numbers = [sample.index for sample in the_plan.task(cell.task).samples]
+    # A sample that a node id names may lie behind the limit, and then the task has all of them.
+    numbers = [sample.index for sample in the_plan.task(cell.task).samples[: the_plan.limit]]
     yield from (CellName(cell.model, cell.task, cell.sampler, number) for number in the_plan.settings.sample or numbers)
 
 

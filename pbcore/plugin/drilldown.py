@@ -26,7 +26,14 @@ SELECTS = {
     "out",
     "rounds",
     "shard",
-}  # the node id says it all
+    "resume",
+    "gate",
+    "gate-level",
+    "gate-time",
+    "against",
+    "floor",
+    "update-baseline",
+}  # the node id says it all, and a single sample is not judged by a gate
 
 
 def judge(item: pytest.Item, model: Model, task: Task, answers: Sequence[Generation], scored: Sequence[Scored]) -> None:

@@ -59,7 +59,8 @@ class Plan:
         if name not in self._loaded:
             from pbcore.tasks import load_task
 
-            limit = None if self.settings.sample else self.limit
+            numbered = self.settings.sample or any(cell.sample is not None for cell in self.named)
+            limit = None if numbered else self.limit
             folder = self.settings.data_dir if name in self.paper else None  # the others have no official data
             try:
                 self._loaded[name] = load_task(name, folder, self.lengths(name), limit, seed=self.settings.data_seed)

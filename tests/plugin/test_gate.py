@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -54,6 +55,22 @@ class TestGate:
         assert [case.get("name") for case in failed] == [f"{baseline}::ideal/shuffle/confidence-k1"] or len(failed) == 1
         assert (project.path / "step.md").read_text() == (project.path / "out" / "gate.md").read_text()
         assert "| slower |" in (project.path / "step.md").read_text()
+
+    def test_the_command_for_a_flipped_sample_works(self, run: Run, in_process: Run, project: pytest.Pytester) -> None:
+        """What the screen offers shows that sample alone, beyond the limit of the default run too, and is not judged by the gate again."""
+        bad = (*CELLS[:4], "--task", "shuffle", "--sampler", "random-k4")
+        run(*bad, "--out", "base", "--update-baseline", "b.json")
+        data = json.loads((project.path / "b.json").read_text())
+        scores = data["cells"]["ideal/shuffle/random-k4"]["scores"]
+        scores["accuracy"] = scores["accuracy"][:8] + "1" * 12
+        (project.path / "b.json").write_text(json.dumps(data))
+        screen = run(*bad, "--gate", "b.json").stdout.str()
+        command = next(line for line in screen.splitlines() if "newly wrong" in line).partition(": pytest ")[2]
+        sample = int(command.partition("]")[0].rpartition("/")[2])
+        assert sample >= 8
+        shown = in_process(*shlex.split(command))
+        shown.assert_outcomes(failed=1)
+        shown.stdout.fnmatch_lines([f"sample {sample} of waiting_line/shuffle is wrong*"])
 
     def test_a_dropped_cell_does_not_pass_in_silence(self, run: Run, baseline: Path) -> None:
         """A baseline row that the run lacks fails; a cell without a row is listed as new. Both with workers."""
