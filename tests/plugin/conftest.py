@@ -55,6 +55,7 @@ def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.Mon
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     # Curves cost more than all else in a run of two cells; the test that looks for them puts them back.
     monkeypatch.setattr(markdown, "write_plots", lambda cells, path: [])
+    monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})  # tasks that a run inside adds stay with it
     pytester.syspathinsert(ROOT)
     pytester.makeconftest(CONFTEST)
     pytester.makeini("[pytest]\njunit_family = xunit1\nmarkers = quick: x\n")
