@@ -47,20 +47,19 @@ class Plan:
 
     def drilled(self, exit_first: bool) -> bool:
         """Whether samples are items: asked for, or implied by -x unless the run is judged as a whole (DESIGN.md, decision 6)."""
-        asked = (
-            self.settings.per_sample
-            or bool(self.settings.sample)
-            or any(name.sample is not None for name in self.named)
-        )
-        return asked or (exit_first and not self.settings.gated)
+        return self.settings.per_sample or self.numbered or (exit_first and not self.settings.gated)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether samples are asked for by number: by --sample, or in a node id."""
+        return bool(self.settings.sample) or any(name.sample is not None for name in self.named)
 
     def task(self, name: str) -> Task:
         """A task with the samples of this run, loaded once. A sample asked for by number is found whatever the limit."""
         if name not in self._loaded:
             from pbcore.tasks import load_task
 
-            numbered = self.settings.sample or any(cell.sample is not None for cell in self.named)
-            limit = None if numbered else self.limit
+            limit = None if self.numbered else self.limit
             folder = self.settings.data_dir if name in self.paper else None  # the others have no official data
             try:
                 self._loaded[name] = load_task(name, folder, self.lengths(name), limit, seed=self.settings.data_seed)

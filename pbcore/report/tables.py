@@ -109,8 +109,8 @@ def _table(category: str, cells: pd.DataFrame) -> Table:
     tasks = sorted_tasks(cells["task"])
     rows: dict[tuple[str, str], dict[str, Entry]] = {}
     for record in cells.to_dict("records"):
-        sampler = record["sampler"]
-        rows.setdefault((record["model"], sampler), {})[record["task"]] = _entry({str(k): v for k, v in record.items()})
+        row = rows.setdefault((record["model"], record["sampler"]), {})
+        row[record["task"]] = _entry({str(k): v for k, v in record.items()})
     models = list(dict.fromkeys(cells["model"]))
     lines = []
     for model, sampler in sorted(rows, key=lambda key: (models.index(key[0]), natural(key[1]))):

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pbcore.tasks.scenes import dialogues, paraphrases, word_sets
-from pbcore.tasks.scenes.lexicon import article, data, noun_form, person_form, verb_form
-from pbcore.tasks.scenes.realise import realise
+from pbcore.tasks.scenes.lexicon import data
 from pbcore.tasks.scenes.sampling import TEST_SHARE, Written, collect, shuffled, split_of
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -284,47 +283,3 @@ class TestSampling:
         assert found == SPLITS
         share = sum(split_of(str(number)) == "test" for number in range(5000)) / 5000
         assert abs(share - TEST_SHARE) < 0.03
-
-
-class TestLexicon:
-    @pytest.mark.parametrize(
-        ("verb", "past", "ing"),
-        [
-            ("bake", "baked", "baking"),
-            ("carry", "carried", "carrying"),
-            ("shut", "shut", "shutting"),
-            ("feed the dog", "fed the dog", "feeding the dog"),
-        ],
-    )
-    def test_verb_forms(self, verb: str, past: str, ing: str) -> None:
-        """Regular and listed verbs inflect; of a phrase the first word does."""
-        assert (verb_form(verb, "past"), verb_form(verb, "ing")) == (past, ing)
-
-    def test_participle(self) -> None:
-        """The participle may differ from the past."""
-        assert (verb_form("write", "past"), verb_form("write", "pp")) == ("wrote", "written")
-
-    def test_unknown_forms(self) -> None:
-        """An unknown form is an error that lists the known ones."""
-        with pytest.raises(ValueError, match="past, pp, ing"):
-            verb_form("bake", "future")
-        with pytest.raises(ValueError, match="det, it"):
-            noun_form("cup", "genitive")
-
-    def test_nouns_and_persons(self) -> None:
-        """Number decides pronoun and determiner; gender decides the pronoun of a person."""
-        assert [noun_form(noun, "it") for noun in ("keys", "phone")] == ["them", "it"]
-        assert [noun_form(noun, "det") for noun in ("keys", "milk", "phone")] == ["some", "some", "a/an"]
-        assert [article(word) for word in ("orange", "university", "lamp")] == ["an", "a", "a"]
-        assert [person_form(name, "his") for name in ("Anna", "Tom", "aunt")] == ["her", "his", "her"]
-
-
-class TestRealise:
-    def test_fills_chooses_and_capitalises(self) -> None:
-        """Slots, forms, free choices, articles and capital letters come out as one sentence."""
-        values = {"t": "after lunch", "s": "girl", "v": "buy", "o": "orange"}
-        found = {
-            realise("{t}, the {s} {v.past} {o.det} [old|ripe] {o}. it was good.", values, Random(seed))
-            for seed in range(20)
-        }
-        assert found == {f"After lunch, the girl bought {ripe} orange. It was good." for ripe in ("an old", "a ripe")}
