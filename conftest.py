@@ -1,10 +1,3 @@
-"""Wires the fixtures of this repository."""
+"""Wires the fixtures of this repository; those of cells come with the plugin."""
 
-pytest_plugins = [
-    "pytester",
-    "fixtures.benchmark",
-    "fixtures.cells",
-    "fixtures.grammar",
-    "fixtures.llama",
-    "fixtures.models",
-]
+pytest_plugins = ["pytester", "fixtures.grammar", "fixtures.llama"]

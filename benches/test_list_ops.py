@@ -1,33 +1,5 @@
-"""Operations on lists of single symbols with pre-filled brackets and commas: what the paper's Section 4 analyses.
+"""Operations on lists of single symbols, which the paper's Section 4 analyses; `ideal` is held to the theory."""
 
-For these the accuracy of the ideal model is known in closed form, so a cell of `ideal` fails where it is not met.
-"""
+from pbcore.benches.test_list_ops import test_cell
 
-import math
-
-import pytest
-
-from pbcore.theory import accuracy
-
-
-@pytest.mark.cells("list_ops")
-def test_cell(cell, model, task, benchmark):
-    """Decodes under the clock, scores off it, records; then holds `ideal` to the theory."""
-    answers = benchmark.pedantic(cell.decode, args=(model, task.samples), rounds=cell.rounds)
-    scored = task.score_many([answer.text for answer in answers], task.samples)
-    cell.record(model, task, answers, scored, benchmark)
-    if model.name == "ideal" and cell.name.sample is None:
-        right = sum(result.scores["accuracy"] for result in scored)
-        expected, spread = expectation(task, cell.name.sampler)
-        assert abs(right - expected) <= 5 * spread + 1e-9, (
-            f"{right:g} right of {len(answers)}, theory says {expected:.2f} ± {spread:.2f}"
-        )
-
-
-def expectation(task, sampler):
-    """Expected number of right answers and its standard deviation; where theory has no closed form, any number is within it."""
-    try:
-        chances = [accuracy(task.kind, sample.length, sampler) for sample in task.samples]
-    except ValueError:
-        return 0.0, math.inf
-    return sum(chances), math.sqrt(sum(chance * (1 - chance) for chance in chances))
+__all__ = ["test_cell"]

@@ -95,7 +95,7 @@ def difference(cell: BaselineCell, base: BaselineCell) -> str | None:
     if cell.seeds != base.seeds:
         seeds, others = (", ".join(map(str, row.seeds)) for row in (cell, base))
         return f"seeds {seeds}, the baseline has {others}"
-    for name in ("task", "model", "sampler", "dtype", "data_hash", "length"):
+    for name in ("task", "model", "sampler", "dtype", "data_hash", "length", "official_text"):
         if getattr(cell, name) != getattr(base, name):
             return f"{name.replace('_', ' ')} is {getattr(cell, name)!r}, the baseline's {getattr(base, name)!r}"
     for name in sorted(cell.model_identity.keys() | base.model_identity.keys()):

@@ -78,7 +78,7 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     """
     columns = ["model", "family", "sampler", rate, "score", "low", "high", "tasks"]
     usable = cells[
-        (~cells["dummy"].astype(bool)) & (cells["status"] == "ok") & cells["score"].notna() & cells[rate].notna()
+        (~cells["dummy"].isin([True])) & (cells["status"] == "ok") & cells["score"].notna() & cells[rate].notna()
     ]
     if usable.empty:
         return pd.DataFrame(columns=columns)
@@ -127,7 +127,7 @@ def means(cells: pd.DataFrame, column: str = "score") -> pd.DataFrame:
 
     NaN where a task of the category that the frame knows has no value for this row.
     """
-    real = cells[~cells["dummy"].astype(bool)]
+    real = cells[~cells["dummy"].isin([True])]
     wide = real.pivot_table(index=["model", "sampler"], columns="task", values=column, aggfunc="mean", dropna=False)
     categories = {task: str(task).split("/", 1)[0] for task in wide.columns}
     found = {

@@ -5,7 +5,7 @@ R rows, L canvas positions, A asked positions (masks at the start), C slots of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -87,15 +87,27 @@ class Log:
         trajectory = None
         if self.trajectories is not None:
             trajectory = (*(canvas[:length] for canvas in self.trajectories[row]), ids)
+        text = model.text(ids)
         return Generation(
-            text=model.text(ids),
+            text=text,
             token_ids=ids,
             nfe=int(self.nfe[row]),
             answer_tokens=next((i for i, token in enumerate(ids) if token in stops), length),
             steps=tuple(self.steps[row, :length].tolist()),
             confidences=tuple(self.confidences[row, :length].tolist()),
             trajectory=trajectory,
+            official_text=_text_past_eos(model, ids, stops, text),
         )
+
+
+def _text_past_eos(model: Denoiser, ids: Sequence[int], stops: Collection[int], text: str) -> str | None:
+    """The whole canvas as text where some of it follows the first EOS; None where nothing does, or the model can't say."""
+    whole = getattr(model, "whole_text", None)
+    first = next((i for i, token in enumerate(ids) if token in stops), len(ids))
+    if whole is None or all(token in stops for token in ids[first:]):
+        return None
+    official = str(whole(ids))
+    return None if official == text else official
 
 
 def start(model: Denoiser, requests: Sequence[Request], record: bool) -> tuple[Rows, Log]:

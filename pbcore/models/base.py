@@ -77,8 +77,10 @@ class Denoiser(Protocol):
     `caches` names the KV caches it can run with (`prefix`, `dual`). `info` is what the record says of it: source, revision, family,
     parameters, dtype, embedded or dummy.
 
-    Two more attributes are optional: `reviews` (frozenset), the ways in which it predicts tokens already revealed (`seen`: wanted
-    positions may hold tokens; `hidden`: queries may verify), and `frequencies` (V,), the background probability of each token.
+    Three more attributes are optional. `whole_text(token_ids)` gives the whole canvas as text without special tokens, what follows the
+    first EOS included, as the official benchmark reads answers. `reviews` (frozenset) names the ways in which it predicts tokens already
+    revealed (`seen`: wanted positions may hold tokens; `hidden`: queries may verify). `frequencies` (V,) is the background probability of
+    each token.
     """
 
     name: str
@@ -108,7 +110,8 @@ class Generation:
 
     `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards this row took part in.
     `steps[i]` is the step (0-based) at which position i was revealed for good, −1 if it was given, and `confidences[i]` its
-    probability then. `trajectory` (only when recorded) is the canvas before each step, then the final one.
+    probability then. `trajectory` (only when recorded) is the canvas before each step, then the final one. `official_text` is the text of
+    the whole canvas where some follows the first EOS, and else None.
     """
 
     text: str
@@ -118,6 +121,7 @@ class Generation:
     steps: tuple[int, ...] = ()
     confidences: tuple[float, ...] = ()
     trajectory: tuple[tuple[int, ...], ...] | None = None
+    official_text: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

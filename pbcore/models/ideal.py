@@ -101,7 +101,11 @@ class Ideal:
         """Tokens up to the first EOS, joined; masks are left out."""
         ids = list(token_ids)
         end = ids.index(self.eos_id) if self.eos_id in ids else len(ids)
-        return "".join(self._texts[i] for i in ids[:end] if i != self.mask_id)
+        return self.whole_text(ids[:end])
+
+    def whole_text(self, token_ids: Sequence[int]) -> str:
+        """All tokens joined; masks and EOS are left out."""
+        return "".join(self._texts[i] for i in token_ids if i not in (self.mask_id, self.eos_id))
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> _Batch:
         """A batch ready for decoding; its distributions are built here."""

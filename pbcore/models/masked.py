@@ -77,7 +77,11 @@ class MaskedModel:
     def text(self, token_ids: Sequence[int]) -> str:
         """Canvas tokens as text, up to the first EOS (or end of turn); masks and other special tokens are left out."""
         end = next((i for i, token in enumerate(token_ids) if token in self.stop_ids), len(token_ids))
-        return self.tokenizer.decode([token for token in token_ids[:end] if token != self.mask_id])
+        return self.whole_text(token_ids[:end])
+
+    def whole_text(self, token_ids: Sequence[int]) -> str:
+        """All canvas tokens as text; special tokens are left out, but not what follows them."""
+        return self.tokenizer.decode([i for i in token_ids if i != self.mask_id and i not in self.stop_ids])
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Context:
         """A batch of left-padded prompts. Raises ValueError for a cache that the model lacks."""

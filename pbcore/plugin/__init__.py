@@ -5,6 +5,7 @@ pytest_plugins = [
     for name in (
         "options",
         "collection",
+        "fixtures",
         "rundir",
         "recording",
         "benchmark_xdist",

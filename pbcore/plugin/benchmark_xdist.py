@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -46,16 +46,30 @@ def pytest_configure(config: pytest.Config) -> None:
             setattr(config.option, name, None)
 
 
-def timed(benchmark: Any, item: pytest.Item) -> Iterator[Any]:
-    """The body of a `benchmark` fixture that also times in xdist's workers, and puts the statistics on the test's report."""
-    worker = hasattr(item.config, "workerinput")
-    if worker:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    """Lets pytest-benchmark time the cells of a worker, too."""
+    yield
+    benchmark = _of_cell(item)
+    if benchmark is not None and hasattr(item.config, "workerinput"):
         benchmark.disabled = False
-    yield benchmark
-    if ("pbcore_resumed", True) in item.user_properties:
-        benchmark.skipped = True  # pytest-benchmark would warn that it was not used
-    if worker and benchmark.stats and not benchmark.has_error:
-        item.user_properties.append((STATS, json.dumps(benchmark.stats.as_dict(include_data=True), default=str)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Puts a worker's statistics on the test's report."""
+    benchmark = _of_cell(item)
+    if benchmark is not None:
+        if ("pbcore_resumed", True) in item.user_properties:
+            benchmark.skipped = True  # pytest-benchmark would warn that it was not used
+        if hasattr(item.config, "workerinput") and benchmark.stats and not benchmark.has_error:
+            item.user_properties.append((STATS, json.dumps(benchmark.stats.as_dict(include_data=True), default=str)))
+    yield
+
+
+def _of_cell(item: pytest.Item) -> Any:
+    """The `benchmark` fixture of a cell; None for other tests, and where setting it up failed."""
+    return getattr(item, "funcargs", {}).get("benchmark") if item.get_closest_marker("cells") else None
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

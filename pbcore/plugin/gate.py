@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import pytest
 
 from pbcore.plugin import timing
 from pbcore.plugin.options import Settings, given, settings
+from pbcore.plugin.plan import plan
 from pbcore.plugin.turns import BaseError, check_base
 
 if TYPE_CHECKING:
@@ -50,6 +51,28 @@ def pytest_configure(config: pytest.Config) -> None:
     except BaseError as error:
         raise pytest.UsageError(f"--against: {error}") from error
     floors(asked)
+    if _on_command_line(config) and plan(config).numbered:
+        raise pytest.UsageError(
+            f"{' and '.join(_on_command_line(config))}: single samples can't be judged by a gate; drop one of the two"
+        )
+
+
+def _on_command_line(config: pytest.Config) -> list[str]:
+    """The options among the arguments that ask for a verdict on the run."""
+    names = ("gate", "floor", "gate-time", "update-baseline")
+    return [f"--{name}" for name in names if config.getoption(f"pbcore_{name.replace('-', '_')}", None) is not None]
+
+
+def unjudged(config: pytest.Config) -> Ruling:
+    """The ruling on a run without any cell. What the command line asks for fails; what only an ini file sets is said to be unused, since
+    the project's other tests run under it, too."""
+    if not given(config) or not settings(config).gated:
+        return Ruling()
+    requested = _on_command_line(config)
+    if not requested:
+        return Ruling([f"no cell in this run: what {config.inipath} sets as gates and floors was not applied"])
+    reason = f"{' and '.join(requested)}: the run has no cell, so nothing was judged; check the paths, -k and --task"
+    return Ruling([f"gate FAILED: {reason}"], [("no cell", reason)], [f"### gate FAILED\n\n{reason}\n"])
 
 
 def floors(asked: Settings) -> list[Floor]:
@@ -78,9 +101,13 @@ def rule(the_plan: Plan, run: RunDir, complete: bool, rerun: Any, say: Callable[
         demands = []
         ruling.text.append(gate_text(verdict, str(path), rerun))
         ruling.markdown.append(gate_markdown(verdict, str(path), rerun))
-        ruling.failures += [
+        failed = [
             (f"{path}::{found.id}", f"{found.status}: {found.reason}") for found in verdict.judgements if not found.ok
         ]
+        if not verdict.judged and not failed:
+            failed = [(str(path), "the baseline has a row of no cell of this run, so nothing was judged")]
+            ruling.text.append(f"gate FAILED against {path}: {failed[0][1]}")
+        ruling.failures += failed
     if demands:
         _rule_on_floors(demands, stored, ruling)
     if asked.gate_time is not None:
@@ -106,11 +133,15 @@ def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruli
     ruling.failures += [(f"floors::{name}", reason) for name, reason in broken]
 
 
-def _rule_on_time(found: Iterable[timing.Timings], ruling: Ruling) -> None:
+def _rule_on_time(found: Sequence[timing.Timings], ruling: Ruling) -> None:
     for timings in found:
         ruling.text += timings.lines()
         ruling.markdown.append(timings.markdown())
         ruling.failures += [(f"time against {timings.base}::{name}", reason) for name, reason in timings.slower]
+    if not any(verdict.judged for timings in found for verdict in timings.verdicts.values()):
+        reason = "no cell's time could be judged, for the reasons given with each base"
+        ruling.text.append(f"timing FAILED: {reason}")
+        ruling.failures.append(("time", reason))
 
 
 def _update(path: Path, stored: Sequence[StoredCell], complete: bool, ruling: Ruling) -> str:
@@ -125,11 +156,12 @@ def _update(path: Path, stored: Sequence[StoredCell], complete: bool, ruling: Ru
         return str(error)
 
 
-def publish(ruling: Ruling, run: RunDir, config: pytest.Config) -> None:
-    """Puts the ruling where it will be looked for: gate.md of the run, a CI's step summary, and a failed test per failed cell."""
+def publish(ruling: Ruling, run: RunDir | None, config: pytest.Config) -> None:
+    """Writes the ruling to gate.md of the run (if there is one) and a CI's step summary, and reports a failed test per failed cell."""
     if ruling.markdown:
         text = "\n".join(ruling.markdown)
-        (run.path / "gate.md").write_text(text, encoding="utf-8")
+        if run is not None:
+            (run.path / "gate.md").write_text(text, encoding="utf-8")
         if os.environ.get(STEP_SUMMARY):
             with Path(os.environ[STEP_SUMMARY]).open("a", encoding="utf-8") as stream:
                 stream.write(text)

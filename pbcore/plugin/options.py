@@ -109,6 +109,7 @@ OPTIONS = (
            metavar="N"),
     Option("data-seed", "seed that the project's own samples are made by (default: 0)", _natural, metavar="N"),
     Option("data-dir", "folder with the official samples, in their layout", Path, metavar="DIR"),
+    Option("official-text", "score the whole canvas as the official benchmark does, text after the first EOS included", None),
     Option("languagetool-url", "LanguageTool server to ask about grammar (default: the installed one)", metavar="URL"),
     Option("tasks", "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"),
     Option("n", "list lengths of the waiting line and the list operations: 15, 3-6 or 5,10,20", _lengths, metavar="N"),
@@ -147,6 +148,7 @@ class Settings:
     seed: tuple[int, ...]
     data_seed: int
     data_dir: Path | None
+    official_text: bool
     languagetool_url: str | None
     tasks: tuple[Path, ...]
     n: tuple[int, ...] | None
@@ -186,6 +188,7 @@ _DEFAULTS: dict[str, Any] = {
     "profile": "quick",
     "gpu": False,
     "trust_remote_code": False,
+    "official_text": False,
     "seed": (0,),
     "data_seed": 0,
     "rounds": 1,

@@ -27,7 +27,7 @@ _PLAN = pytest.StashKey["Plan"]()
 class Plan:
     """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on the command line ask for.
 
-    `names` finds the cell or sample by the text in its node id, `left_out` counts by reason what a model can't do; both fill at collection.
+    `left_out` counts by reason what a model can't do; it fills at collection.
     """
 
     settings: Settings
@@ -38,7 +38,6 @@ class Plan:
     paper: frozenset[str]
     named: tuple[CellName, ...] = ()
     left_out: Counter[str] = field(default_factory=Counter)
-    names: dict[str, CellName] = field(default_factory=dict)
     _loaded: dict[str, Task] = field(default_factory=dict)
 
     @property
@@ -71,8 +70,17 @@ class Plan:
         """The list lengths asked for; None where the task is not about lists, or has its own."""
         return self.settings.n if task.split("/")[0] in LISTS else None
 
+    @property
+    def categories(self) -> set[str]:
+        """The categories of all tasks of this run, those of named cells included."""
+        return {task.split("/")[0] for task in (*self.tasks, *(name.task for name in self.named))}
+
     def cells(self, categories: Iterable[str]) -> Iterator[CellName]:
-        """The cells of the tasks in `categories`, models outermost; combinations that can't be are counted in `left_out`."""
+        """The cells of the tasks in `categories`, models outermost."""
+        return (cell for cell, reason in self.grid(categories) if reason is None)
+
+    def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
+        """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
         from pbcore.plugin.ability import why_not
 
         wanted = set(categories)
@@ -84,10 +92,7 @@ class Plan:
                     if self.samplers is None and not self.profile.has_sampler(model, sampler):
                         continue
                     reason = why_not(model, task, sampler) or self._odd_blocks(task, sampler)
-                    if reason is None:
-                        yield CellName(model, task, sampler)
-                    else:
-                        self.left_out[reason] += 1
+                    yield CellName(model, task, sampler), reason
 
     def _odd_blocks(self, task: str, sampler: str) -> str | None:
         """Why a sampler's blocks don't fit the task's answers; None where they do."""
@@ -118,6 +123,11 @@ def plan(config: pytest.Config) -> Plan:
 def asked_tokens(sample: Sample) -> int:
     """How many tokens a sample asks for: its canvas, or what is masked of a canvas that is given in part."""
     return sample.max_new_tokens if sample.canvas is None else sample.canvas.count("[MASK]")
+
+
+def planned(config: pytest.Config) -> bool:
+    """Whether this process has made a plan."""
+    return config.stash.get(_PLAN, None) is not None
 
 
 def left_out(config: pytest.Config) -> Counter[str]:

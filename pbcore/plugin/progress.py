@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pbcore.plugin import cellname
-from pbcore.plugin.collection import cell_name
+from pbcore.plugin.collection import cell_name, cell_of
 
 NAME = "pbcore-progress"
 
@@ -18,7 +18,7 @@ class Progress:
     """Counts cells by their reports, so that it works on xdist's controller as in a run without workers."""
 
     def __init__(self, config: pytest.Config, terminal: Any) -> None:
-        self._terminal = terminal
+        self._config, self._terminal = config, terminal
         self._width: int = config.get_terminal_writer().fullwidth
         self._total = 0
         self._done = 0
@@ -31,27 +31,25 @@ class Progress:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        self._begin(sum(cellname.bracketed(node_id) is not None for node_id in ids))
+        self._begin(sum(cell_of(self._config, node_id) is not None for node_id in ids))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        name = cellname.bracketed(nodeid)
-        if self._total and name is not None:
-            self._running[name] = None
+        if self._total and cell_of(self._config, nodeid) is not None:
+            self._running[nodeid] = None
             self._show()
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        name = cellname.bracketed(nodeid)
-        if name in self._running:
-            del self._running[name]
+        if nodeid in self._running:
+            del self._running[nodeid]
             self._done += 1
             self._show()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """A cell has no dot; one that failed gets a line of its own."""
-        name = cellname.bracketed(report.nodeid)
-        if not self._total or name is None or (report.passed and report.when != "call"):
+        if not self._total or (report.passed and report.when != "call") or cell_of(self._config, report.nodeid) is None:
             return None
+        name = cellname.bracketed(report.nodeid)
         if report.failed:
             self._clear()
             self._terminal.write_line(f"{'FAILED' if report.when == 'call' else 'ERROR'} {name}", red=True)
@@ -72,7 +70,8 @@ class Progress:
             self._terminal.showfspath = False
 
     def _show(self) -> None:
-        text = line(self._done, self._total, time.monotonic() - self._began, self._running)
+        running = filter(None, map(cellname.bracketed, self._running))
+        text = line(self._done, self._total, time.monotonic() - self._began, running)
         self._terminal.rewrite(text[: self._width - 1], erase=True)
         self._shown = True
 

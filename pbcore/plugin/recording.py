@@ -22,7 +22,7 @@ from pbcore.plugin.rundir import run_dir, versions
 
 if TYPE_CHECKING:
     from pbcore.models.base import Generation, Model
-    from pbcore.results.record import CellRecord
+    from pbcore.results.record import CellRecord, Conditions
     from pbcore.results.rundir import StoredCell
     from pbcore.tasks.base import Sample, Task
     from pbcore.tasks.scoring import Scored
@@ -49,6 +49,20 @@ class Cell:
     def rounds(self) -> int:
         """How often to decode for timing."""
         return 1 if drilled(self.item.config) else self.settings.rounds
+
+    def measure(self, model: Model, task: Task, benchmark: Any) -> list[Scored]:
+        """Decodes under the clock, scores off it, records. Returns the scores, in the order of the task's samples.
+
+        In the drill-down nothing is recorded: the test fails at the first wrong answer.
+        """
+        answers = benchmark.pedantic(self.decode, args=(model, task.samples), rounds=self.rounds)
+        scored = task.score_many([self._text(answer) for answer in answers], task.samples)
+        self.record(model, task, answers, scored, benchmark)
+        return scored
+
+    def _text(self, answer: Generation) -> str:
+        """What is scored: the answer up to the first EOS, or with --official-text the whole canvas."""
+        return (self.settings.official_text and answer.official_text) or answer.text
 
     def asked(self, task: Task) -> Task:
         """The task with the samples that this item asks: all of them, those of --sample, or the one in its name; once for each seed."""
@@ -124,6 +138,7 @@ class Cell:
             settings={
                 "rounds": self.settings.rounds,
                 "policy": policy_code(self.name.sampler),
+                **({"official_text": True} if self.settings.official_text else {}),
                 **self.settings.load_options,
             },
             dtype=str(model.info.get("dtype", self.settings.dtype or "")),
@@ -131,45 +146,87 @@ class Cell:
         )
 
     def _facts(self, model: Model, task: Task) -> CellRecord:
-        import torch
-
-        from pbcore.decoding.run import DEFAULT_BATCH
-        from pbcore.results.plain import plain
         from pbcore.results.record import CellRecord
 
-        device = str(getattr(model, "device", self.settings.device))
-        worker = getattr(self.item.config, "workerinput", {})
-        memory = self._memory
         return CellRecord(
-            id=self.id,
-            model=self.name.model,
-            task=task.name,
-            sampler=self.name.sampler,
+            self.id,
+            self.name.model,
+            task.name,
+            self.name.sampler,
+            conditions(self.item.config, model, task, key=self.key(model, task), memory=self._memory),
             length=_span(task.options.get("lengths") or ()),
             headline=task.headline,
-            peak_memory_bytes=memory.read() if memory else 0,
-            batch_size=self.settings.batch_size or DEFAULT_BATCH.get(device.split(":")[0], 0),
-            data_source=task.source,
-            data_hash=task.data_hash,
-            device=device,
-            dtype=str(model.info.get("dtype", self.settings.dtype or "")),
-            worker=str(worker.get("workerid", "")),
-            shared_device=bool(worker.get("pbcore_shared", False)),
-            dummy=bool(model.info.get("dummy", False)),
-            key=self.key(model, task),
-            model_info=plain(dict(model.info), f"info of model {self.name.model}"),
-            settings=plain(
-                {
-                    "limit": plan(self.item.config).limit,
-                    "data_seed": self.settings.data_seed,
-                    **self.settings.load_options,
-                    "peak_memory_is": memory.kind if memory else "",
-                    "threads": torch.get_num_threads(),
-                    "versions": versions(),
-                },
-                "settings",
-            ),
+            peak_memory_bytes=self._memory.read() if self._memory else 0,
         )
+
+
+def conditions(
+    config: pytest.Config,
+    model: Model | None,
+    task: Task | None,
+    key: str | None = None,
+    memory: PeakMemory | None = None,
+) -> Conditions:
+    """What the run knows of a cell's conditions; a cell that failed early may lack its model or its task."""
+    from pbcore.results.plain import plain
+    from pbcore.results.record import Conditions
+
+    requested = settings(config)
+    worker = getattr(config, "workerinput", None)
+    known: dict[str, Any] = {
+        "options": _options(config),
+        "versions": versions(),
+        "seeds": list(requested.seed),
+        "key": key,
+    }
+    if worker is not None or not config.pluginmanager.hasplugin("dsession"):
+        known |= {
+            "worker": str((worker or {}).get("workerid", "")),
+            "shared_device": bool((worker or {}).get("pbcore_shared", False)),
+        }
+    if task is not None:
+        known |= {"data_source": task.source, "data_hash": task.data_hash}
+    if model is not None:
+        known |= _of_model(model, requested)
+    if memory is not None:
+        known["peak_memory_is"] = memory.kind
+    return Conditions.unknown(**plain(known, "conditions"))
+
+
+def _options(config: pytest.Config) -> dict[str, Any]:
+    """The settings that decide what is measured and how; what was not given is left to the model or the profile."""
+    requested = settings(config)
+    given = {
+        "dtype": requested.dtype,
+        "data_dir": requested.data_dir,
+        "official_text": requested.official_text,
+        **requested.load_options,
+    }
+    return {
+        "limit": plan(config).limit,
+        "data_seed": requested.data_seed,
+        "device": requested.device,
+        "rounds": requested.rounds,
+        **{name: value for name, value in given.items() if value},
+    }
+
+
+def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
+    """What only a loaded model tells."""
+    import torch
+
+    from pbcore.decoding.run import DEFAULT_BATCH
+    from pbcore.results.plain import plain
+
+    device = str(getattr(model, "device", requested.device))
+    return {
+        "device": device,
+        "dtype": str(model.info.get("dtype", requested.dtype or "")),
+        "batch_size": requested.batch_size or DEFAULT_BATCH.get(device.split(":")[0], 0),
+        "threads": torch.get_num_threads(),
+        "dummy": bool(model.info.get("dummy", False)),
+        "model_info": plain(dict(model.info), f"info of model {model.name}"),
+    }
 
 
 def _span(lengths: Sequence[int]) -> str:
@@ -234,23 +291,25 @@ def pytest_runtest_makereport(
     if first != item.nodeid:
         # A model that can't be loaded fails all its cells; one traceback says it.
         report.longrepr = f"{error}\n(the same error as in {first}, which has the traceback)"
-    report.user_properties.extend(record_error(item.config, name, error))
+    fixtures: dict[str, Any] = getattr(item, "funcargs", {})
+    report.user_properties.extend(record_error(item.config, name, error, fixtures.get("model"), fixtures.get("task")))
     item.stash[_RECORDED] = True
     return report
 
 
-def record_error(config: pytest.Config, name: CellName, error: str) -> list[tuple[str, Any]]:
-    """Writes the record of a cell that failed, and returns it as report properties; a full disk must not hide the first error."""
+def record_error(
+    config: pytest.Config, name: CellName, error: str, model: Model | None = None, task: Task | None = None
+) -> list[tuple[str, Any]]:
+    """Writes the record of a cell that failed, and returns it as report properties; a full disk must not hide the first error.
+
+    `model` and `task` are what the cell had loaded by then.
+    """
     from pbcore.results.build import error_cell
     from pbcore.results.flat import properties
     from pbcore.results.record import CellRecord
 
     facts = CellRecord(
-        id=name.cell_id(plan(config).paper),
-        model=name.model,
-        task=name.task,
-        sampler=name.sampler,
-        seeds=list(settings(config).seed),
+        name.cell_id(plan(config).paper), name.model, name.task, name.sampler, conditions(config, model, task)
     )
     cell = error_cell(facts, error)
     pairs = properties(cell)

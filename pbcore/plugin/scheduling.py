@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
-from pbcore.plugin import cellname
+from pbcore.plugin.collection import cell_of
 
 AHEAD = 2  # a worker runs a test only when it knows the next one, or that there is none
 
@@ -146,17 +147,10 @@ class ModelScheduling:
         return free[0] if free else max(left, key=lambda model: left[model], default=None)
 
 
-def model_of(node_id: str) -> str:
-    """The model in a cell's node id, for any known task; "" for other tests."""
-    from pbcore.tasks import all_task_names, task_names
-
-    text = cellname.bracketed(node_id)
-    if text is None:
-        return ""
-    try:
-        return cellname.parse(text, all_task_names(), task_names()).model
-    except cellname.CellNameError:
-        return ""
+def model_of(config: pytest.Config, node_id: str) -> str:
+    """The model of the cell that a node id names; "" for other tests."""
+    name = cell_of(config, node_id)
+    return "" if name is None else name.model
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -165,7 +159,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ModelSchedul
     if config.getvalue("dist") != "load":
         return None
     terminal = config.pluginmanager.get_plugin("terminalreporter")
-    return ModelScheduling(_workers(config), model_of, terminal.write_line if terminal else log)
+    return ModelScheduling(_workers(config), partial(model_of, config), terminal.write_line if terminal else log)
 
 
 def _workers(config: pytest.Config) -> int:

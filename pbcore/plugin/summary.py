@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.plugin import cellname
-from pbcore.plugin.collection import cell_name, drilled
+from pbcore.plugin.cellname import CellName
+from pbcore.plugin.collection import cell_name, cell_of, drilled
 from pbcore.plugin.drilldown import rerun
-from pbcore.plugin.gate import Ruling, publish, rule
+from pbcore.plugin.gate import Ruling, publish, rule, unjudged
 from pbcore.plugin.options import given, settings
 from pbcore.plugin.plan import left_out, plan
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import run_dir, write_facts
+
+if TYPE_CHECKING:
+    from pbcore.results.rundir import RunDir
 
 NAME = "pbcore-outcome"
 
@@ -25,8 +30,8 @@ class Outcome:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self.planned: list[str] = []
-        self.finished: set[str] = set()
+        self.planned: dict[str, CellName] = {}  # node id → cell
+        self.finished: set[str] = set()  # node ids
         self.right: Counter[str] = Counter()
         self.asked: Counter[str] = Counter()
         self.notes: list[str] = []
@@ -38,44 +43,39 @@ class Outcome:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        cells = (
-            node_id for node_id in ids if "::test_cell[" in node_id
-        )  # other tests may have names with slashes, too
-        self._begin([node_id for node_id in cells if cellname.bracketed(node_id) is not None])
+        self._begin(ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = cellname.bracketed(report.nodeid)
-        if not self.planned or name is None:
+        name = self.planned.get(report.nodeid)
+        if name is None:
+            return
+        if report.keywords and "cells" not in report.keywords:
+            del self.planned[report.nodeid]  # another test, whose parameters read like a cell of this run
             return
         for key, value in report.user_properties:
             if key == "pbcore_unwritten" and report.when != "teardown":
-                self.notes.append(f"{name}: its record could not be written ({value})")
+                self.notes.append(f"{self._id(name)}: its record could not be written ({value})")
         if report.when == "call" and drilled(self._config):
-            cell = name.rpartition("/")[0] if name.rpartition("/")[2].isdecimal() else name
-            self.asked[cell] += not report.skipped
-            self.right[cell] += report.passed
+            self.asked[self._id(name)] += not report.skipped
+            self.right[self._id(name)] += report.passed
         if report.when == "teardown":
-            self.finished.add(name)
+            self.finished.add(report.nodeid)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str) -> None:
         """A worker that died takes its cell with it: leave a record that says so."""
-        from pbcore.tasks import all_task_names, task_names
-
-        text = cellname.bracketed(crashitem)
-        if (
-            text is None
-            or text not in set(filter(None, map(cellname.bracketed, self.planned)))
-            or drilled(self._config)
-        ):
+        name = self.planned.get(crashitem)
+        if name is None or drilled(self._config):
             return
-        name = cellname.parse(text, all_task_names(), task_names())
         record_error(self._config, name, "the worker process died while running this cell (killed, or out of memory)")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Interrupted runs are reported, too: what is on disk is what was finished. Then the gates speak."""
         if not self._measured:
+            if not self.planned and not self._config.getoption("collectonly", False):
+                self.ruling = unjudged(self._config)
+                self._close(session, None)
             return
         from pbcore.report.markdown import write_report
 
@@ -92,15 +92,20 @@ class Outcome:
             terminal = self._config.pluginmanager.get_plugin("terminalreporter")
             say = terminal.write_line if terminal else self.notes.append
             self.ruling = rule(plan(self._config), run, not self._unfinished(), self._rerun, say)
-            publish(self.ruling, run, self._config)
-            if self.ruling.failures and session.exitstatus == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            self._close(session, run)
+
+    def _close(self, session: pytest.Session, run: RunDir | None) -> None:
+        """Publishes the ruling; a failure in it fails the run."""
+        publish(self.ruling, run, self._config)
+        if self.ruling.failures and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not self.planned and self._left_out():
+        if not self.planned and (self._left_out() or self.ruling.text):
             terminalreporter.write_sep("=", "pbcore")
-            terminalreporter.write_line("\n".join(["no cell is left to measure", *self._left_out()]))
+            left_out = ["no cell is left to measure", *self._left_out()] if self._left_out() else []
+            terminalreporter.write_line("\n".join([*left_out, *self.ruling.text]))
         if not self.planned or self._config.getoption("collectonly", False):
             return
         terminalreporter.write_sep("=", "pbcore")
@@ -121,11 +126,16 @@ class Outcome:
         if self.written:
             terminalreporter.write_line(f"{run.path}: {', '.join(self.written)}")
 
-    def _begin(self, node_ids: list[str]) -> None:
-        if node_ids and not self.planned:
-            self.planned = node_ids
-            if self._measured:
-                write_facts(self._config)
+    def _begin(self, node_ids: Sequence[str]) -> None:
+        if self.planned:
+            return
+        self.planned = {node_id: name for node_id in node_ids if (name := cell_of(self._config, node_id)) is not None}
+        if self._measured:
+            listen_to_interrupts()
+            write_facts(self._config)
+
+    def _id(self, name: CellName) -> str:
+        return name.cell_id(plan(self._config).paper)
 
     def _rerun(self, cell_id: str, sample: int) -> str:
         """The command that reruns one sample; a cell that this run lacks is looked for by its parts."""
@@ -141,7 +151,7 @@ class Outcome:
         return bool(self.planned) and not self._config.getoption("collectonly", False) and not drilled(self._config)
 
     def _unfinished(self) -> list[str]:
-        return [name for node_id in self.planned if (name := cellname.bracketed(node_id)) and name not in self.finished]
+        return [self._id(name) for node_id, name in self.planned.items() if node_id not in self.finished]
 
     def _missing(self) -> list[str]:
         missing = self._unfinished()
@@ -156,6 +166,12 @@ class Outcome:
         """What models can't do; nothing where no cell was ever asked for."""
         counts = left_out(self._config)
         return [f"left out: {count} cells, {reason}" for reason, count in sorted(counts.items())]
+
+
+def listen_to_interrupts() -> None:
+    """Takes interrupts where the process ignores them, as a script's background jobs do, so that they end the run with its report."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:

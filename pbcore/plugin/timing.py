@@ -75,8 +75,8 @@ def against_run(asked: Settings, run: RunDir, path: Path) -> Timings:
     found = Timings(str(path))
     for cell in (entry.cell for entry in run.read_cells() if entry.cell.status == "ok" and entry.cell.id in base):
         found.verdicts[cell.id] = judge_timing(
-            cell.rounds, base[cell.id].rounds, asked.gate_time,
-            head_machine=machines[0], base_machine=machines[1], shared=cell.shared_device or base[cell.id].shared_device,
+            cell.rounds, base[cell.id].rounds, asked.gate_time, head_machine=machines[0], base_machine=machines[1],
+            shared=bool(cell.conditions.shared_device or base[cell.id].conditions.shared_device),
         )  # fmt: skip
     return found
 

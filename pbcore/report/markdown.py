@@ -122,7 +122,7 @@ def _speed(cells: pd.DataFrame) -> str:
 
 def _failures(cells: pd.DataFrame) -> str:
     counts: dict[str, Counter[str]] = {}
-    for record in cells[~cells["dummy"].astype(bool)].to_dict("records"):
+    for record in cells[~cells["dummy"].isin([True])].to_dict("records"):
         if isinstance(record.get("failures"), dict):
             counts.setdefault(f"{record['model']} {record['category']}", Counter()).update(record["failures"])
     lines = [
@@ -152,7 +152,7 @@ def _absent(cells: pd.DataFrame) -> str:
         for item in absent.items() if isinstance(absent, dict) else ():
             reasons[item] = reasons.get(item, 0) + 1
     lines = [f"- {metric}: {reason} ({count} cells)" for (metric, reason), count in sorted(reasons.items())]
-    dummies = sorted(set(cells[cells["dummy"].astype(bool)]["model"]))
+    dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
     lines += [f"- {model}: random weights, so its answers are not scored in the tables" for model in dummies]
     return "## Not measured\n\n" + "\n".join(lines) + "\n" if lines else ""
 

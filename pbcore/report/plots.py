@@ -28,7 +28,7 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
 
     Nothing is written where no real model has a scored cell; the list of files is then empty.
     """
-    real = cells[(~cells["dummy"].astype(bool)) & (cells["status"] == "ok") & cells["score"].notna()]
+    real = cells[(~cells["dummy"].isin([True])) & (cells["status"] == "ok") & cells["score"].notna()]
     real = real[real["tokens_per_step"].notna()]
     if real.empty:
         return []

@@ -25,16 +25,15 @@ def summary(records: Iterable[CellRecord], width: int = 100) -> str:
 def _facts(cells: list[CellRecord]) -> list[str]:
     ran = [cell for cell in cells if cell.status == "ok"]
     seconds, samples = sum(cell.seconds for cell in ran), sum(cell.n_samples for cell in ran)
-    lines = [
-        f"{len(cells)} cells, {samples:,} samples, {seconds:.1f} s of decoding; data: {_joined(cell.data_source for cell in cells)}"
-    ]
-    dummies = {cell.model for cell in cells if cell.dummy}
+    data = _joined(cell.conditions.data_source or "unknown" for cell in cells)
+    lines = [f"{len(cells)} cells, {samples:,} samples, {seconds:.1f} s of decoding; data: {data}"]
+    dummies = {cell.model for cell in cells if cell.conditions.dummy}
     if dummies:
         lines.append(f"left out of the tables (random weights, for timing only): {_joined(dummies)}")
-    remote = {cell.model for cell in cells if cell.model_info.get("remote_code")}
+    remote = {cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")}
     if remote:
         lines.append(f"code that came with the checkpoint was run: {_joined(remote)}")
-    if any(cell.shared_device for cell in ran):
+    if any(cell.conditions.shared_device for cell in ran):
         lines.append("timings were taken while workers shared a device: they say nothing exact about speed")
     return lines
 
@@ -42,7 +41,7 @@ def _facts(cells: list[CellRecord]) -> list[str]:
 def _failures(cells: list[CellRecord]) -> list[str]:
     counts: Counter[str] = Counter()
     for cell in cells:
-        if not cell.dummy:
+        if not cell.conditions.dummy:
             counts.update(cell.failures)
     if not counts:
         return []

@@ -56,7 +56,7 @@ class Table:
 
 def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
     """A table per category from a frame of `results.load`. Dummy models (random weights, for speed only) are left out."""
-    real = cells[~cells["dummy"].astype(bool)]
+    real = cells[~cells["dummy"].isin([True])]
     categories = dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(real["task"]))
     return [_table(category, real[real["category"] == category]) for category in categories]
 

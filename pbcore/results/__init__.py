@@ -3,12 +3,13 @@
 from pbcore.results.build import build_cell, error_cell
 from pbcore.results.flat import frame, properties
 from pbcore.results.load import load, load_cells, load_many, load_samples
-from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, Score
+from pbcore.results.record import SCHEMA, CellRecord, Conditions, SampleRecord, Score
 from pbcore.results.rundir import RunDir, create, open_run
 
 __all__ = [
     "SCHEMA",
     "CellRecord",
+    "Conditions",
     "RunDir",
     "SampleRecord",
     "Score",

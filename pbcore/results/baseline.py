@@ -21,9 +21,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pbcore.results.record import SCHEMA, by_index
+from pbcore.results.record import by_index
 from pbcore.results.rundir import RunDirError, StoredCell, open_run, write_atomic
 
+SCHEMA = 1  # of baseline files; records have their own
 IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family")
 
 
@@ -34,7 +35,7 @@ class BaselineError(ValueError):
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
     """What a later run of one cell is judged against. `scores`: name → outcome per index, a mean over `seeds`; `nfe`: forwards per index,
-    summed over seeds; both in the order of `indices`."""
+    summed over seeds; both in the order of `indices`. `official_text`: the scores include text after the first EOS."""
 
     id: str
     model: str
@@ -50,23 +51,25 @@ class BaselineCell:
     scores: dict[str, tuple[float, ...]]
     nfe: tuple[int, ...]
     tokens_per_step: float
+    official_text: bool = False
 
 
 def baseline_cell(stored: StoredCell) -> BaselineCell:
     """A finished cell as a baseline row. A score that some sample lacks is left out."""
     cell, answers = stored.cell, by_index(stored.samples)
+    conditions, info = cell.conditions, cell.conditions.model_info or {}
     names = [name for name in sorted(cell.scores) if all(name in sample.scores for sample in stored.samples)]
     return BaselineCell(
         id=cell.id,
         model=cell.model,
         task=cell.task,
         sampler=cell.sampler,
-        seeds=tuple(cell.seeds),
-        dtype=cell.dtype,
-        data_hash=cell.data_hash,
+        seeds=tuple(conditions.seeds),
+        dtype=conditions.dtype or "",
+        data_hash=conditions.data_hash or "",
         length=cell.length,
         headline=cell.headline,
-        model_identity={name: str(cell.model_info[name]) for name in IDENTITY if cell.model_info.get(name) is not None},
+        model_identity={name: str(info[name]) for name in IDENTITY if info.get(name) is not None},
         indices=tuple(answers),
         scores={
             name: tuple(round(fmean(one.scores[name] for one in same), 4) for same in answers.values())
@@ -74,6 +77,7 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
         },
         nfe=tuple(sum(one.nfe for one in same) for same in answers.values()),
         tokens_per_step=round(cell.tokens_per_step, 6),
+        official_text=bool(conditions.options.get("official_text")),
     )
 
 
@@ -138,6 +142,8 @@ def unpack_runs(text: str) -> tuple[int, ...]:
 
 def _packed(cell: BaselineCell) -> dict[str, Any]:
     row = {name: value for name, value in asdict(cell).items() if name != "id"}
+    if not cell.official_text:
+        del row["official_text"]
     consecutive = cell.indices == tuple(range(len(cell.indices)))
     row["indices"] = f"0-{len(cell.indices) - 1}" if consecutive and cell.indices else list(cell.indices)
     row["nfe"] = pack_runs(cell.nfe)

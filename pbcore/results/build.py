@@ -43,13 +43,14 @@ def build_cell(
 ) -> tuple[CellRecord, list[SampleRecord]]:
     """Fills in a cell's scores, rates and counts; returns it with its samples.
 
-    `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline, seed, data source, device …).
+    `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline, conditions).
     `rounds` are the seconds of each timed decoding of all samples; `indices` the samples' own numbers (default 0, 1, …); `seeds` the seed
     of each answer (default 0), where a sample may occur once for every seed;
     `absent` metric → reason for metrics that were not measured at all. Raises ValueError where the lists' lengths differ or a
     score is missing for a sample without a reason.
 
-        cell, samples = build_cell(CellRecord(id=…, model=…, task=…, sampler=…, headline="accuracy"), generations, scored, rounds=[1.9])
+        facts = CellRecord(id=…, model=…, task=…, sampler=…, conditions=…, headline="accuracy")
+        cell, samples = build_cell(facts, generations, scored, rounds=[1.9])
         RunDir(path).write_cell(cell, samples)
     """
     numbers = list(range(len(answers))) if indices is None else list(indices)
@@ -71,7 +72,7 @@ def build_cell(
     cell = replace(
         facts,
         n_samples=len(set(numbers)),
-        seeds=sorted(set(draws)),
+        conditions=replace(facts.conditions, seeds=sorted(set(draws))),
         scores=_scores(facts.id, samples, missing),
         absent={str(name): str(reason) for name, reason in missing.items()},
         nfe_mean=sum(forwards) / len(forwards),
@@ -84,6 +85,7 @@ def build_cell(
         samples_per_second=len(samples) / seconds if seconds > 0 else 0.0,
         tokens_per_second=answer_total / seconds if seconds > 0 else 0.0,
         failures=failure_counts(scored),
+        text_after_eos=sum(sample.official_text is not None for sample in samples),
     )
     return cell, samples
 
@@ -108,6 +110,7 @@ def sample_record(index: int, answer: Answer, scored: Scored, seed: int = 0) -> 
         steps=steps,
         confidences=[float(value) for value in answer.confidences],
         seed=int(seed),
+        official_text=getattr(answer, "official_text", None),
     )
 
 

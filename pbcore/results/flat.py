@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pbcore.results import record
 from pbcore.results.plain import plain
 from pbcore.results.record import CellRecord
 
@@ -20,10 +21,7 @@ RATES = (
     "nfe", "nfe_median", "nfe_max", "tokens_per_step", "tokens_per_forward",
     "seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes",
 )  # fmt: skip
-CONDITIONS = (
-    "batch_size", "seeds", "data_source", "data_hash", "device", "dtype", "worker", "shared_device", "dummy", "key", "error",
-    "absent", "failures", "decoding", "model_info", "settings",
-)  # fmt: skip
+CONDITIONS = ("error", "absent", "failures", "decoding", "text_after_eos", *record.CONDITIONS)
 
 
 def row(cell: CellRecord) -> dict[str, Any]:
@@ -59,7 +57,12 @@ def row(cell: CellRecord) -> dict[str, Any]:
         "tokens_per_forward": cell.tokens_per_forward if counted else None,
     }
     flat |= {name: getattr(cell, name) if ran else None for name in RATES[5:]}
-    return flat | {name: getattr(cell, name) for name in CONDITIONS} | {"seeds": ",".join(map(str, cell.seeds))}
+    flat |= {name: getattr(cell, name) for name in CONDITIONS if name not in record.CONDITIONS}
+    flat |= {name: getattr(cell.conditions, name) for name in record.CONDITIONS}
+    return flat | {
+        "seeds": ",".join(map(str, cell.conditions.seeds)),
+        "text_after_eos": cell.text_after_eos if ran else None,
+    }
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
@@ -70,7 +73,8 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     scores = dict.fromkeys(name for entry in rows for name in entry if name not in (*COLUMNS, *RATES, *CONDITIONS))
     table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *CONDITIONS])
     numeric = ["n", "score", "score_low", "score_high", *scores, *RATES]
-    return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", "shared_device": bool, "dummy": bool})
+    known = dict.fromkeys(("shared_device", "dummy"), "boolean")  # nullable: a cell that failed early knows neither
+    return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", **known})
 
 
 def properties(cell: CellRecord) -> list[tuple[str, Any]]:

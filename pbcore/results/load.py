@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from pbcore.results import published
 from pbcore.results.flat import COLUMNS, CONDITIONS, RATES, cell_of, frame
-from pbcore.results.record import SCHEMA, CellRecord, SampleRecord
+from pbcore.results.record import READABLE, CellRecord, SampleRecord
 from pbcore.results.rundir import open_run
 
 if TYPE_CHECKING:
@@ -105,8 +105,10 @@ def _from_json(source: Path) -> list[CellRecord]:
         data: Any = json.loads(source.read_text(encoding="utf-8"))
     except ValueError as error:
         raise LoadError(f"{source} is no JSON ({error}); was the run cut off? Load its directory instead") from error
-    if isinstance(data, dict) and "cells" in data and data.get("schema") != SCHEMA:
-        raise LoadError(f"{source} has schema {data.get('schema')!r}; this version reads {SCHEMA}")
+    if isinstance(data, dict) and "cells" in data and data.get("schema") not in READABLE:
+        raise LoadError(
+            f"{source} has schema {data.get('schema')!r}; this version reads {' and '.join(map(str, READABLE))}"
+        )
     try:
         if isinstance(data, dict) and "benchmarks" in data:
             cells = [cell for entry in data["benchmarks"] if (cell := cell_of(entry.get("extra_info", {}))) is not None]

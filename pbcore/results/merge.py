@@ -49,10 +49,9 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
     """Why two records of one cell can't both be right; None where they agree or one of them errored."""
     if "error" in (first.cell.status, second.cell.status):
         return None
-    if first.cell.key != second.cell.key:
-        return (
-            f"keys differ ({first.cell.key[:12]} and {second.cell.key[:12]}): other data, model, settings, seed or code"
-        )
+    if first.cell.conditions.key != second.cell.conditions.key:
+        keys = [(entry.cell.conditions.key or "none")[:12] for entry in (first, second)]
+        return f"keys differ ({' and '.join(keys)}): other data, model, settings, seed or code"
     answers = [
         {sample.place: (sample.text, sample.scores, sample.nfe) for sample in entry.samples}
         for entry in (first, second)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2
+READABLE = (1, 2)  # schema 1 kept the conditions beside the scores and had defaults for those it didn't know
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,8 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """One answer to one sample. `scores` as the task gives them; `details` as in `tasks.scoring.Scored`; `seed` that it was decoded by."""
+    """One answer to one sample. `scores` as the task gives them; `details` as in `tasks.scoring.Scored`; `seed` that it was decoded by;
+    `official_text` the text of the whole canvas, where some of it follows the first EOS."""
 
     index: int
     text: str
@@ -34,6 +36,7 @@ class SampleRecord:
     steps: list[int] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
     seed: int = 0
+    official_text: str | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -49,19 +52,52 @@ def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What a cell was measured with and on, as far as the run knew it. None: unknown, e.g. the dtype of a model that failed to load.
+
+    `options` are the settings that were requested; `versions` the packages that decide a result; `worker` the xdist worker, empty without
+    one; `shared_device` whether other workers computed on the same device, which makes timings inexact; `dummy` whether the weights are
+    random; `key` a digest of everything that decides the outcome.
+    """
+
+    options: dict[str, Any]
+    versions: dict[str, str]
+    seeds: list[int]
+    data_source: str | None
+    data_hash: str | None
+    device: str | None
+    dtype: str | None
+    batch_size: int | None
+    threads: int | None
+    worker: str | None
+    shared_device: bool | None
+    dummy: bool | None
+    peak_memory_is: str | None
+    model_info: dict[str, Any] | None
+    key: str | None
+
+    @classmethod
+    def unknown(cls, **known: Any) -> Conditions:
+        """Conditions of which only these are known."""
+        empty: dict[str, Any] = {"options": {}, "versions": {}, "seeds": []}
+        return cls(**{**dict.fromkeys(f.name for f in fields(cls)), **empty, **known})
+
+
 @dataclass(frozen=True, slots=True)
 class CellRecord:
     """One cell = task × model × sampler. Seconds are wall-clock of decoding alone; rates are defined in DESIGN.md (two rates).
 
-    `status` is `ok` or `error`; `absent` maps a metric to the reason why it was not measured; `shared_device` marks timings taken
-    while other workers used the same device. Each of the `n_samples` samples was answered once for each of `seeds`; with several, scores
-    are means over samples of a sample's mean over seeds, and rates count every answer.
+    `status` is `ok` or `error`; `absent` maps a metric to the reason why it was not measured. Each of the `n_samples` samples was
+    answered once for each of the seeds; with several, scores are means over samples of a sample's mean over seeds, and rates count every
+    answer. `text_after_eos` counts the answers in which text follows the first EOS token.
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
     model: str
     task: str  # full name, e.g. "waiting_line/shuffle"
     sampler: str  # canonical name
+    conditions: Conditions
     status: str = "ok"
     error: str | None = None
     n_samples: int = 0
@@ -79,20 +115,9 @@ class CellRecord:
     samples_per_second: float = 0.0
     tokens_per_second: float = 0.0
     peak_memory_bytes: int = 0
-    batch_size: int = 0
-    seeds: list[int] = field(default_factory=lambda: [0])
-    data_source: str = "own"
-    data_hash: str = ""
-    device: str = "cpu"
-    dtype: str = "float32"
-    worker: str = ""
-    shared_device: bool = False
-    dummy: bool = False
-    key: str = ""  # digest of everything that decides the outcome; resume and gates compare it
-    model_info: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
     decoding: dict[str, Any] = field(default_factory=dict)  # order statistics: AR-ness, tokens per step …
     failures: dict[str, int] = field(default_factory=dict)  # failure kind → samples
+    text_after_eos: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Exact builtins, as pytest reports and JSON need them."""
@@ -101,10 +126,28 @@ class CellRecord:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> CellRecord:
         """Reads a record; unknown fields are refused so that a newer schema is noticed."""
-        unknown = set(data) - {f.name for f in fields(cls)}
+        if "conditions" not in data:
+            data = _from_schema_1(data)
+        unknown = (set(data) - {f.name for f in fields(cls)}) | (set(data["conditions"]) - set(CONDITIONS))
         if unknown:
             raise ValueError(
                 f"cell record has unknown fields {sorted(unknown)}: written by a newer version (this one reads schema {SCHEMA})"
             )
         scores = {name: Score(**value) for name, value in data.get("scores", {}).items()}
-        return cls(**{**data, "scores": scores})
+        return cls(**{**data, "scores": scores, "conditions": Conditions(**data["conditions"])})
+
+
+CONDITIONS = tuple(f.name for f in fields(Conditions))
+
+
+def _from_schema_1(data: dict[str, Any]) -> dict[str, Any]:
+    """A record of schema 1 as one of schema 2. Its failed cells held defaults for conditions that were unknown; these become None."""
+    settings = dict(data.get("settings", {}))
+    measured = {name: settings.pop(name, None) for name in ("threads", "peak_memory_is")}
+    known = {name: data[name] for name in CONDITIONS if name in data and name != "settings"}
+    if data.get("status") == "error":
+        known = {name: value for name, value in known.items() if name == "seeds"}
+    versions = settings.pop("versions", {})
+    conditions = Conditions.unknown(**{**known, **measured, "versions": versions, "options": settings})
+    rest = {name: value for name, value in data.items() if name not in CONDITIONS and name != "settings"}
+    return {**rest, "conditions": asdict(conditions)}

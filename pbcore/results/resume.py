@@ -85,4 +85,4 @@ def finished(
     """
     paths = [run_dir] if isinstance(run_dir, (str, Path)) else list(run_dir)
     stored = [entry for path in paths for entry in open_run(path).read_cells(say)]
-    return {entry.cell.id: (entry.cell.key, entry) for entry in stored if entry.cell.status == "ok"}
+    return {entry.cell.id: (entry.cell.conditions.key or "", entry) for entry in stored if entry.cell.status == "ok"}

@@ -1,7 +1,7 @@
 """The run directory: one atomic file per finished cell, so that a run that dies loses only the cells in flight.
 
     reports/<run>/run.json            what was run: command, versions, machine, seeds, data source
-                 /cells/<name>.json   {"schema": 1, "cell": {...}, "samples": [...]}, written whole or not at all
+                 /cells/<name>.json   {"schema": 2, "cell": {...}, "samples": [...]}, written whole or not at all
                  /results.json        all cells, assembled from cells/ at the end or on demand
                  /samples.jsonl       all samples, a line each
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.results.plain import plain
-from pbcore.results.record import SCHEMA, CellRecord, SampleRecord
+from pbcore.results.record import READABLE, SCHEMA, CellRecord, SampleRecord
 
 
 class RunDirError(ValueError):
@@ -149,8 +149,8 @@ def write_atomic(path: Path, text: str) -> Path:
 def parse_cell(text: str) -> StoredCell:
     """A cell file's text. Raises ValueError (also KeyError, TypeError) where it is broken or of another schema."""
     data = json.loads(text)
-    if data["schema"] != SCHEMA:
-        raise ValueError(f"schema {data['schema']!r}, this version reads {SCHEMA}")
+    if data["schema"] not in READABLE:
+        raise ValueError(f"schema {data['schema']!r}, this version reads {' and '.join(map(str, READABLE))}")
     return StoredCell(CellRecord.from_json(data["cell"]), tuple(SampleRecord(**sample) for sample in data["samples"]))
 
 

@@ -93,9 +93,8 @@ class TestJudge:
     def test_refused_for_data_and_metric(self) -> None:
         """Other data are refused, and so is a score that is no longer measured."""
         record, samples = factory.cell()
-        assert (
-            "data hash" in gate([(replace(record, data_hash="d2"), samples)], [(record, samples)]).judgements[0].reason
-        )
+        other = replace(record, conditions=replace(record.conditions, data_hash="d2"))
+        assert "data hash" in gate([(other, samples)], [(record, samples)]).judgements[0].reason
         bare = [replace(sample, scores={}) for sample in samples]
         lost = replace(record, scores={}, absent={"accuracy": "scorer off"})
         assert "scorer off" in gate([(lost, bare)], [(record, samples)]).judgements[0].reason

@@ -43,7 +43,7 @@ class TestRows:
         scores = [1.0] * 5 + [0.0] * 5
         once, often = factory.cell(right=scores), stored(np.tile(scores, (10, 1)))
         assert often.cell.scores == once[0].scores
-        assert (often.cell.n_samples, often.cell.seeds, len(often.samples)) == (10, list(range(10)), 100)
+        assert (often.cell.n_samples, often.cell.conditions.seeds, len(often.samples)) == (10, list(range(10)), 100)
 
     def test_other_seeds_are_refused(self) -> None:
         """Five seeds against three can't be compared."""

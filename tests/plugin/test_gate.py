@@ -116,14 +116,15 @@ class TestFloor:
 
 class TestTime:
     def test_it_says_why_it_did_not_judge(self, run: Run, baseline: Path) -> None:
-        """Against a file there are no timings, against a run of one round too few; neither fails."""
+        """Against a file there are no timings, against a run of one round too few. A timing gate that judged nothing fails the run."""
         result = run(*GOOD, "--gate", str(baseline), "--gate", "base", "--gate-time", "10%")
-        assert result.ret == pytest.ExitCode.OK
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
             [
                 "timing not judged against *holds no timings*",
                 "timing against base:",
                 "  2 cells (*1 and 1 rounds; at least 3*",
+                "timing FAILED: no cell's time could be judged*",
             ]
         )
 

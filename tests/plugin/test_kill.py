@@ -16,8 +16,8 @@ import pytest
 import pbcore
 from tests.plugin.conftest import Run
 
-TIMES = [  # settings: also how many threads a process had
-    "seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes", "worker", "shared_device", "settings",
+TIMES = [
+    "seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes", "worker", "shared_device", "threads",
 ]  # fmt: skip
 CELLS = ["--model", "slow", "--limit", "2", "--task", "waiting_line/*", "--sampler", "random-k4", "-q"]
 

@@ -23,7 +23,7 @@ TIMES = [
     "peak_memory_bytes",
     "worker",
     "shared_device",
-    "settings",
+    "threads",
 ]
 
 
@@ -143,8 +143,8 @@ class TestOneProcess:
             "cpu",
             "float64",
         ]
-        assert row["settings"]["limit"] == 2
-        assert row["settings"]["versions"]["torch"]
+        assert row["options"]["limit"] == 2
+        assert row["versions"]["torch"]
         facts = json.loads((project.path / "out" / "run.json").read_text())
         assert facts["seeds"] == [5]
         assert {"pytest", "benches", "--seed"} <= set(facts["command"])
@@ -165,8 +165,8 @@ class TestLoading:
         assert "| ran code that came with the checkpoint | remote |" in (project.path / "a" / "report.md").read_text()
         run("--model", "remote", *cell, "--out", "b", "--device-map", "auto")
         (plain,), (mapped,) = table(project.path / "a").to_dict("records"), table(project.path / "b").to_dict("records")
-        assert mapped["settings"]["device_map"] == "auto"
-        assert "device_map" not in plain["settings"]
+        assert mapped["options"]["device_map"] == "auto"
+        assert "device_map" not in plain["options"]
         assert mapped["key"] != plain["key"]
 
 
@@ -232,7 +232,7 @@ class TestTwoWorkers:
         alone, both = table(project.path / "alone"), table(project.path / "both")
         pd.testing.assert_frame_equal(alone.drop(columns=TIMES), both.drop(columns=TIMES))
         assert set(alone["dtype"]) == {"float32"}
-        assert {settings["threads"] for settings in both["settings"]} == {1}
+        assert set(both["threads"]) == {1}
         first, second = ((project.path / name / "samples.jsonl").read_text() for name in ("alone", "both"))
         assert first == second
 
@@ -246,3 +246,4 @@ class TestTwoWorkers:
         rows = table(project.path / "out")
         assert (rows["status"] == "ok").sum() == 4
         assert "worker process died" in rows.loc["dying/sort/random-k2", "error"]
+        assert rows.loc["dying/sort/random-k2", ["device", "dtype", "data_source", "worker"]].isna().all()

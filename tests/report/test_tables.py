@@ -129,7 +129,7 @@ class TestReport:
         entries = [
             *factory.grid(("tiny",), TWO),
             ungraded(),
-            (replace(shared, shared_device=True), samples),
+            (replace(shared, conditions=replace(shared.conditions, shared_device=True)), samples),
             (error_cell(factory.cell(sampler="ar")[0], "boom"), []),
         ]
         written = write_report(factory.write(create(tmp_path, "a"), entries).path)
@@ -261,7 +261,7 @@ class TestCommands:
 
 
 def replace_key(entry: Entry) -> Entry:
-    return replace(entry[0], key="other"), entry[1]
+    return replace(entry[0], conditions=replace(entry[0].conditions, key="other")), entry[1]
 
 
 def test_stored_cells_are_frames_too() -> None:

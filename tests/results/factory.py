@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pbcore.results import CellRecord, RunDir, SampleRecord, build_cell
+from pbcore.results import CellRecord, Conditions, RunDir, SampleRecord, build_cell
 from pbcore.tasks.scoring import Scored
 
 LIST_TASKS = (
@@ -61,17 +61,18 @@ def cell(
         wrong = set(random.Random(f"{name}{seed}").sample(range(n), round(n * (1 - right))))
         right = [float(i not in wrong) for i in range(n)]
     steps = [nfe] * len(right) if isinstance(nfe, int) else list(nfe)
-    known = CellRecord(
-        id=name, model=model, task=task, sampler=sampler, headline=headline, data_hash="d1",
-        key=facts.pop("key", f"key of {name}"),
-        batch_size=8, model_info=facts.pop("model_info", {"source": "embedded", "revision": "r1"}), **facts,
-    )  # fmt: skip
+    known = {
+        "data_source": "own", "data_hash": "d1", "key": f"key of {name}", "batch_size": 8, "device": "cpu", "dtype": "float32",
+        "worker": "", "shared_device": False, "dummy": False, "model_info": {"source": "embedded", "revision": "r1"},
+    }  # fmt: skip
+    conditions = Conditions.unknown(**{key: facts.pop(key, value) for key, value in known.items()})
+    record = CellRecord(name, model, task, sampler, conditions, headline=headline, **facts)
     scored = [
         Scored({headline: value}, {} if value == 1 else {"why": "wrong", "failure": "item missing"}) for value in right
     ]
     number = len(scored) // seeds
     return build_cell(
-        known, [answer(nfe=count) for count in steps], scored, rounds=[1.5],
+        record, [answer(nfe=count) for count in steps], scored, rounds=[1.5],
         indices=list(range(number)) * seeds, seeds=[seed + i for i in range(seeds) for _ in range(number)],
     )  # fmt: skip
 

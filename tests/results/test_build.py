@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.results import CellRecord, build_cell, error_cell
+from pbcore.results import CellRecord, Conditions, build_cell, error_cell
 from pbcore.results.stats import bootstrap, score_of, wilson
 from pbcore.tasks.scoring import Scored
 from tests.results.factory import FakeAnswer, answer, cell
 
-FACTS = CellRecord(id="m/t/s", model="m", task="c/t", sampler="random-k1", headline="accuracy")
+FACTS = CellRecord("m/t/s", "m", "c/t", "random-k1", Conditions.unknown(), headline="accuracy")
 
 
 class TestBuildCell:

@@ -97,8 +97,8 @@ class TestLoad:
 
     def test_newer_schema_is_refused(self, tmp_path: Path) -> None:
         """A results.json of another schema is not misread."""
-        (tmp_path / "results.json").write_text('{"schema": 2, "cells": []}')
-        with pytest.raises(LoadError, match="schema 2"):
+        (tmp_path / "results.json").write_text('{"schema": 3, "cells": []}')
+        with pytest.raises(LoadError, match="schema 3"):
             load(tmp_path / "results.json")
 
     def test_an_empty_frame_has_the_columns(self) -> None:

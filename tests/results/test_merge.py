@@ -64,7 +64,7 @@ class TestMerge:
     def test_success_replaces_error(self, tmp_path: Path) -> None:
         """A cell that failed on one machine and ran on another counts as run."""
         record, samples = factory.cell()
-        factory.write(create(tmp_path, "a"), [(error_cell(replace(record, key=""), "out of memory"), [])])
+        factory.write(create(tmp_path, "a"), [(error_cell(replace(record), "out of memory"), [])])
         factory.write(create(tmp_path, "b"), [(record, samples)])
         assert [entry.cell.status for entry in contents(merge([tmp_path / "a", tmp_path / "b"], tmp_path / "m"))] == [
             "ok"
@@ -115,7 +115,7 @@ class TestResume:
         done = finished(run.path)
         assert list(done) == ["tiny/shuffle/confidence-k2"]
         key, entry = done["tiny/shuffle/confidence-k2"]
-        assert key == entry.cell.key == "key of tiny/shuffle/confidence-k2"
+        assert key == entry.cell.conditions.key == "key of tiny/shuffle/confidence-k2"
 
 
 class TestBaseline:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.results import RunDir, create, load, load_samples, open_run
+from pbcore.results import SCHEMA, RunDir, create, load, load_samples, open_run
 from pbcore.results.rundir import CorruptCellWarning, RunDirError, cell_file, write_atomic
 from tests.results import factory
 
@@ -124,7 +124,7 @@ class TestAssemble:
         run = factory.write(create(tmp_path, "a"), [factory.cell(n=3), factory.cell(sampler="random-k1", n=4)])
         results, lines = run.assemble()
         data = json.loads(results.read_text())
-        assert data["schema"] == 1
+        assert data["schema"] == SCHEMA
         assert data["run"]["seeds"] == [0]
         assert len(data["cells"]) == 2
         assert len(lines.read_text().splitlines()) == 7

@@ -1,0 +1,9 @@
+"""Tasks of your own: those of `--tasks FILE` whose category is none of the other files'."""
+
+import pytest
+
+
+@pytest.mark.cells
+def test_cell(cell, model, task, benchmark):
+    """Decodes under the clock, scores off it, records. A wrong answer is data, not a failure: gates and --per-sample judge."""
+    cell.measure(model, task, benchmark)

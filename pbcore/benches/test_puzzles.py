@@ -1,0 +1,9 @@
+"""Puzzles: Latin squares and sudokus of size 4 (paper, Section 5, prompts in Table 3)."""
+
+import pytest
+
+
+@pytest.mark.cells("puzzle")
+def test_cell(cell, model, task, benchmark):
+    """Decodes under the clock, scores off it, records. A wrong answer is data, not a failure: gates and --per-sample judge."""
+    cell.measure(model, task, benchmark)
