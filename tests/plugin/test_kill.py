@@ -22,12 +22,16 @@ TIMES = [
 CELLS = ["--model", "slow", "--limit", "2", "--task", "waiting_line/*", "--sampler", "random-k4", "-q"]
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """A run in a process group of its own, so that its workers can be hit with it."""
+def start(folder: Path, *arguments: str, deaf: bool = False) -> subprocess.Popen[str]:
+    """A run in a process group of its own, so that its workers can be hit with it; `deaf`: begun where interrupts are ignored."""
     command = [sys.executable, "-m", "pytest", "benches/test_waiting_line.py", *CELLS, *arguments]
-    return subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN if deaf else signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def wait_for_cells(run: Path, count: int, process: subprocess.Popen[str]) -> None:
@@ -71,10 +75,12 @@ class TestKill:
 
 
 class TestInterrupt:
-    def test_ctrl_c_still_writes_the_report(self, project: pytest.Pytester) -> None:
-        """The tables of the finished cells are shown, the report is written, and the way to go on is named."""
+    @pytest.mark.parametrize("deaf", [False, True])
+    def test_ctrl_c_still_writes_the_report(self, project: pytest.Pytester, deaf: bool) -> None:
+        """The tables of the finished cells are shown, the report is written, and the command that resumes is named; also in a run that a
+        script started in the background, where interrupts are ignored."""
         run = project.path / "out"
-        process = start(project.path, "--out", str(run))
+        process = start(project.path, "--out", str(run), deaf=deaf)
         wait_for_cells(run, 2, process)
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate()[0]

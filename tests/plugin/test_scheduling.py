@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from pbcore.plugin.scheduling import ModelScheduling, model_of
+from pbcore.plugin.scheduling import ModelScheduling
 
 
 @dataclass(eq=False)
@@ -118,11 +118,3 @@ class TestModelScheduling:
         scheduler.schedule()
         assert "different tests" in said[0]
         assert all(node.shutting_down and not node.queue for node in nodes)
-
-
-class TestModelOf:
-    def test_the_model_is_read_from_the_node_id(self) -> None:
-        """Also where its name holds a slash; other tests have none."""
-        assert model_of("benches/test_waiting_line.py::test_cell[a/b/shuffle/random-k2]") == "a/b"
-        assert model_of("benches/test_list_ops.py::test_cell[tiny/list_ops/shuffle/random-k2/17]") == "tiny"
-        assert model_of("tests/test_x.py::test_y[1/2/3]") == ""

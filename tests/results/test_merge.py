@@ -64,7 +64,7 @@ class TestMerge:
     def test_success_replaces_error(self, tmp_path: Path) -> None:
         """A cell that failed on one machine and ran on another counts as run."""
         record, samples = factory.cell()
-        factory.write(create(tmp_path, "a"), [(error_cell(replace(record), "out of memory"), [])])
+        factory.write(create(tmp_path, "a"), [(error_cell(record, "out of memory"), [])])
         factory.write(create(tmp_path, "b"), [(record, samples)])
         assert [entry.cell.status for entry in contents(merge([tmp_path / "a", tmp_path / "b"], tmp_path / "m"))] == [
             "ok"

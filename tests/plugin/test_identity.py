@@ -1,0 +1,119 @@
+"""What counts as a cell is the same in every process, and a verdict that was requested is never skipped in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import pbcore
+from tests.plugin.conftest import Run
+
+CELLS = ("--model", "ideal", "--limit", "2", "--task", "copy", "--sampler", "random-k8", "--out", "out")
+OWN = """
+import pytest
+
+@pytest.mark.cells("waiting_line")
+def test_speed_of(cell, model, task, benchmark):
+    cell.measure(model, task, benchmark)
+"""
+OTHER = """
+import pytest
+
+@pytest.mark.parametrize("text", ["ideal/copy/random-k8", "ideal/copy/random-k4", "a/b/c"])
+def test_text(text):
+    assert text
+"""
+
+
+def write(project: pytest.Pytester, name: str, text: str) -> str:
+    (project.path / name).write_text(text)
+    return name
+
+
+WORKERS = pytest.mark.parametrize("workers", ["0", "2"])
+
+
+class TestCells:
+    @WORKERS
+    def test_a_function_of_any_name_is_gated(self, in_process: Run, project: pytest.Pytester, workers: str) -> None:
+        """What makes a cell is its mark and its name in the plan, with and without workers."""
+        file = write(project, "test_own.py", OWN)
+        result = in_process(file, *CELLS, "--floor", "ideal/copy/* accuracy>1", "-n", workers)
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["*FLOOR *ideal/copy/random-k8: floor *: it is 1"])
+        assert pbcore.results.load(project.path / "out")["id"].tolist() == ["ideal/copy/random-k8"]
+
+    @WORKERS
+    def test_other_tests_with_such_parameters_are_no_cells(
+        self, in_process: Run, project: pytest.Pytester, workers: str
+    ) -> None:
+        """A test whose parameter reads like a cell of the run changes nothing about the cells."""
+        file, other = write(project, "test_own.py", OWN), write(project, "test_other.py", OTHER)
+        result = in_process(file, other, *CELLS, "-n", workers)
+        result.assert_outcomes(passed=4)
+        assert "not finished" not in result.stdout.str()
+        assert len(pbcore.results.load(project.path / "out")) == 1
+
+    def test_a_cell_has_no_parameters_of_its_own(self, in_process: Run, project: pytest.Pytester) -> None:
+        """Its id could not say which variant it is."""
+        own = OWN.replace("@pytest.mark.cells", "@pytest.mark.parametrize('x', [1, 2])\n@pytest.mark.cells")
+        result = in_process(write(project, "test_own.py", own.replace("(cell,", "(x, cell,")), *CELLS)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "no parameters of its own" in result.stderr.str()
+
+    def test_a_cell_is_collected_once(self, in_process: Run, project: pytest.Pytester) -> None:
+        """Two files with the same cells would overwrite each other's records."""
+        result = in_process(write(project, "test_own.py", OWN), "benches/test_waiting_line.py", *CELLS)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "the same cell is collected twice" in result.stderr.str()
+
+    @pytest.mark.parametrize(
+        ("old", "new", "said"),
+        [
+            ("cell, model, task, benchmark)", "benchmark)", "does not take the fixture `cell`"),
+            ("@pytest.mark.cells", "# ", "is not marked"),
+        ],
+    )
+    def test_half_a_cell_is_named(
+        self, in_process: Run, project: pytest.Pytester, old: str, new: str, said: str
+    ) -> None:
+        """The mark without the fixture, or the fixture without the mark, is an error that says what is missing."""
+        result = in_process(write(project, "test_own.py", OWN.replace(old, new)), *CELLS)
+        assert result.ret != pytest.ExitCode.OK
+        assert said in result.stdout.str()
+
+
+class TestNothingJudged:
+    @WORKERS
+    @pytest.mark.parametrize("option", ["--floor", "--update-baseline"])
+    def test_a_verdict_without_cells_fails(
+        self, in_process: Run, project: pytest.Pytester, workers: str, option: str
+    ) -> None:
+        """Other tests pass, but nothing was judged: exit code 1, and the screen says so."""
+        value = {"--floor": "ideal/* accuracy>=0", "--update-baseline": "b.json"}[option]
+        result = in_process(write(project, "test_other.py", OTHER), *CELLS[:2], option, value, "-n", workers)
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines([f"gate FAILED: {option}: the run has no cell*"])
+        assert not Path("b.json").exists()
+
+    def test_a_baseline_of_other_cells_fails(self, run: Run, project: pytest.Pytester) -> None:
+        """All cells of the run are new to it, so it judges none."""
+        (project.path / "empty.json").write_text('{"schema": 1, "cells": {}}')
+        result = run(*CELLS, "--gate", "empty.json")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["gate FAILED against *empty.json: *nothing was judged"])
+
+    def test_gates_of_an_ini_file_leave_other_tests_alone(self, in_process: Run, project: pytest.Pytester) -> None:
+        """A project's unit tests pass under its settings; the screen says that no gate was applied."""
+        project.makeini("[pytest]\npbcore_floor = ideal/* accuracy>=0\n")
+        result = in_process(write(project, "test_other.py", OTHER))
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines(["no cell in this run: what *tox.ini sets as gates and floors was not applied"])
+
+    def test_single_samples_are_not_judged(self, in_process: Run, project: pytest.Pytester) -> None:
+        """A sample named in a node id with a gate on the command line is a usage error, not a gate that says nothing."""
+        node = "benches/test_waiting_line.py::test_cell[ideal/copy/random-k8/1]"
+        result = in_process(node, "--floor", "ideal/* accuracy>=0")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "single samples can't be judged" in result.stderr.str()
