@@ -74,7 +74,13 @@ class TestLatinSquare:
         }  # fmt: skip
 
     @pytest.mark.parametrize(
-        ("answer", "failure"), [("", "malformed"), ("A,B\nA,A", "row missing"), ("A,B\nA,B", "column repeats")]
+        ("answer", "failure"),
+        [
+            ("", "malformed"),
+            ("A,B\nA,A", "row missing"),
+            ("A,B\nA,B", "column repeats"),
+            ("A,B,A\nB,A,A", "extra cell"),
+        ],
     )
     def test_kinds(self, answer: str, failure: str) -> None:
         """What is wrong is named."""
