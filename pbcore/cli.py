@@ -18,7 +18,7 @@ COMMANDS = {
     "report": ("pbcore.report.commands", "tables and curves from what runs left behind"),
     "merge": ("pbcore.report.commands", "join run directories, e.g. of shards, into one"),
     "compare": ("pbcore.report.commands", "judge one run against another, sample by sample"),
-    "verify": ("pbcore.verify", "check a copy of the official data"),
+    "verify": ("pbcore.verify", "check a copy of the official data, or the scores of a run"),
     "doctor": ("pbcore.doctor", "what is present on this machine"),
     "languagetool": ("pbcore.metrics.languagetool.cli", "the grammar checker: install it, or say what is there"),
     "bertscore": ("pbcore.metrics.semantic", "BERTScore's model: whether it is here, and its download"),

@@ -1,4 +1,5 @@
-"""`pbcore verify --data-dir DIR`: checks a user's copy of the official files against this package's tasks and scorers."""
+"""`pbcore verify`: checks a user's copy of the official files against this package's tasks and scorers (`--data-dir DIR`), and says
+how often official and corrected scores differ on the answers of a run (`--run RUN`)."""
 
 from __future__ import annotations
 
@@ -12,6 +13,10 @@ from pathlib import Path
 import yaml
 from tabulate import tabulate
 
+from pbcore.analysis.corrected import Difference, differences
+from pbcore.results.load import LoadError, load_cells, load_samples
+from pbcore.results.record import SampleRecord
+from pbcore.results.rundir import RunDirError
 from pbcore.tasks import Sample, Task, TaskSpec, load_task, task_names, task_spec
 from pbcore.tasks.lists import formatted, operate, parse_context
 from pbcore.tasks.official import official_rows
@@ -27,6 +32,7 @@ CORRECTED = {
         "examples start with a word that the inclusion score misses in upper case",
     ),
 }
+EXAMPLES = 3  # of answers that two scores count differently, per task and score
 
 
 @dataclass(slots=True)
@@ -81,6 +87,9 @@ def _check(name: str, n: int | None, folder: Path) -> Checked:
         found.errors.append(str(error))
         return found
     found.samples = len(task.samples)
+    if not found.samples:
+        found.errors.append("no sample: none of the file's rows has this n as metadata.length")
+        return found
     usual = task_spec(name).count
     if found.samples != usual:
         found.notes.append(f"{found.samples} samples, officially {usual}")
@@ -184,23 +193,64 @@ def table(checked: list[Checked]) -> str:
     return "\n".join([text, "", *faults, f"{len(checked)} files, {samples} samples, {labels} labels scored; {verdict}"])
 
 
+def run_text(path: Path) -> str:
+    """What the scores of one run directory say of its answers: a row per task and corrected score, then examples.
+
+    Raises LoadError or RunDirError where the directory holds no samples.
+    """
+    samples = load_samples(path)
+    found = differences(load_cells(path), samples)
+    total = sum(map(len, samples.values()))
+    if not found:
+        return f"{path}: answers: {total}, none with a corrected score beside the official one"
+    cells = [
+        [one.task, one.answers, one.official, one.score, one.count, len(one.higher), len(one.lower)] for one in found
+    ]
+    headers = ["task", "answers", "official score", "corrected score", "differ", "corrected higher", "lower"]
+    examples = [line for one in found for line in _examples(one)]
+    differ = {(cell, *answer.place) for one in found for cell, answer in (*one.higher, *one.lower)}
+    verdict = f"{path}: answers: {total}, cells: {sum(map(bool, samples.values()))}, scored differently: {len(differ)}"
+    return "\n".join([tabulate(cells, headers), "", *examples, verdict])
+
+
+def _examples(found: Difference) -> Iterator[str]:
+    """The first few answers that two scores count differently, each with its sample's number and what was said of it."""
+    for cell, answer in (*found.higher, *found.lower)[:EXAMPLES]:
+        scores = ", ".join(f"{name} {answer.scores[name]:g}" for name in (found.official, found.score))
+        yield f"{cell}, sample {answer.index}{_seed(answer)}: {scores}; {answer.details.get('why', 'no remark')}"
+
+
+def _seed(answer: SampleRecord) -> str:
+    return f", seed {answer.seed}" if answer.seed else ""
+
+
 def run(args: argparse.Namespace) -> int:
-    """Prints what `verify` finds; 0 if nothing is wrong, else 1."""
+    """Prints what was found; 0 if nothing is wrong, else 1. Scores that differ are no fault."""
+    if args.data_dir is None and not args.runs:
+        print("pbcore verify: give --data-dir DIR, --run RUN, or both", file=sys.stderr)
+        return 2
+    faults = False
     try:
-        checked = verify(args.data_dir)
-    except FileNotFoundError as error:
+        if args.data_dir is not None:
+            checked = verify(args.data_dir)
+            print(table(checked))
+            faults = any(found.errors for found in checked)
+        for number, path in enumerate(args.runs):
+            print(*([""] if number or args.data_dir is not None else []), run_text(path), sep="\n")
+    except (FileNotFoundError, LoadError, RunDirError) as error:
         print(f"pbcore verify: {error}", file=sys.stderr)
         return 1
-    print(table(checked))
-    return 1 if any(found.errors for found in checked) else 0
+    return 1 if faults else 0
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the `verify` command."""
     parser = subparsers.add_parser(
-        "verify", help="check a copy of the official data: rows, prompts, labels, known inconsistencies"
+        "verify",
+        help="check a copy of the official data, and how official and corrected scores differ on a run's answers",
     )
+    parser.add_argument("--data-dir", metavar="DIR", help="the folder that holds waiting_line/, puzzle/ …")
     parser.add_argument(
-        "--data-dir", required=True, metavar="DIR", help="the folder that holds waiting_line/, puzzle/ …"
+        "--run", dest="runs", nargs="+", type=Path, default=[], metavar="RUN", help="run directories, such as reports/…"
     )
     parser.set_defaults(run=run)

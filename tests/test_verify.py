@@ -1,16 +1,20 @@
-"""`pbcore verify`: a good copy passes, and every kind of damage is found."""
+"""`pbcore verify`: a good copy passes, every kind of damage is found, and differing scores of a run are counted."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from pbcore import verify as command
+from pbcore.results import CellRecord, build_cell, create
+from pbcore.tasks import load_task
 from pbcore.verify import verify
 from tests.reference import reference
+from tests.results import factory
 
 
 @pytest.fixture
@@ -22,10 +26,10 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path) -> int:
+def run(*arguments: str | Path) -> int:
     parser = argparse.ArgumentParser()
     command.add_parser(parser.add_subparsers())
-    args = parser.parse_args(["verify", "--data-dir", str(folder)])
+    args = parser.parse_args(["verify", *map(str, arguments)])
     code: int = args.run(args)
     return code
 
@@ -33,7 +37,7 @@ def run(folder: Path) -> int:
 class TestVerify:
     def test_the_official_files_pass(self, capsys: pytest.CaptureFixture[str]) -> None:
         """27 files without fault; the order of the sort labels is counted and named."""
-        assert run(reference("official-v1")) == 0
+        assert run("--data-dir", reference("official-v1")) == 0
         printed = " ".join(capsys.readouterr().out.split())
         assert "27 files, 2708 samples, 2311 labels scored; no fault" in printed
         assert "95 of 100 labels are in the order of the whole names" in printed
@@ -56,7 +60,7 @@ class TestVerify:
         shuffled.write_text(shuffled.read_text().replace('"example":"[\\"Justin McDonald\\", ', '"example":"[', 1))
         reverse = copy / "waiting_line/reverse.jsonl"
         reverse.write_text(reverse.read_text().replace('"answer":"[\\"Henry Young', '"answer":"[\\"Henry Old', 1))
-        assert run(copy) == 1
+        assert run("--data-dir", copy) == 1
         printed = capsys.readouterr().out
         assert "puzzle/sudoku: sample 0: its label scores 0 (accuracy)" in printed
         assert "waiting_line/insert_random: sample 0: its label scores 0 (accuracy)" in printed
@@ -81,9 +85,79 @@ class TestVerify:
         assert found.errors == []
         assert "10 samples, officially 100" in found.notes
 
+    def test_a_file_without_a_sample_of_its_n(self, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Rows that all have another length than the file's name says leave no sample, which is a fault."""
+        (copy / "waiting_line_n15").mkdir()
+        shutil.copyfile(copy / "waiting_line/copy.jsonl", copy / "waiting_line_n15/copy.jsonl")
+        [found] = [found for found in verify(copy) if found.task == "waiting_line/copy" and found.n == 15]
+        assert found.samples == 0
+        assert len(found.errors) == 1
+        assert run("--data-dir", copy) == 1
+        assert "waiting_line/copy: no sample" in capsys.readouterr().out
+
     def test_wrong_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A folder that isn't there, or holds something else, is one clear line on stderr."""
-        assert run(tmp_path / "none") == 1
+        assert run("--data-dir", tmp_path / "none") == 1
         assert "no folder" in capsys.readouterr().err
-        assert run(tmp_path) == 1
+        assert run("--data-dir", tmp_path) == 1
         assert "is not the official data: it holds none of paraphrase_summarize/" in capsys.readouterr().err
+
+    def test_nothing_to_check(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Neither a folder nor a run is one line that says what to give."""
+        assert run() == 2
+        assert "give --data-dir DIR, --run RUN, or both" in capsys.readouterr().err
+
+
+def answered(folder: Path, name: str, answers: list[str], metrics: frozenset[str] | None = None) -> Path:
+    """A run directory with one cell of `tiny`: these answers to the first samples of a task, scored as a run scores them."""
+    task = load_task(name, limit=len(answers))
+    facts = CellRecord(f"tiny/{name.split('/')[1]}/random-k2", "tiny", name, "random-k2", headline="accuracy")
+    given = [factory.answer(text=text) for text in answers]
+    directory = create(folder, name.replace("/", "-"))
+    directory.write_cell(*build_cell(facts, given, task.score_many(answers, task.samples, metrics), rounds=[1.0]))
+    return directory.path
+
+
+class TestRun:
+    def test_answers_scored_differently_are_counted_and_named(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """One list over several lines among four answers: one differs, with its sample's number and the reason."""
+        right = [str(sample.answer) for sample in load_task("waiting_line/copy", limit=4).samples]
+        lines = "[\n  " + ",\n  ".join(f'"{item}"' for item in json.loads(right[2])) + "\n]"
+        assert run("--run", answered(tmp_path, "waiting_line/copy", [right[0], "nothing", lines, right[3]])) == 0
+        printed = capsys.readouterr().out
+        [row] = [line.split() for line in printed.splitlines() if line.startswith("waiting_line/copy")]
+        assert row == ["waiting_line/copy", "4", "accuracy", "accuracy_any_layout", "1", "1", "0"]
+        assert "tiny/copy/random-k2, sample 2: accuracy 0, accuracy_any_layout 1; right in another layout" in printed
+        assert "the list stands over several lines" in printed
+        assert printed.splitlines()[-1].endswith("answers: 4, cells: 1, scored differently: 1")
+
+    def test_scores_as_asked_are_counted_too(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A Latin square with an extra cell counts officially, and not as asked: that score is lower."""
+        square = str(load_task("puzzle/latin_square", limit=1).samples[0].answer)
+        wide = square.replace("\n", f",{square[0]}\n", 1)
+        assert run("--run", answered(tmp_path, "puzzle/latin_square", [wide])) == 0
+        rows = [line.split()[2:] for line in capsys.readouterr().out.splitlines() if line.startswith("puzzle/")]
+        assert rows == [
+            ["accuracy", "accuracy_any_layout", "0", "0", "0"],
+            ["accuracy", "accuracy_as_asked", "1", "0", "1"],
+        ]
+
+    def test_several_runs_and_data(self, tmp_path: Path, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Each run is told of by itself, after the data; faults of the data still fail."""
+        paths = [answered(tmp_path, name, ["[]"]) for name in ("waiting_line/copy", "waiting_line/reverse")]
+        assert run("--data-dir", copy, "--run", *paths) == 1
+        printed = capsys.readouterr().out
+        assert [f"{path}: answers: 1, cells: 1, scored differently: 0" in printed for path in paths] == [True, True]
+
+    def test_a_run_without_corrected_scores(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Said in a line, and no fault."""
+        path = answered(tmp_path, "waiting_line/copy", ["[]"], frozenset({"accuracy"}))
+        assert run("--run", path) == 0
+        assert "answers: 1, none with a corrected score" in capsys.readouterr().out
+
+    def test_no_run(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A folder that is no run directory is one line on stderr."""
+        assert run("--run", tmp_path) == 1
+        assert "is no run directory" in capsys.readouterr().err

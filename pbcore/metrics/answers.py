@@ -1,4 +1,4 @@
-"""What an answer says: lists of items, rows of a Latin square, rows of a sudoku, read leniently and strictly."""
+"""What an answer says: lists of items, rows of a Latin square, rows of a sudoku, read leniently, strictly and in any layout."""
 
 from __future__ import annotations
 
@@ -8,15 +8,31 @@ from typing import Any
 
 from pbcore.tasks.base import Sample
 
+_EDGES = re.compile(r'^[\s"]+|[\s"]+$')
+_BETWEEN_CELLS = re.compile(r"[\s,;|]+")
+_AROUND_CELLS = "\"'`[](){}"
+
 
 def lenient_list(text: str) -> list[str]:
-    """The items after the last `[`, up to the next `]`, both optional; split at commas, spaces and double quotes stripped.
+    """The items after the last `[`, up to the next `]`, both optional; split at commas, ordinary spaces and double quotes stripped.
 
-    Empty items are dropped. The official benchmark's `accuracy` reads lists like this.
+    As the official benchmark's `accuracy` reads lists: pieces that are blank are dropped, but `""` is an item, and a line break, tab or
+    no-break space at an item's edge is part of it.
     """
-    inside = text.rsplit("[", 1)[-1].split("]", 1)[0]
-    items = (item.strip().strip('"').strip() for item in inside.split(","))
+    return [piece.strip(' "') for piece in _inside(text).split(",") if piece.strip()]
+
+
+def any_layout_list(text: str) -> list[str]:
+    """As `lenient_list`, with line breaks and blanks of every kind stripped from the items, and empty items dropped.
+
+    A list over several lines is a list here.
+    """
+    items = (_EDGES.sub("", piece) for piece in _inside(text).split(","))
     return [item for item in items if item]
+
+
+def _inside(text: str) -> str:
+    return text.rsplit("[", 1)[-1].split("]", 1)[0]
 
 
 def strict_list(text: str) -> list[str] | None:
@@ -42,9 +58,26 @@ def csv_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
     return [row for row in rows if set(row) == set(symbols)]
 
 
+def any_layout_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
+    """The lines that hold every symbol once: cells between commas, semicolons, bars or blanks, quoted or in brackets; any line break."""
+    rows = ([cell.strip(_AROUND_CELLS) for cell in _BETWEEN_CELLS.split(line)] for line in text.splitlines())
+    cells = ([cell for cell in row if cell] for row in rows)
+    return [row for row in cells if sorted(row) == sorted(symbols)]
+
+
+def ascii_digits(text: str) -> str:
+    """The text with the decimal digits of every script (Unicode category Nd: ٣, ３ …) as 0–9. Superscripts and ③ are no digits."""
+    return "".join(str(int(sign)) if sign.isdecimal() else sign for sign in text)
+
+
+def digits(text: str) -> str:
+    """The decimal digits of a text in order, those of other scripts as 0–9."""
+    return re.sub(r"[^0-9]", "", ascii_digits(text))
+
+
 def digit_rows(text: str, side: int = 4) -> list[str]:
-    """The lines that have exactly `side` digits, without what stands between them."""
-    rows = (re.sub(r"[^0-9]", "", line) for line in text.split("\n"))
+    """The lines that have exactly `side` digits (of any script), without what stands between them."""
+    rows = (digits(line) for line in text.split("\n"))
     return [row for row in rows if len(row) == side]
 
 

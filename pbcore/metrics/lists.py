@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pbcore.metrics.answers import label_part, label_text, lenient_list, quoted, strict_list
+from pbcore.metrics.answers import any_layout_list, label_part, label_text, lenient_list, quoted, strict_list
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import by_last_name
 from pbcore.tasks.scoring import Scored, register_scorer
 
 Items = Sequence[str]
+BLANKS = {"\t": "a tab", "\u00a0": "a no-break space"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,8 @@ class Expected:
 
 def one_answer(sample: Sample) -> Expected:
     """The label is the only right answer (copy, sort, reverse and all `*_index` operations)."""
-    answer = lenient_list(label_text(sample))
-    given = lenient_list(str(sample.input.get("context", "")))
+    answer = any_layout_list(label_text(sample))
+    given = any_layout_list(str(sample.input.get("context", "")))
     word = sample.input.get("word")
     near = tuple(
         (other, "wrong position", f"right for position {index}, asked was position {sample.input['index']}")
@@ -53,7 +54,7 @@ def _everywhere(given: list[str], word: str | None, size: int) -> list[tuple[int
 
 def sorted_by_last_name(sample: Sample) -> list[str]:
     """The order that the sort prompt asks for; the official labels are in the order of the whole names."""
-    return sorted(lenient_list(label_text(sample)), key=by_last_name)
+    return sorted(any_layout_list(label_text(sample)), key=by_last_name)
 
 
 def permutation(sample: Sample) -> Expected:
@@ -120,11 +121,25 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
     return "wrong order", "the items are right, their order is not"
 
 
+def layout_fault(items: Sequence[str]) -> str:
+    """Why a list that is right in any layout is wrong as the official benchmark reads it; `items` as that reads them."""
+    kept = {sign for item in items for sign in item if sign.isspace() and sign != " "}
+    blanks = sorted(sign for sign in kept if len(f"a{sign}b".splitlines()) == 1)
+    causes = [
+        *(["the list stands over several lines"] if len(kept) > len(blanks) else []),
+        *(f"an item begins or ends with {BLANKS.get(sign, f'U+{ord(sign):04X}')}" for sign in blanks),
+        *(['the empty item "" counts'] if "" in items else []),
+    ]
+    return f"right in another layout, but not as the official benchmark reads it: {', '.join(causes)}"
+
+
 @dataclass(frozen=True, slots=True)
 class ListScorer:
-    """`accuracy` of the leniently and `accuracy_strict` of the strictly read list; `asked` adds `accuracy_as_asked`.
+    """`accuracy` of the leniently and `accuracy_strict` of the strictly read list, both as the official benchmark reads them.
 
-    `accuracy_as_asked` compares the leniently read list with `asked(sample)`, where the official label isn't what the prompt asks for.
+    `accuracy_any_layout` also takes lists over several lines, other blanks and empty items; it is never lower than `accuracy`. `asked` adds
+    `accuracy_as_asked`: where the official label isn't what the prompt asks for, it compares the list, read as for `accuracy`, with
+    `asked(sample)`. So each of the two differs from `accuracy` in one thing.
     """
 
     expect: Callable[[Sample], Expected]
@@ -132,7 +147,8 @@ class ListScorer:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        return ("accuracy", "accuracy_strict", *(("accuracy_as_asked",) if self.asked else ()))
+        always = ("accuracy", "accuracy_strict", "accuracy_any_layout")
+        return (*always, *(("accuracy_as_asked",) if self.asked else ()))
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
         """One result per answer; `details` say what is wrong."""
@@ -140,14 +156,20 @@ class ListScorer:
 
     def _one(self, text: str, sample: Sample, metrics: frozenset[str]) -> Scored:
         expected = self.expect(sample)
-        items, strict = lenient_list(text), strict_list(text)
+        items, strict, free = lenient_list(text), strict_list(text), any_layout_list(text)
         right = expected.accepts(items)
-        scores = {"accuracy": float(right), "accuracy_strict": float(strict is not None and expected.accepts(strict))}
+        scores = {
+            "accuracy": float(right),
+            "accuracy_strict": float(strict is not None and expected.accepts(strict)),
+            "accuracy_any_layout": float(right or expected.accepts(free)),
+        }
         if self.asked:
             scores["accuracy_as_asked"] = float(items == self.asked(sample))
         details: dict[str, Any] = {}
-        if not right:
-            details["failure"], details["why"] = diagnosis(items, expected)
+        if not right and scores["accuracy_any_layout"]:
+            details = {"failure": "layout", "why": layout_fault(items)}
+        elif not right:
+            details["failure"], details["why"] = diagnosis(free, expected)
         elif not scores["accuracy_strict"]:
             details["why"] = "right, but not a list in brackets with every item in double quotes"
         return Scored({metric: score for metric, score in scores.items() if metric in metrics}, details)

@@ -6,9 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pbcore.metrics.answers import csv_rows, digit_rows, label_part, label_text, lines
+from pbcore.metrics.answers import (
+    any_layout_rows,
+    ascii_digits,
+    csv_rows,
+    digit_rows,
+    digits,
+    label_part,
+    label_text,
+    lines,
+)
 from pbcore.tasks.base import Sample
 from pbcore.tasks.scoring import Scored, register_scorer
+
+LAYOUT = "right in another layout, but not as the official benchmark reads it:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +27,13 @@ class LatinSquareScorer:
     """`accuracy`: the first n valid rows form a Latin square; any square of the symbols is right, text between the rows is ignored.
 
     `accuracy_strict` is the same: the official benchmark has no stricter reading. In both, a row may repeat a symbol in an extra cell;
-    `accuracy_as_asked` takes only rows of n cells.
+    `accuracy_as_asked` takes only rows of n cells. `accuracy_any_layout` also takes squares whose cells stand between blanks, bars or
+    semicolons, in quotes or brackets; it is never lower than `accuracy`.
     """
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        return ("accuracy", "accuracy_strict", "accuracy_as_asked")
+        return ("accuracy", "accuracy_strict", "accuracy_any_layout", "accuracy_as_asked")
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
         """One result per answer; `details` say what is wrong."""
@@ -32,13 +44,17 @@ class LatinSquareScorer:
         rows = csv_rows(text, symbols)
         wrong = latin_fault(rows, symbols)
         exact = latin_fault([row for row in rows if len(row) == len(symbols)], symbols)
+        free = wrong and latin_fault(any_layout_rows(text, symbols), symbols)
         scores = {
             "accuracy": float(not wrong),
             "accuracy_strict": float(not wrong),
+            "accuracy_any_layout": float(not free),
             "accuracy_as_asked": float(not exact),
         }
         details: dict[str, Any] = {}
-        if wrong:
+        if wrong and not free:
+            details = {"failure": "layout", "why": f"{LAYOUT} bare cells between commas, a row a line"}
+        elif wrong:
             details = {"failure": "malformed" if not rows else wrong[0], "why": wrong[1]}
         elif exact:
             details = {"why": f"accepted as by the official benchmark, but {exact[1]}"}
@@ -46,23 +62,32 @@ class LatinSquareScorer:
 
 
 def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[str, str] | None:
-    """What keeps the first n rows from being a Latin square, as a kind and a sentence; None if nothing does."""
+    """What keeps the first n rows from being a Latin square, as a kind and a sentence; None if nothing does.
+
+    There are as many columns as the shortest row has cells: where every row has an extra one, they make a column that must hold every
+    symbol too (the official rule).
+    """
     side = len(symbols)
     if len(rows) < side:
         return "row missing", f"only {len(rows)} of {side} rows hold every symbol and nothing else"
-    for column in range(side):
-        if {row[column] for row in rows[:side]} != set(symbols):
-            return "column repeats", f"column {column + 1} does not hold every symbol once"
+    for number, column in enumerate(zip(*rows[:side], strict=False), 1):
+        if set(column) != set(symbols):
+            kind = "column repeats" if number <= side else "extra cell"
+            return kind, f"column {number} does not hold every symbol once"
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class SudokuScorer:
-    """`accuracy`: the lines with four digits, whatever stands between them, are the solution; `accuracy_strict`: all lines are."""
+    """`accuracy`: the lines with four digits, whatever stands between them, are the solution; `accuracy_strict`: all lines are.
+
+    Decimal digits of every script count, as in the official benchmark. `accuracy_any_layout`: all digits of the answer in order are the
+    solution, wherever its lines break; it is never lower than `accuracy`.
+    """
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        return ("accuracy", "accuracy_strict")
+        return ("accuracy", "accuracy_strict", "accuracy_any_layout")
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
         """One result per answer; `details` say what is wrong."""
@@ -71,9 +96,16 @@ class SudokuScorer:
     def _one(self, text: str, sample: Sample, metrics: frozenset[str]) -> Scored:
         solution = lines(label_text(sample))
         rows = digit_rows(text)
-        scores = {"accuracy": float(rows == solution), "accuracy_strict": float(lines(text) == solution)}
+        right = rows == solution
+        scores = {
+            "accuracy": float(right),
+            "accuracy_strict": float(lines(ascii_digits(text)) == solution),
+            "accuracy_any_layout": float(right or digits(text) == "".join(solution)),
+        }
         details: dict[str, Any] = {}
-        if rows != solution:
+        if not right and scores["accuracy_any_layout"]:
+            details = {"failure": "layout", "why": f"{LAYOUT} lines of exactly four digits"}
+        elif not right:
             details["failure"], details["why"] = sudoku_fault(
                 rows, solution, lines(str(sample.input.get("sudoku", "")))
             )

@@ -158,9 +158,10 @@ class TestSort:
         label = formatted(["Ann Zorn", "Bob Adams"])
         sample = Sample("waiting_line/sort", 0, (), {"context": formatted(["Bob Adams", "Ann Zorn"])}, label, 32)
         task = TASKS["waiting_line/sort"]
-        assert task.score(label, sample) == {"accuracy": 1.0, "accuracy_strict": 1.0, "accuracy_as_asked": 0.0}
+        official = {"accuracy": 1.0, "accuracy_strict": 1.0, "accuracy_any_layout": 1.0, "accuracy_as_asked": 0.0}
+        assert task.score(label, sample) == official
         asked = formatted(["Bob Adams", "Ann Zorn"])
-        assert task.score(asked, sample) == {"accuracy": 0.0, "accuracy_strict": 0.0, "accuracy_as_asked": 1.0}
+        assert task.score(asked, sample) == {name: 1 - score for name, score in official.items()}
 
     def test_own_labels_are_as_asked(self) -> None:
         """The package's own labels are in the order that the prompt asks for."""
@@ -183,5 +184,7 @@ class TestLabels:
 
     def test_unknown_metric(self) -> None:
         """A metric that the task doesn't have is an error that lists those it has."""
-        with pytest.raises(ValueError, match=r"has no metric \['bleu'\]; it has \['accuracy', 'accuracy_strict'\]"):
+        with pytest.raises(
+            ValueError, match=r"no metric \['bleu'\]; it has \['accuracy', 'accuracy_any_layout', 'accuracy_strict'\]"
+        ):
             TASKS["waiting_line/copy"].score("[]", TASKS["waiting_line/copy"].samples[0], {"bleu"})

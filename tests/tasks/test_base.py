@@ -16,7 +16,9 @@ class TestScore:
         answer = task.samples[0].answer or ""
         assert task.score(answer, task.samples[0], ["accuracy"]) == {"accuracy": 1.0}
         assert task.score(answer, task.samples[0], []) == {}
-        assert set(task.score(answer, task.samples[0])) == {"accuracy", "accuracy_strict", "accuracy_as_asked"}
+        assert set(task.score(answer, task.samples[0])) == {
+            "accuracy", "accuracy_strict", "accuracy_any_layout", "accuracy_as_asked",
+        }  # fmt: skip
 
     @pytest.mark.parametrize("prediction", [None, 5, ["a"]])
     def test_a_prediction_is_a_text(self, prediction: Any) -> None:

@@ -1,0 +1,52 @@
+"""Answers that a corrected score counts otherwise than the official score beside it: how many of a run, and which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pbcore.results.record import CellRecord, SampleRecord
+
+# Corrected score → the official one that it stands beside (docs/tasks.md says what each corrects).
+OFFICIAL = {
+    "accuracy_any_layout": "accuracy",
+    "accuracy_as_asked": "accuracy",
+    "inclusion_any_case": "inclusion",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One corrected score of one task over all cells of a run. `higher` and `lower` are the answers that it counts otherwise than
+    `official` does: (cell id, answer)."""
+
+    task: str
+    score: str
+    official: str
+    answers: int
+    higher: tuple[tuple[str, SampleRecord], ...]
+    lower: tuple[tuple[str, SampleRecord], ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.higher) + len(self.lower)
+
+
+def differences(cells: Sequence[CellRecord], samples: Mapping[str, Sequence[SampleRecord]]) -> list[Difference]:
+    """Per task and corrected score, in the order of the task names, how the recorded scores differ; every seed's answer counts.
+
+    `samples`: cell id → its answers, as `results.load.load_samples` gives them. Scores that were not recorded are left out.
+    """
+    task_of = {cell.id: cell.task for cell in cells}
+    answers: dict[str, list[tuple[str, SampleRecord]]] = {}
+    for cell, given in samples.items():
+        answers.setdefault(task_of.get(cell, cell), []).extend((cell, answer) for answer in given)
+    found = []
+    for task in sorted(answers):
+        for score, official in OFFICIAL.items():
+            both = [one for one in answers[task] if {score, official} <= one[1].scores.keys()]
+            if both:
+                higher = tuple(one for one in both if one[1].scores[score] > one[1].scores[official])
+                lower = tuple(one for one in both if one[1].scores[score] < one[1].scores[official])
+                found.append(Difference(task, score, official, len(both), higher, lower))
+    return found
