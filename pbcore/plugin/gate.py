@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.plugin import timing
 from pbcore.plugin.options import Settings, given, settings
 from pbcore.plugin.plan import plan
-from pbcore.plugin.turns import BaseError, check_base
 
 if TYPE_CHECKING:
     from pbcore.analysis.floors import Floor
     from pbcore.plugin.plan import Plan
+    from pbcore.plugin.timing import Timings
     from pbcore.results.rundir import RunDir, StoredCell
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -37,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Baselines and floors that can't be read end the run before it starts."""
     if not given(config) or hasattr(config, "workerinput"):
         return
+    from pbcore.plugin.turns import BaseError, check_base
     from pbcore.results.baseline import BaselineError, read_baseline
 
     asked = settings(config)
@@ -111,6 +111,8 @@ def rule(the_plan: Plan, run: RunDir, complete: bool, rerun: Any, say: Callable[
     if demands:
         _rule_on_floors(demands, stored, ruling)
     if asked.gate_time is not None:
+        from pbcore.plugin import timing
+
         gated = {name for baseline in baselines.values() for name in baseline} if baselines else None
         _rule_on_time(timing.judge(the_plan, run, complete, gated, say), ruling)
     if asked.update_baseline is not None:
@@ -133,7 +135,7 @@ def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruli
     ruling.failures += [(f"floors::{name}", reason) for name, reason in broken]
 
 
-def _rule_on_time(found: Sequence[timing.Timings], ruling: Ruling) -> None:
+def _rule_on_time(found: Sequence[Timings], ruling: Ruling) -> None:
     for timings in found:
         ruling.text += timings.lines()
         ruling.markdown.append(timings.markdown())

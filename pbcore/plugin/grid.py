@@ -9,8 +9,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import yaml
-
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -45,6 +43,8 @@ class Profile:
 @cache
 def profiles() -> dict[str, Profile]:
     """All profiles by name."""
+    import yaml  # at first use: every pytest run imports this module
+
     data = yaml.safe_load((files("pbcore.plugin") / "data" / "profiles.yaml").read_text(encoding="utf-8"))
     return {
         name: Profile(

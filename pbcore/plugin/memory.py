@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
-
 if TYPE_CHECKING:
     import torch
 
@@ -32,7 +30,7 @@ class PeakMemory:
 
             torch.cuda.reset_peak_memory_stats(device)
             return cls(device, CUDA, 0)
-        return cls(device, PEAK_GROWTH if _reset_peak() else END_GROWTH, psutil.Process().memory_info().rss)
+        return cls(device, PEAK_GROWTH if _reset_peak() else END_GROWTH, _resident())
 
     def read(self) -> int:
         """Bytes, as `kind` says."""
@@ -40,8 +38,14 @@ class PeakMemory:
             import torch
 
             return int(torch.cuda.max_memory_allocated(self.device))
-        now = _peak() if self.kind == PEAK_GROWTH else psutil.Process().memory_info().rss
+        now = _peak() if self.kind == PEAK_GROWTH else _resident()
         return max(0, now - self.before)
+
+
+def _resident() -> int:
+    import psutil  # at first use: every pytest run imports this module
+
+    return int(psutil.Process().memory_info().rss)
 
 
 def _reset_peak() -> bool:
