@@ -1,7 +1,7 @@
-"""How this package's scores agree with published ones: `pbcore agreement FILE` prints the table.
+"""`pbcore agreement FILE`: compares this package's scores with published ones and prints a table.
 
-FILE has one JSON object per line: `task`, `response`, `label`, and published values, of which None is not compared: `grammar`,
-`inclusion`, `rougeL` (unstemmed), `bertscore`, `inv_bleu`.
+FILE has one JSON object per line: `task`, `response`, `label`, and published values: `grammar`, `inclusion`, `rougeL` (unstemmed),
+`bertscore`, `inv_bleu`. Values that are null are skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pbcore.metrics.text import PARAPHRASING, SUMMARIZATION, WORDS_TO_SENTENCE, 
 from pbcore.tasks.base import Sample
 
 TOLERANCE = 1e-6
-_OURS = {
+_OUR_NAMES = {
     "inclusion": "inclusion",
     "rougeL": "rouge_l_unstemmed",
     "inv_bleu": "inv_bleu",
@@ -30,7 +30,7 @@ _OURS = {
 
 @dataclass(slots=True)
 class Row:
-    """One metric: how many published values were compared, how many are equal to 1e-6, the largest difference, and what differs."""
+    """One metric: published values compared, those equal to 1e-6, the largest difference, and the answers that differ."""
 
     metric: str
     compared: int = 0
@@ -43,7 +43,7 @@ class Row:
 def table(path: Path) -> list[Row]:
     """A row per metric that has published values in `path`."""
     published = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    rows = {metric: Row(metric) for metric in _OURS if any(entry.get(metric) is not None for entry in published)}
+    rows = {metric: Row(metric) for metric in _OUR_NAMES if any(entry.get(metric) is not None for entry in published)}
     for part, scorer in (
         ("words_to_sentence", WORDS_TO_SENTENCE),
         ("summariz", SUMMARIZATION),
@@ -54,30 +54,30 @@ def table(path: Path) -> list[Row]:
 
 
 def _compare(entries: Sequence[dict[str, Any]], scorer: TextScorer, rows: dict[str, Row]) -> None:
-    wanted = frozenset(_OURS[name] for name in rows if _OURS[name] in scorer.metrics)
+    metrics = frozenset(_OUR_NAMES[name] for name in rows if _OUR_NAMES[name] in scorer.metrics)
     samples = [Sample(entry["task"], index, (), {}, entry["label"], 64) for index, entry in enumerate(entries)]
     for entry, scored in zip(
-        entries, scorer.score([entry["response"] for entry in entries], samples, wanted), strict=True
+        entries, scorer.score([entry["response"] for entry in entries], samples, metrics), strict=True
     ):
         for metric, row in rows.items():
-            theirs, ours = entry.get(metric), scored.scores.get(_OURS[metric])
+            theirs, ours = entry.get(metric), scored.scores.get(_OUR_NAMES[metric])
             if theirs is None:
                 continue
             if ours is None:
-                row.absent = scored.details["absent"][_OURS[metric]]
+                row.absent = scored.details["absent"][_OUR_NAMES[metric]]
                 continue
             row.compared += 1
             row.largest = max(row.largest, abs(ours - theirs))
             if abs(ours - theirs) <= TOLERANCE:
                 row.equal += 1
             else:
-                rules = ", ".join(match["rule"] for match in scored.details.get("matches", ())) or "no rule fired"
-                said = f" ({rules})" if metric == "grammar" else ""
-                row.differing.append(f"{metric}: published {theirs:g}, here {ours:g}{said}: {entry['response']!r}")
+                rules = ", ".join(match["rule"] for match in scored.details.get("matches", ())) or "no rule matched"
+                note = f" ({rules})" if metric == "grammar" else ""
+                row.differing.append(f"{metric}: published {theirs:g}, here {ours:g}{note}: {entry['response']!r}")
 
 
 def render(rows: Sequence[Row]) -> str:
-    """The table as Markdown, with every answer that differs, and why a metric was not measured."""
+    """The table as Markdown, followed by the answers that differ and the reasons for metrics not measured."""
     cells = [(row.metric, row.compared, row.equal, f"{row.largest:.1e}" if row.compared else "") for row in rows]
     head = ("metric", "answers compared", f"equal to {TOLERANCE:g}", "largest difference")
     notes = [line for row in rows for line in row.differing]
@@ -97,7 +97,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _run(args: argparse.Namespace) -> int:
-    """0 if every compared value is equal."""
+    """Exit status 0 if every compared value is equal, else 1."""
     rows = table(args.path)
     print(render(rows))
     return int(any(row.differing for row in rows))

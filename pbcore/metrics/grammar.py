@@ -1,4 +1,4 @@
-"""Grammar as the paper measures it: LanguageTool, en-US; 1 if it finds nothing, 0 if it finds something or there is no text."""
+"""The paper's grammar score: 1 if LanguageTool (en-US) reports no match, 0 if it reports one or the answer is empty."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pbcore.metrics.languagetool.client import Match, check_many
 from pbcore.metrics.languagetool.errors import BadAnswer, ServerDied, Unavailable
 from pbcore.metrics.languagetool.find import URL_VARIABLE
 from pbcore.metrics.languagetool.folders import cache_folder
-from pbcore.metrics.languagetool.server import Server, SharedServer, UserServer
+from pbcore.metrics.languagetool.server import Server, UserServer, shared_server
 
 LANGUAGE = "en-US"
 CACHE_FILE = "grammar.sqlite"
@@ -21,7 +21,7 @@ CACHE_FILE = "grammar.sqlite"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found in one text; `problem` says why there is no verdict, where there is none."""
+    """The matches in one text; `problem` gives the reason if there is no verdict."""
 
     matches: tuple[Match, ...] = ()
     empty: bool = False
@@ -36,7 +36,7 @@ class Verdict:
 
 
 class Checker:
-    """Asks a server about texts, each once: what any process asked before is read from the cache, without a server."""
+    """Checks texts with a server. Each text is sent once; verdicts of earlier checks are read from the cache, without a server."""
 
     def __init__(
         self,
@@ -53,37 +53,39 @@ class Checker:
         self._died: str | None = None
 
     def check(self, texts: Sequence[str]) -> list[Verdict]:
-        """One verdict per text, blanks around it left out.
+        """One verdict per stripped text.
 
-        Raises Unavailable if a server is needed and can't be had, ServerDied if it stopped in this run for good.
+        Raises Unavailable if a server is needed but not available, ServerDied if the server died and could not be restarted.
         """
         if self._died is not None:
             raise ServerDied(self._died)
         stripped = [text.strip() for text in texts]
-        found = self._find({text for text in stripped if text})
-        return [_verdict(found[text]) if text else Verdict(empty=True) for text in stripped]
+        results = self._results({text for text in stripped if text})
+        return [_verdict(results[text]) if text else Verdict(empty=True) for text in stripped]
 
     def close(self) -> None:
-        """Lets go of the server and the cache."""
+        """Releases the server and the cache."""
         self.server.stop()
         if self._cache is not None:
             self._cache.close()
 
-    def _find(self, texts: set[str]) -> dict[str, list[Match] | BadAnswer]:
+    def _results(self, texts: set[str]) -> dict[str, list[Match] | BadAnswer]:
         if not texts:
             return {}
         identity = self.server.identity
         keys = {text: key(text, identity, self._params) for text in texts}
-        held = self._cache.get(keys.values()) if self._cache is not None else {}
-        found: dict[str, list[Match] | BadAnswer] = {text: held[name] for text, name in keys.items() if name in held}
-        new = sorted(texts - found.keys())
+        cached = self._cache.get(keys.values()) if self._cache is not None else {}
+        results: dict[str, list[Match] | BadAnswer] = {
+            text: cached[name] for text, name in keys.items() if name in cached
+        }
+        new = sorted(texts - results.keys())
         if new:
-            found |= zip(new, self._ask(new), strict=True)
+            results |= zip(new, self._request(new), strict=True)
         if self._cache is not None:
-            self._cache.put({keys[text]: verdict for text in new if not isinstance(verdict := found[text], BadAnswer)})
-        return found
+            self._cache.put({keys[text]: result for text in new if not isinstance(result := results[text], BadAnswer)})
+        return results
 
-    def _ask(self, texts: list[str]) -> list[list[Match] | BadAnswer]:
+    def _request(self, texts: list[str]) -> list[list[Match] | BadAnswer]:
         try:
             return check_many(self.server, texts, self._params)
         except ServerDied as error:
@@ -92,23 +94,23 @@ class Checker:
 
 
 def checker() -> Checker:
-    """This process's checker: the server of $PBCORE_LANGUAGETOOL_URL, else the local installation's, shared and started at the first need.
+    """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the local installation's shared one, started on first use.
 
-    Raises Unavailable, saying what to do, where there is neither.
+    Raises Unavailable, saying what to do, if there is neither.
     """
     environment = tuple(
         os.environ.get(name, "") for name in (URL_VARIABLE, "LTP_PATH", "LTP_JAR_DIR_PATH", "PBCORE_CACHE")
     )
-    found = _checker(environment)
-    if isinstance(found, Unavailable):
-        raise Unavailable(str(found))
-    return found
+    result = _checker(environment)
+    if isinstance(result, Unavailable):
+        raise Unavailable(str(result))
+    return result
 
 
 def stop() -> None:
-    """Lets go of this process's servers; the next `checker()` starts afresh."""
-    for one in _OPEN:
-        one.close()
+    """Releases this process's servers; the next `checker()` makes a new checker."""
+    for open_checker in _OPEN:
+        open_checker.close()
     _OPEN.clear()
     _checker.cache_clear()
 
@@ -118,20 +120,20 @@ _OPEN: list[Checker] = []
 
 @cache
 def _checker(environment: tuple[str, ...]) -> Checker | Unavailable:
-    """The checker for these settings; what is not there at the first look is not looked for at every cell."""
+    """The checker for these settings. The result is cached, so a missing server is looked for once and not again for every cell."""
     url = environment[0]
     try:
-        server: Server = UserServer(url) if url else SharedServer()
+        server: Server = UserServer(url) if url else shared_server()
         if isinstance(server, UserServer):
             server.start()
     except Unavailable as error:
         return error
-    made = Checker(server, VerdictCache(cache_folder() / CACHE_FILE))
+    new = Checker(server, VerdictCache(cache_folder() / CACHE_FILE))
     if not _OPEN:
         atexit.register(stop)
-    _OPEN.append(made)
-    return made
+    _OPEN.append(new)
+    return new
 
 
-def _verdict(found: list[Match] | BadAnswer) -> Verdict:
-    return Verdict(problem=str(found)) if isinstance(found, BadAnswer) else Verdict(tuple(found))
+def _verdict(result: list[Match] | BadAnswer) -> Verdict:
+    return Verdict(problem=str(result)) if isinstance(result, BadAnswer) else Verdict(tuple(result))

@@ -1,4 +1,4 @@
-"""Overlap with a reference text: ROUGE by rouge-score, BLEU by sacrebleu."""
+"""Overlap with a reference text: ROUGE (rouge-score) and BLEU (sacrebleu)."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def rouge(prediction: str, reference: str, *, stemmed: bool = True) -> dict[str,
 
 
 def bleu(prediction: str, reference: str) -> float:
-    """Sentence BLEU in [0, 1] as the official benchmark takes it: 13a tokens, 4-grams, no smoothing, no effective order.
+    """Sentence BLEU in [0, 1] with the official benchmark's settings: 13a tokens, 4-grams, no smoothing, no effective order.
 
     It is 0 when the two texts share no run of four tokens.
     """
-    # Of one sentence, a corpus score is the same and comes without sacrebleu's advice to use the effective order.
+    # For one sentence the corpus score is equal, and sacrebleu doesn't warn about the effective order.
     return min(1.0, float(_bleu_scorer().corpus_score([prediction.strip()], [[reference.strip()]]).score) / 100)
 
 
 def inv_bleu(prediction: str, source: str) -> float:
-    """1 − BLEU against the text that was to be paraphrased: 0 for a copy. An empty text scores 0, too, as it does on every metric."""
+    """1 − BLEU against the text to be paraphrased: 0 for a copy. An empty prediction scores 0 too, as on every metric."""
     return 1.0 - bleu(prediction, source) if prediction.strip() else 0.0
 
 
 @cache
 def _rouge_scorer(stemmed: bool) -> RougeScorer:
-    # Imported at first use, here and below: they take seconds, and most runs need neither.
+    # Imported on first use, here and below: the imports take seconds, and most runs don't need them.
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer(list(_NAMES), use_stemmer=stemmed)

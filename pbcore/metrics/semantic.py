@@ -1,4 +1,4 @@
-"""BERTScore F1 (Zhang et al. 2020) by bert-score, with a model that is here already: nothing is downloaded while scoring."""
+"""BERTScore F1 (Zhang et al. 2020) by bert-score, with a local model: nothing is downloaded while scoring."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ BATCH = 64
 
 
 class Unavailable(RuntimeError):
-    """BERTScore can't be had here; the message says why and what to do."""
+    """BERTScore is not available here; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Which model scores: its name as the user gave it, the local folder that holds it, and the layer whose vectors are compared."""
+    """The scoring model: its name as given by the user, its local folder, and the layer whose vectors are compared."""
 
     name: str
     folder: Path
@@ -34,21 +34,21 @@ class Source:
 
 
 class BertScore:
-    """BERTScore F1 with one model, loaded once, in batches on its device. No idf weights, no baseline rescaling."""
+    """BERTScore F1 in batches, with one model that is loaded once. No idf weights, no baseline rescaling."""
 
     def __init__(self, source: Source, device: str | None = None) -> None:
-        """Raises Unavailable if bert-score is not installed or the folder holds no model that it can read."""
+        """Loads the model. Raises Unavailable if bert-score is not installed, or if it would misread the folder's name."""
         import torch
         from transformers import AutoTokenizer
 
         library = _library()
         if "t5" in str(source.folder) or str(source.folder).startswith("scibert"):
             raise Unavailable(
-                f"bert-score takes every path with 't5' in it for a T5 model: rename or move {source.folder}"
+                f"bert-score treats every path that contains 't5' as a T5 model: rename or move {source.folder}"
             )
         self.source = source
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        # bert-score asks for a blank before the first word at each call, which tokenizers of transformers 5 no longer heed.
+        # bert-score passes add_prefix_space at each call, which tokenizers of transformers 5 ignore; so it is set here.
         self._tokenizer = AutoTokenizer.from_pretrained(source.folder, add_prefix_space=True)
         self._model = library.get_model(str(source.folder), source.layer).to(self.device)
         positions = self._model.config.max_position_embeddings - (self._model.config.pad_token_id or 0) - 1
@@ -56,22 +56,25 @@ class BertScore:
 
     def f1(self, predictions: Sequence[str], references: Sequence[str]) -> list[float]:
         """F1 in [0, 1] of each pair of stripped texts; 0 for an empty one."""
-        pairs = [(ours.strip(), theirs.strip()) for ours, theirs in zip(predictions, references, strict=True)]
-        full = [index for index, pair in enumerate(pairs) if all(pair)]
+        pairs = [
+            (prediction.strip(), reference.strip())
+            for prediction, reference in zip(predictions, references, strict=True)
+        ]
+        nonempty = [index for index, pair in enumerate(pairs) if all(pair)]
         scores = [0.0] * len(pairs)
-        if full:
+        if nonempty:
             weights: defaultdict[int, float] = defaultdict(lambda: 1.0)
             weights |= {self._tokenizer.sep_token_id: 0.0, self._tokenizer.cls_token_id: 0.0}
             measured = _library().bert_cos_score_idf(
                 self._model,
-                [pairs[index][1] for index in full],
-                [pairs[index][0] for index in full],
+                [pairs[index][1] for index in nonempty],
+                [pairs[index][0] for index in nonempty],
                 self._tokenizer,
                 weights,
                 device=self.device,
                 batch_size=BATCH,
             )  # (N, 3): precision, recall, F1
-            for index, value in zip(full, measured[:, 2].tolist(), strict=True):
+            for index, value in zip(nonempty, measured[:, 2].tolist(), strict=True):
                 scores[index] = min(max(value, 0.0), 1.0)
         return scores
 
@@ -79,16 +82,16 @@ class BertScore:
 def scorer() -> BertScore:
     """This process's scorer, with the model of $PBCORE_BERTSCORE_MODEL (a name or a folder; default roberta-large).
 
-    Raises Unavailable if bert-score or the model is not here.
+    Raises Unavailable if bert-score or the model is missing.
     """
-    found = _scorer(os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, os.environ.get(LAYER_VARIABLE) or "")
-    if isinstance(found, Unavailable):
-        raise Unavailable(str(found))
-    return found
+    result = _scorer(os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, os.environ.get(LAYER_VARIABLE) or "")
+    if isinstance(result, Unavailable):
+        raise Unavailable(str(result))
+    return result
 
 
 def find(name: str, layer: str = "") -> Source:
-    """The model called `name` among local folders and downloaded models. Raises Unavailable; never goes to the network."""
+    """The model `name`: a local folder or a downloaded model. Raises Unavailable if it is neither; makes no network access."""
     number = _layer(name, layer)
     if Path(name).is_dir():
         return Source(name, Path(name), number)
@@ -100,7 +103,7 @@ def find(name: str, layer: str = "") -> Source:
     except (LocalEntryNotFoundError, HFValidationError) as error:
         raise Unavailable(
             f"BERTScore's model {name} is not on this machine: run `pbcore bertscore install`, "
-            f"or name a folder that holds it in {MODEL_VARIABLE}"
+            f"or set {MODEL_VARIABLE} to a folder that holds it"
         ) from error
 
 
@@ -114,7 +117,7 @@ def install(name: str) -> Source:
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `pbcore bertscore install|status`."""
-    parser = subparsers.add_parser("bertscore", help="BERTScore's model: whether it is here, and its download")
+    parser = subparsers.add_parser("bertscore", help="install BERTScore's model, or show whether it is installed")
     parser.add_argument("action", choices=("install", "status"))
     parser.add_argument("--model", default=os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, help="default: %(default)s")
     parser.set_defaults(run=_run)
@@ -141,7 +144,7 @@ def _scorer(name: str, layer: str) -> BertScore | Unavailable:
 
 
 def _layer(name: str, layer: str) -> int:
-    """The layer asked for, else bert-score's own choice for models that it knows by name (their folder's name counts)."""
+    """The given layer, else bert-score's default for the model's name or its folder's name. Raises Unavailable if it has none."""
     if layer:
         return int(layer)
     known: dict[str, int] = _library().model2layers
@@ -149,7 +152,7 @@ def _layer(name: str, layer: str) -> int:
         if candidate in known:
             return known[candidate]
     raise Unavailable(
-        f"bert-score has no layer for {name}: give one in {LAYER_VARIABLE} (roberta-large has {known[DEFAULT_MODEL]})"
+        f"bert-score has no layer for {name}: set {LAYER_VARIABLE} (roberta-large has {known[DEFAULT_MODEL]})"
     )
 
 

@@ -1,6 +1,6 @@
-"""Scorers of the text tasks: grammar for all, with what each task measures besides, and the composites of both benchmark versions.
+"""Scorers of the text tasks: grammar, each task's own metrics, and the composites of both benchmark versions.
 
-`v1` is the product that the paper's tables show, `v2` grammar alone, as the 2026 rewrite has it. A metric that can't be measured
+`v1` is the product shown in the paper's tables; `v2` is grammar alone, as in the 2026 rewrite. A metric that can't be measured
 is left out, with the reason in `details["absent"]`, and so are the composites that need it.
 """
 
@@ -43,7 +43,7 @@ _KINDS = (
 
 @dataclass(slots=True)
 class Measured:
-    """What is known of one answer so far: scores, why others are absent, and what is wrong with it."""
+    """Results for one answer so far: scores, reasons for absent scores, and errors with their kinds and matches."""
 
     scores: dict[str, float] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
@@ -51,15 +51,15 @@ class Measured:
     kinds: list[str] = field(default_factory=list)
     matches: list[Match] = field(default_factory=list)
 
-    def scored(self, asked: Collection[str]) -> Scored:
+    def scored(self, metrics: Collection[str]) -> Scored:
         details: dict[str, object] = {}
         if self.matches:
             details["matches"] = [asdict(match) for match in self.matches]
         if self.wrong:
             details |= {"why": "; ".join(self.wrong), "failure": self.kinds[0]}
-        if absent := {name: why for name, why in self.absent.items() if name in asked}:
+        if absent := {name: why for name, why in self.absent.items() if name in metrics}:
             details["absent"] = absent
-        return Scored({name: value for name, value in self.scores.items() if name in asked}, details)
+        return Scored({name: value for name, value in self.scores.items() if name in metrics}, details)
 
 
 Measure = Callable[[Sequence[str], Sequence[Sample], Collection[str], Sequence[Measured]], None]
@@ -94,7 +94,7 @@ class TextScorer:
 
 
 def failure_kind(match: Match) -> str:
-    """The kind of a grammatical slip, as the paper's Appendix H names those of parallel decoding, or a broader one."""
+    """The kind of a grammatical error: one of those that the paper's Appendix H names for parallel decoding, or a broader one."""
     if match.rule in _KIND_BY_RULE:
         return _KIND_BY_RULE[match.rule]
     if match.category in _KIND_BY_CATEGORY:
@@ -133,7 +133,7 @@ def _measure_grammar(predictions: Sequence[str], answers: Sequence[Measured]) ->
 def _measure_words(
     predictions: Sequence[str], samples: Sequence[Sample], needed: Collection[str], answers: Sequence[Measured]
 ) -> None:
-    """`inclusion` as the official benchmark takes it: every word is a part of the answer, letter case counting ("Dog" is not "dog")."""
+    """`inclusion` as in the official benchmark: every word is a substring of the answer, case-sensitive ("Dog" differs from "dog")."""
     for prediction, sample, answer in zip(predictions, samples, answers, strict=True):
         words = [str(word) for word in _field(sample, "words")]
         missing = [word for word in words if word not in prediction]
@@ -175,7 +175,7 @@ def _field(sample: Sample, name: str) -> str | Sequence[str]:
     label = sample.label
     if not isinstance(label, Mapping) or name not in label:
         raise ValueError(
-            f"{sample.task} sample {sample.index} has the label {label!r}, which has no {name!r}; scoring needs it"
+            f"{sample.task} sample {sample.index} has the label {label!r} without {name!r}; scoring needs it"
         )
     value: str | Sequence[str] = label[name]
     return value

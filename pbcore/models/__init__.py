@@ -1,4 +1,4 @@
-"""Ways of answering: the ideal model, masked diffusion transformers, models that decode by themselves; and their names."""
+"""Models by name: the ideal model, masked diffusion transformers, and models that run their own decoding loop."""
 
 from pbcore.models.registry import load_model, model_names, register_model, resolve_model
 

@@ -1,4 +1,4 @@
-"""A published checkpoint's config.json as one of transformers' own architectures with full attention."""
+"""Maps a published checkpoint's config.json to one of transformers' own architectures with full attention."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LLADA_KEYS = {
     },
 }
 
-# What a LLaDA config may say without meaning another architecture than Llama's.
+# The values with which a LLaDA config describes Llama's architecture.
 _LLADA_MUST = {
     "block_type": "llama",
     "activation_type": "silu",
@@ -93,7 +93,7 @@ class Architecture:
 
 
 def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) -> Architecture:
-    """Reads a config.json (`raw`) found at `where`; `layers` overrides the number of layers.
+    """The architecture that a config.json (`raw`, read from `where`) describes; `layers` overrides the number of layers.
 
     LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full attention in every implementation.
     Raises ModelError for other architectures and for LLaDA options that Llama lacks.
@@ -112,8 +112,8 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
         config, keys = config_class(**kept), {}
     else:
         raise ModelError(
-            f"{where}: model_type {raw.get('model_type')!r} is not known; natively load llada, Dream, and llama, qwen2 or qwen3 with full "
-            "attention. With trust_remote_code its own code can run instead"
+            f"{where}: model_type {raw.get('model_type')!r} can't be loaded natively; llada, Dream, and llama, qwen2 or qwen3 with full "
+            "attention can. With trust_remote_code the checkpoint's own code runs instead"
         )
     if layers is not None:
         config.num_hidden_layers = layers
@@ -132,9 +132,7 @@ def _llada_config(raw: Mapping[str, Any], where: str) -> PretrainedConfig:
     wrong = {key: raw[key] for key, value in _LLADA_MUST.items() if key in raw and raw[key] != value}
     if wrong:
         expected = {key: _LLADA_MUST[key] for key in wrong}
-        raise ModelError(
-            f"{where}: this LLaDA variant has {wrong}, which Llama can't express (it needs {expected}); use trust_remote_code"
-        )
+        raise ModelError(f"{where}: this LLaDA variant has {wrong}, but Llama needs {expected}; use trust_remote_code")
     width = raw["d_model"]
     kv_heads = raw.get("n_kv_heads") or (1 if raw.get("multi_query_attention") else raw["n_heads"])
     return LlamaConfig(

@@ -1,4 +1,4 @@
-"""What the decoding loop asks of a model, and what comes back: Request, Denoiser, Context, OwnDecoder, Generation."""
+"""The interface between the decoding loop and a model: Request, Query, Denoiser, Context, OwnDecoder, Generation."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Prompt = Sample | Sequence[Message] | str | Sequence[int]
 class Request:
     """One row to decode.
 
-    `canvas` has the mask id where a token is asked for and any other id where it is given (infilling). `key` identifies the row for
-    every random draw, so that results don't depend on batch or order.
+    `canvas` has the mask id where a token is to be predicted and any other id where it is given (infilling). `key` seeds every random
+    draw of the row, so that results don't depend on batch or order.
     """
 
     prompt_ids: tuple[int, ...]
@@ -36,10 +36,10 @@ class Request:
 class Query:
     """One forward for the rows of a context. R rows, L canvas positions (shorter rows are padded on the right).
 
-    `want` marks the positions whose logits are asked for. `nfe` counts the forwards each row has had. With a cache all rows stand in
-    the same block: `window` is its (start, stop) in the canvas and `refresh` is true at its first step, when the cache is built anew.
-    `verify`, only for models that give `hidden` reviews, marks the active block: those of its positions that hold a token are judged
-    without being seen.
+    `want` marks the positions whose logits are returned. `nfe` counts the forwards each row has had. With a cache all rows decode
+    the same block: `window` is its (start, stop) in the canvas and `refresh` is true at its first step, when the cache is rebuilt.
+    `verify`, only for models with `hidden` reviews, marks the active block: each of its revealed tokens is predicted again without
+    being visible to the model.
     """
 
     canvas: Tensor  # (R, L) long
@@ -54,17 +54,17 @@ class Context(Protocol):
     """A batch being decoded: its prompts, padding and caches."""
 
     def logits(self, query: Query) -> Tensor:
-        """Logits (M, V) in the model's dtype, one row for each of the M wanted positions in row-major order; then, where the query
-        verifies, one for each verified position that holds a token, predicted without seeing it.
+        """Logits (M, V) in the model's dtype, one row for each of the M wanted positions in row-major order; then, if the query has
+        `verify`, one for each verified position that holds a token, predicted with that token hidden.
 
-        The loop may write to the tensor it gets. `-inf` is allowed; NaN and `+inf` end the decoding with an error.
+        The loop may overwrite the returned tensor. `-inf` is allowed; NaN and `+inf` end the decoding with an error.
         """
         ...
 
     def keep(self, rows: Tensor) -> None:
-        """Goes on with these rows only: `rows` (R',) are indices into the present rows.
+        """Drops all rows but these: `rows` (R',) are indices into the current rows.
 
-        Rebinds its tensors rather than changing them in place: with a cache the loop narrows a shallow copy within a block and
+        It must rebind its tensors, not change them in place: with a cache the loop narrows a shallow copy within a block and
         returns to the whole context, with `refresh`, at the next one.
         """
         ...
@@ -72,15 +72,15 @@ class Context(Protocol):
 
 @runtime_checkable
 class Denoiser(Protocol):
-    """A masked diffusion model: gives every masked position a distribution over tokens.
+    """A masked diffusion model: predicts a distribution over tokens at every masked position.
 
-    `caches` names the KV caches it can run with (`prefix`, `dual`). `info` is what the record says of it: source, revision, family,
-    parameters, dtype, embedded or dummy.
+    `caches` names the KV caches it can run with (`prefix`, `dual`). `info` is the model's entry in the record: source, revision,
+    family, parameters, dtype, embedded or dummy.
 
     Three more attributes are optional. `whole_text(token_ids)` gives the whole canvas as text without special tokens, what follows the
-    first EOS included, as the official benchmark reads answers. `reviews` (frozenset) names the ways in which it predicts tokens already
-    revealed (`seen`: wanted positions may hold tokens; `hidden`: queries may verify). `frequencies` (V,) is the background probability of
-    each token.
+    first EOS included, as the official benchmark reads answers. `reviews` (frozenset) names the ways in which it can re-predict revealed
+    tokens (`seen`: wanted positions may hold tokens; `hidden`: queries may have `verify`). `frequencies` (V,) is the background
+    probability of each token.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Denoiser(Protocol):
     info: Mapping[str, Any]
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """A prompt as a row. Raises ModelError where the model can't read it (e.g. words outside its vocabulary)."""
+        """A prompt as a row. Raises ModelError if the model can't encode it (e.g. words outside its vocabulary)."""
         ...
 
     def text(self, token_ids: Sequence[int]) -> str:
@@ -127,7 +127,7 @@ class Generation:
 
 @runtime_checkable
 class OwnDecoder(Protocol):
-    """A model that decodes by itself (DiffusionGemma, autoregressive models, APIs): the loop hands the requests over."""
+    """A model with its own decoding loop (DiffusionGemma, autoregressive models, APIs): it gets the prompts and returns answers."""
 
     name: str
     info: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Weights into a model: safetensors streamed shard by shard to dtype and device, random weights of a shape, quantized loading."""
+"""Loads weights: safetensors streamed shard by shard to dtype and device, random weights of a published shape, quantized loading."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from pbcore.models.architecture import Architecture
 from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
 
-_IGNORED = ("rotary_emb.inv_freq",)  # buffers that older checkpoints carry and every model computes itself
+_IGNORED = ("rotary_emb.inv_freq",)  # buffers stored in older checkpoints; every model computes them
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """A checkpoint's config.json. Raises ModelError where it is missing or no JSON."""
+    """A checkpoint's config.json. Raises ModelError if it is missing or not valid JSON."""
     path = folder / "config.json"
     try:
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ModelError(
-            f"{folder} is no checkpoint: no config.json. Give the folder that holds config.json and *.safetensors"
+            f"{folder} is not a checkpoint: it has no config.json. Give the folder that holds config.json and *.safetensors"
         ) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} is no JSON ({error}); download the checkpoint again") from error
+        raise ModelError(f"{path} is not valid JSON ({error}); download the checkpoint again") from error
     return config
 
 
@@ -39,16 +39,16 @@ def shards(folder: Path) -> list[Path]:
         names = dict.fromkeys(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         missing = [name for name in names if not (folder / name).is_file()]
         if missing:
-            lacks = f"{len(missing)} of {len(names)} shards are missing ({', '.join(missing)})"
-            raise ModelError(f"{folder} is incomplete: {lacks}; download them again")
+            count = f"{len(missing)} of {len(names)} shards are missing ({', '.join(missing)})"
+            raise ModelError(f"{folder} is incomplete: {count}; download them again")
         return [folder / name for name in names]
-    found = sorted(folder.glob("*.safetensors"))
-    if not found:
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
         others = [path.name for path in folder.glob("*.bin")]
         hint = f"it has {', '.join(others)}; convert them to safetensors" if others else "download the checkpoint again"
         raise ModelError(f"{folder} has no *.safetensors; {hint}")
     single = folder / "model.safetensors"
-    return [single] if single in found else found
+    return [single] if single in files else files
 
 
 def load_weights(
@@ -56,15 +56,15 @@ def load_weights(
 ) -> nn.Module:
     """A model with a checkpoint's weights.
 
-    The model is built without storage, the headers of all shards are compared with it, and only then tensor after tensor goes straight
-    to its dtype and device, so memory holds one copy. Raises ModelError naming missing and unexpected keys and shapes that differ.
+    The model is built on the meta device and compared with the headers of all shards. Then each tensor is loaded straight to its dtype
+    and device, so memory holds one copy. Raises ModelError naming missing keys, unexpected keys and wrong shapes.
     """
     model = _empty(arch, attn)
     files = shards(folder)
     _compare(arch, model, files, folder)
     for file in files:
         with _opened(file, device) as tensors:
-            for key in tensors.keys():  # noqa: SIM118 (a safe_open handle is no mapping)
+            for key in tensors.keys():  # noqa: SIM118 (a safe_open handle is not a mapping)
                 if not key.endswith(_IGNORED):
                     _assign(model, arch.rename(key), tensors.get_tensor(key).to(device=device, dtype=dtype))
     return _finish(model, arch, device)
@@ -89,9 +89,9 @@ def random_weights(
 def load_with_transformers(
     arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions
 ) -> nn.Module:
-    """Loads through transformers' own `from_pretrained`, for quantization and for models spread over devices (`device_map`).
+    """Loads through transformers' `from_pretrained`, for quantization and for models spread over devices (`device_map`).
 
-    Raises ModelError naming what has to be installed, or the keys that don't fit.
+    Raises ModelError naming the package to install, or the missing and unexpected keys.
     """
     shards(folder)
     try:
@@ -108,7 +108,7 @@ def load_with_transformers(
 
 
 def _quantization(name: str | None, dtype: torch.dtype) -> Any:
-    """transformers' configuration of a quantization by our name of it; the library behind it is checked by transformers."""
+    """transformers' configuration for one of QUANTIZATIONS; transformers checks that the library behind it is installed."""
     if name is None:
         return None
     import transformers
@@ -128,7 +128,7 @@ def _quantization(name: str | None, dtype: torch.dtype) -> Any:
 
 
 def _empty(arch: Architecture, attn: str | None) -> nn.Module:
-    """The model without storage."""
+    """The model on the meta device, without storage."""
     try:
         with torch.device("meta"):
             model: nn.Module = arch.model_class._from_config(arch.config, attn_implementation=attn)
@@ -138,19 +138,19 @@ def _empty(arch: Architecture, attn: str | None) -> nn.Module:
 
 
 def _finish(model: nn.Module, arch: Architecture, device: torch.device) -> nn.Module:
-    """Ties the output projection if the config says so and computes the buffers that no checkpoint holds."""
+    """Ties the output projection if the config says so and computes the buffers that checkpoints leave out."""
     inner: Any = model
     if arch.config.tie_word_embeddings:
         inner.lm_head.weight = inner.model.embed_tokens.weight
     inner.model.rotary_emb = type(inner.model.rotary_emb)(arch.config).to(device)
-    left = [name for name, tensor in [*model.named_parameters(), *model.named_buffers()] if tensor.is_meta]
-    if left:
-        raise ModelError(f"{arch.kind}: {', '.join(left)} got no values")
+    unset = [name for name, tensor in [*model.named_parameters(), *model.named_buffers()] if tensor.is_meta]
+    if unset:
+        raise ModelError(f"{arch.kind}: {', '.join(unset)} got no values")
     return _full_attention(model)
 
 
 def _full_attention(model: nn.Module) -> nn.Module:
-    """config.is_causal = False already rules the masks; the layers' own flag is what kernels without a mask look at."""
+    """Sets the layers' own `is_causal` too: config.is_causal = False decides the masks, but kernels without a mask read the layers."""
     for module in model.modules():
         if hasattr(module, "is_causal"):
             module.is_causal = False  # type: ignore[assignment]
@@ -167,7 +167,7 @@ def _opened(file: Path, device: torch.device) -> Any:
         return safe_open(file, framework="pt", device=str(device))
     except (SafetensorError, OSError) as error:
         raise ModelError(
-            f"{file} can't be read ({error}): it is cut off or no safetensors file; download it again"
+            f"{file} can't be read ({error}): it is truncated or not a safetensors file; download it again"
         ) from error
 
 
@@ -185,11 +185,14 @@ def _compare(arch: Architecture, model: nn.Module, files: list[Path], folder: Pa
         name: tuple(p.shape) for name, p in model.named_parameters(remove_duplicate=False)
     }
     tied = {"lm_head.weight"} if arch.config.tie_word_embeddings else set()
-    found = dict(_shapes(arch, files))
+    shapes = dict(_shapes(arch, files))
     differing = [
-        f"{k} is {found[k]}, config.json says {expected[k]}" for k in expected if k in found and found[k] != expected[k]
+        f"{key} is {shapes[key]}, config.json says {shape}"
+        for key, shape in expected.items()
+        if key in shapes and shapes[key] != shape
     ]
-    _refuse(folder, sorted(expected.keys() - found.keys() - tied), sorted(found.keys() - expected.keys()), differing)
+    missing, unexpected = expected.keys() - shapes.keys() - tied, shapes.keys() - expected.keys()
+    _refuse(folder, sorted(missing), sorted(unexpected), differing)
 
 
 def _refuse(folder: Path, missing: list[str], unexpected: list[str], differing: list[str]) -> None:
@@ -197,7 +200,7 @@ def _refuse(folder: Path, missing: list[str], unexpected: list[str], differing: 
     parts = [f"{title} ({len(keys)}): {_some(keys)}" for title, keys in kinds.items() if keys]
     if parts:
         raise ModelError(
-            f"{folder} doesn't fit its config.json. {'; '.join(parts)}. Check that all shards belong to this checkpoint"
+            f"{folder} doesn't match its config.json. {'; '.join(parts)}. Check that all shards belong to this checkpoint"
         )
 
 

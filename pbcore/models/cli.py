@@ -1,4 +1,4 @@
-"""`pbcore models`: every name, where it comes from, and whether it can run here."""
+"""`pbcore models`: every model name, its source, and whether it is available on this machine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pbcore.models.registry import all_entries, missing_here
 
 def add_parser(subparsers: Any) -> None:
     """Adds `models` to the command line."""
-    parser = subparsers.add_parser("models", help="list the models and what is available here")
-    parser.add_argument("--long", action="store_true", help="revisions, token ids and published settings too")
+    parser = subparsers.add_parser("models", help="list the models and whether they are available on this machine")
+    parser.add_argument("--long", action="store_true", help="also print revisions, token ids and published settings")
     parser.set_defaults(run=run)
 
 
@@ -28,13 +28,13 @@ def run(args: argparse.Namespace) -> int:
         rows = [(entry.name, entry.family, _source(entry), availability(entry)) for entry in entries]
         print(tabulate(rows, headers=["model", "family", "source", "here"]))
     shaped = [entry.name for entry in entries if entry.shape is not None]
-    print(f"\nWithout weights, for speed and memory: NAME:dummy, NAME:dummy-l2 (two layers) of {', '.join(shaped)}")
-    print("A checkpoint folder or a hub id (owner/name) works as a name too.")
+    print(f"\nRandom weights, for speed and memory: NAME:dummy, NAME:dummy-l2 (two layers) for {', '.join(shaped)}")
+    print("A checkpoint folder or a hub id (owner/name) is also a valid name.")
     return 0
 
 
 def availability(entry: ModelEntry) -> str:
-    """One of: ready, cached, download (not fetched yet), not in this installation."""
+    """One of: ready, cached, download (not downloaded yet), not in this installation."""
     if entry.embedded:
         return "not in this installation" if missing_here(entry) else "ready"
     if entry.source is None:

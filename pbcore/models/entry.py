@@ -1,4 +1,4 @@
-"""What a model's name stands for (ModelEntry) and how the user wants it loaded (LoadOptions). Imports no torch."""
+"""The registry's entry for a model name (ModelEntry) and the user's loading options (LoadOptions). Doesn't import torch."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ QUANTIZATIONS = ("bitsandbytes-4bit", "bitsandbytes-8bit", "torchao-int8", "torc
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """A name of the registry, resolved. Fields left None are read from the checkpoint's config.json.
+    """A resolved model name. Fields left None are read from the checkpoint's config.json.
 
-    Exactly one of `source` (hub id, with `revision`), `folder` (a checkpoint here), `shape` with `dummy` (random weights of that
-    architecture), `factory` (a user's own) says where the model comes from; `ideal` has none. `layers` cuts a dummy down.
+    Exactly one of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a local checkpoint), `shape`
+    with `dummy` (random weights of that architecture), `factory` (registered by a user). `ideal` has none. `layers` limits the number
+    of layers of a dummy.
     """
 
     name: str
@@ -43,9 +44,9 @@ class ModelEntry:
 class LoadOptions:
     """How to load weights.
 
-    `revision` overrides the registry's commit. `trust_remote_code` runs code that comes with a checkpoint (never without it).
+    `revision` overrides the registry's commit. Only with `trust_remote_code` is code run that comes with a checkpoint.
     `quantization` is one of QUANTIZATIONS. `device_map` is passed to transformers (`auto` spreads a model over GPUs). `mask_id`, `eos_id`,
-    `shift` and `chat` (template or plain) override what the registry and config.json say.
+    `shift` and `chat` (template or plain) override the registry and config.json.
     """
 
     revision: str | None = None
@@ -68,7 +69,7 @@ class LoadOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> LoadOptions:
-        """Options by name. Raises ModelError for a name that doesn't exist."""
+        """Options by name. Raises ModelError for an unknown name."""
         known = [f.name for f in fields(cls)]
         unknown = sorted(set(options) - set(known))
         if unknown:

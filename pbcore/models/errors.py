@@ -1,5 +1,5 @@
-"""The error of models, apart so that names can be checked without importing torch."""
+"""ModelError, in its own module so that names can be checked without importing torch."""
 
 
 class ModelError(RuntimeError):
-    """A model that can't be loaded or can't answer such a prompt; the message says what to do."""
+    """A model can't be loaded or can't answer this prompt; the message says what to do."""

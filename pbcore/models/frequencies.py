@@ -1,6 +1,6 @@
-"""Background token frequencies, for samplers that weigh tokens by how common they are (`pc`): counted from a corpus, kept in a small file.
+"""Background token frequencies, for samplers that weigh tokens by how common they are (`pc`): counted from a corpus, stored in a JSON file.
 
-A table belongs to one tokenizer. It lies beside the checkpoint as frequencies.json, or where PBCORE_FREQUENCIES says.
+A table belongs to one tokenizer. It is stored beside the checkpoint as frequencies.json, or at the path in PBCORE_FREQUENCIES.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def count(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:
 
 
 def save(path: Path, counts: Mapping[int, int], vocab_size: int) -> None:
-    """Writes a table. Raises ModelError for an empty one, which could say nothing."""
+    """Writes a table. Raises ModelError for empty counts."""
     if not counts:
         raise ModelError("the corpus has no tokens to count; give a text file, or `train`")
     table = {"vocab_size": vocab_size, "counts": {str(token): counts[token] for token in sorted(counts)}}
@@ -44,20 +44,21 @@ def save(path: Path, counts: Mapping[int, int], vocab_size: int) -> None:
 
 
 def load(path: Path, vocab_size: int) -> Tensor:
-    """The probability (V,) of each token; one that was never counted is taken as if it had occurred once (PC-Sampler's own code).
+    """The probability (V,) of each token; a token without a count is treated as if it had occurred once (as in PC-Sampler's code).
 
-    Raises ModelError for a file that can't be read and for a table of another vocabulary.
+    Raises ModelError for an unreadable file and for a table of another vocabulary.
     """
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
         size, counts = int(table["vocab_size"]), {int(token): int(n) for token, n in table["counts"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(
-            f"{path} is no frequency table ({error}); make one with `pbcore samplers --frequencies CORPUS`"
+            f"{path} is not a frequency table ({error}); make one with `pbcore samplers --frequencies CORPUS`"
         ) from error
     if size != vocab_size or not counts:
         raise ModelError(
-            f"{path} counts {len(counts)} tokens of a vocabulary of {size}, and this model has {vocab_size}; count it anew"
+            f"{path} has counts for {len(counts)} tokens of a vocabulary of {size}, but this model's has {vocab_size}; "
+            "make a table for it with `pbcore samplers --frequencies CORPUS`"
         )
     total = sum(counts.values())
     probabilities = torch.full((vocab_size,), 1 / total)  # (V,)
@@ -66,24 +67,24 @@ def load(path: Path, vocab_size: int) -> Tensor:
 
 
 def find(folder: Path | None, vocab_size: int) -> Tensor | None:
-    """The table that PBCORE_FREQUENCIES names, else the one beside the checkpoint, else None."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return load(Path(named), vocab_size)
+    """The table at the path in PBCORE_FREQUENCIES, else the one beside the checkpoint, else None."""
+    path = os.environ.get(VARIABLE)
+    if path:
+        return load(Path(path), vocab_size)
     beside = folder / FILE if folder else None
     return load(beside, vocab_size) if beside and beside.is_file() else None
 
 
 def digest(table: Tensor | None) -> str | None:
-    """What tells two tables apart in a record."""
+    """A checksum that identifies the table in a record."""
     return None if table is None else f"{crc32(table.numpy().tobytes()):08x}"
 
 
 def tokenizer_of(name: str) -> tuple[Tokenizer, int]:
-    """A model's tokenizer and vocabulary size, without its weights. Raises ModelError for models that have none of their own."""
+    """A model's tokenizer and vocabulary size, without loading its weights. Raises ModelError for models without a checkpoint."""
     entry = resolve_model(name)
     if entry.folder is None and entry.source is None:
-        raise ModelError(f"{name} has no tokenizer of its own to count with; name a checkpoint")
+        raise ModelError(f"{name} has no tokenizer of its own to count tokens with; give a model with a checkpoint")
     folder = locate(entry, LoadOptions())
     size: int = architecture(read_config(folder), str(folder)).config.vocab_size
     return read_tokenizer(folder, entry.name, entry.chat), size

@@ -1,4 +1,4 @@
-"""A checkpoint's folder on this machine: given, cached, or fetched from the hub. Errors say what to do."""
+"""Finds a checkpoint's folder on this machine: given, cached, or downloaded from the hub. Errors say what to do."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
 
 
 def locate(entry: ModelEntry, options: LoadOptions) -> Path:
-    """The folder that holds an entry's checkpoint, downloaded if need be (weights as safetensors; code only with trust_remote_code).
+    """The folder that holds an entry's checkpoint, downloaded if necessary (weights as safetensors; code only with trust_remote_code).
 
-    Raises ModelError for a gated or unknown repository, a missing network, a full disk.
+    Raises ModelError for a gated or unknown repository, an unreachable hub, a full disk.
     """
     if entry.folder is not None:
         return entry.folder
@@ -38,7 +38,7 @@ def locate(entry: ModelEntry, options: LoadOptions) -> Path:
             f"{source} is gated: accept its terms on {constants.ENDPOINT}/{source} and log in with `hf auth login`"
         ) from error
     except RevisionNotFoundError as error:
-        raise ModelError(f"{source} has no revision {revision!r}; pass revision='main' for its newest") from error
+        raise ModelError(f"{source} has no revision {revision!r}; pass revision='main' for the newest one") from error
     except RepositoryNotFoundError as error:
         raise ModelError(
             f"{source} is not on the hub, or private: check the name, or log in with `hf auth login`"
@@ -46,9 +46,9 @@ def locate(entry: ModelEntry, options: LoadOptions) -> Path:
     except (LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
         why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub can't be reached"
         raise ModelError(
-            f"{source}@{revision} is not in the cache ({constants.HF_HUB_CACHE}) and {why}. Fetch it where there is a network "
-            f"(`hf download {source} --revision {revision}`), or give the path of a checkpoint folder"
-            + (f"; {entry.name}:dummy has its shape without weights" if entry.shape else "")
+            f"{source}@{revision} is not in the cache ({constants.HF_HUB_CACHE}) and {why}. Download it on a machine with network "
+            f"access (`hf download {source} --revision {revision}`), or give the path of a checkpoint folder"
+            + (f"; {entry.name}:dummy has the same shape with random weights" if entry.shape else "")
         ) from error
     except HfHubHTTPError as error:
         raise ModelError(f"{source}@{revision}: the hub answered {error}. Try again later") from error
@@ -57,5 +57,5 @@ def locate(entry: ModelEntry, options: LoadOptions) -> Path:
             full = f"the disk of the cache {constants.HF_HUB_CACHE} is full"
             raise ModelError(f"{source}: {full}; free space or point HF_HOME elsewhere") from error
         raise ModelError(
-            f"{source}@{revision} can't be fetched ({error}); check the network and {constants.HF_HUB_CACHE}"
+            f"{source}@{revision} can't be downloaded ({error}); check the network and {constants.HF_HUB_CACHE}"
         ) from error

@@ -1,6 +1,6 @@
 """The ideal model: exact conditional marginals of the valid answers, with the zero-mean noise of the paper's analysis.
 
-It knows each sample's valid answers and takes them as equally likely, so what it gets wrong is what parallel decoding loses. It reads the
+It knows each sample's valid answers and treats them as equally likely, so all its errors come from parallel decoding. It reads the
 sample, not the prompt; its tokens are words (`pbcore.tasks.words`).
 """
 
@@ -33,24 +33,24 @@ _GOLDEN, _MIX = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # 
 class Ideal:
     """A Denoiser whose logits are exact conditional log-marginals plus noise, drawn uniformly from (−noise, noise).
 
-    The noise is there to break ties at random: it depends on seed, row, forward, position and token alone, so neither batch nor order
-    matters. Probabilities closer together than `noise` (relatively) count as tied: of all tasks only shuffles of more than 9 people have
-    such, by their excluded order. Logits are float64, so that noise this small survives; impossible tokens have −inf.
+    The noise breaks ties at random. It depends on seed, row, forward, position and token alone, so neither batch nor order matters.
+    Probabilities whose relative difference is below `noise` count as tied: among all tasks this happens only in shuffles of more than 9
+    people, because of the excluded order. Logits are float64 to resolve noise this small; impossible tokens have −inf.
 
-    The vocabulary holds the signs and the people of the package's own data in a fixed order; other words are added as samples
-    bring them.
+    The vocabulary holds punctuation, characters and the people of the package's own data in a fixed order; other words are added as
+    samples contain them.
     """
 
     name = "ideal"
     mask_id = 0
     eos_id = 1
     caches: frozenset[str] = frozenset()
-    reviews = frozenset({"hidden"})  # exactly: the marginal given all other tokens
+    reviews = frozenset({"hidden"})  # exact: the marginal given all other tokens
 
     def __init__(self, device: str | torch.device = "cpu", noise: float = NOISE) -> None:
         if not 0 <= noise < 1e-2:
             raise ModelError(
-                f"ideal: noise is the size of the tie-breaking noise in the logits, 0 to 0.01, not {noise}"
+                f"ideal: noise is the size of the tie-breaking noise in the logits, from 0 to below 0.01, not {noise}"
             )
         self.device = torch.device(device)
         self.noise = noise
@@ -58,7 +58,7 @@ class Ideal:
             "source": "pbcore", "revision": None, "family": "ideal", "parameters": 0, "dtype": "float64", "embedded": True, "dummy": False,
             "noise": noise,
         }  # fmt: skip
-        # From encode to prepare; the sample is kept so that its id stays its own.
+        # Distributions made in `encode` and used in `prepare`; the sample is kept so that its id() isn't reused.
         self._built: dict[tuple[int, int], tuple[Sample, AnswerDistribution]] = {}
         self._texts: list[str] = [MASK, EOS]
         self._ids: dict[str, int] = {MASK: 0, EOS: 1}
@@ -71,18 +71,18 @@ class Ideal:
 
     @staticmethod
     def supports(task: str) -> bool:
-        """Whether a task's valid answers are known, so that `ideal` can answer it."""
+        """Whether `ideal` can answer a task: its valid answers must be known."""
         return supports(task)
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
-        """The canvas of a Sample: its own with the given tokens (infilling), else `max_new_tokens` masks.
+        """The canvas of a Sample: the sample's own canvas (infilling), else `max_new_tokens` masks.
 
-        Raises ModelError for prompts that are no Samples and for tasks whose answers can't be listed or counted.
+        Raises ModelError for prompts that are not Samples and for tasks whose answers can't be listed or counted.
         """
         if not isinstance(prompt, Sample):
             raise ModelError(
-                "ideal answers Samples only, since it needs their valid answers (pbcore.load_task(name).samples); "
-                f"it was given {type(prompt).__name__}"
+                "ideal takes Samples only, since it needs their valid answers; give those of "
+                f"pbcore.load_task(name).samples, not {type(prompt).__name__}"
             )
         if max_new_tokens is not None and (not isinstance(max_new_tokens, int) or max_new_tokens < 1):
             raise ModelError(f"ideal: max_new_tokens must be a whole number of at least 1, got {max_new_tokens!r}")
@@ -115,7 +115,7 @@ class Ideal:
 
     def _row(self, request: Request, seed: int) -> _Row:
         if request.sample is None:
-            raise ModelError("ideal decodes requests made by its own encode from a Sample; this one has none")
+            raise ModelError("ideal decodes requests that its own encode made from a Sample; this one has no sample")
         length = len(request.canvas)
         _, distribution = self._built.pop((id(request.sample), length), None) or (
             None,
@@ -136,12 +136,12 @@ class Ideal:
 
 
 def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Ideal:
-    """The ideal model for the registry. Without weights there is nothing that `dtype` or `options` could apply to."""
+    """The ideal model for the registry. It has no weights, so `dtype` and `options` have no effect."""
     return Ideal(find_device(device))
 
 
 def load_ideal(device: str = "cpu", dtype: str | None = None, *, noise: float = NOISE) -> Ideal:
-    """The ideal model. `dtype` has no effect (no weights; logits are float64 always). Raises ModelError for a bad noise."""
+    """The ideal model. `dtype` has no effect (no weights; logits are always float64). Raises ModelError for noise out of range."""
     return Ideal(device, noise)
 
 
@@ -151,7 +151,7 @@ class _Row:
 
     distribution: AnswerDistribution
     columns: NDArray[np.int64]  # (v,) vocabulary id of each
-    local: NDArray[np.int64]  # (V,) the way back; v where a token occurs in no answer
+    local: NDArray[np.int64]  # (V,) inverse of `columns`; v for tokens that occur in no answer
     hashes: NDArray[np.uint64]  # (v,)
     noise_key: int
 
@@ -167,18 +167,18 @@ class _Batch:
         out = np.full((int(want.sum()), self._vocab_size), -np.inf)  # (M, V)
         self._fill(out, canvas, want, query.nfe.tolist())
         if query.verify is not None:
-            out = np.concatenate([out, self._judged(canvas, query.verify.cpu().numpy(), query.nfe.tolist())])
+            out = np.concatenate([out, self._verified(canvas, query.verify.cpu().numpy(), query.nfe.tolist())])
         return torch.from_numpy(out).to(self._device)
 
-    def _judged(self, canvas: NDArray[np.int64], verify: NDArray[np.bool_], nfe: list[int]) -> NDArray[np.float64]:
-        """Logits (N, V) of the verified positions that hold a token, each given all tokens but its own."""
+    def _verified(self, canvas: NDArray[np.int64], verify: NDArray[np.bool_], nfe: list[int]) -> NDArray[np.float64]:
+        """Logits (N, V) of the verified positions that hold a token, each given all other tokens."""
         rows, places = (verify & (canvas != Ideal.mask_id)).nonzero()  # (N,) each
-        without = canvas[rows]  # (N, L), a copy
-        without[np.arange(len(rows)), places] = Ideal.mask_id
-        here = np.arange(canvas.shape[1]) == places[:, None]
+        masked = canvas[rows]  # (N, L), a copy
+        masked[np.arange(len(rows)), places] = Ideal.mask_id
+        want = np.arange(canvas.shape[1]) == places[:, None]  # (N, L)
         out = np.full((len(rows), self._vocab_size), -np.inf)
-        apart = _Batch([self._rows[row] for row in rows], self._vocab_size, self._noise, self._device)
-        apart._fill(out, without, here, [nfe[row] for row in rows])
+        batch = _Batch([self._rows[row] for row in rows], self._vocab_size, self._noise, self._device)
+        batch._fill(out, masked, want, [nfe[row] for row in rows])
         return out
 
     def _fill(
@@ -211,7 +211,7 @@ def _distribution(sample: Sample, length: int | None) -> AnswerDistribution:
 def _noise(
     key: int, nfe: int, places: NDArray[np.int64], hashes: NDArray[np.uint64], size: float
 ) -> NDArray[np.float64]:
-    """Uniform numbers (w, v) in (−size, size), a hash of row, forward, position and token."""
+    """Uniform numbers (w, v) in (−size, size), hashed from row, forward, position and token."""
     base = np.uint64(_mixed(key ^ nfe))
     x = _mix_array(places.astype(np.uint64) ^ base)[:, None] ^ hashes  # (w, v)
     result: NDArray[np.float64] = ((_mix_array(x) >> np.uint64(11)).astype(np.float64) + 0.5) * (

@@ -26,7 +26,7 @@ _DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
 def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> MaskedModel:
-    """A masked model for an entry of the registry. Raises ModelError that says what to do."""
+    """The masked model of a registry entry. Raises ModelError that says what to do."""
     place = find_device(device)
     kind = find_dtype(dtype, place)
     if entry.dummy:
@@ -57,7 +57,7 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
 
 
 def find_dtype(name: str | None, device: torch.device) -> torch.dtype:
-    """A dtype by name; bfloat16 on a GPU and float32 on the CPU by default. Raises ModelError for another name."""
+    """A dtype by name; the default is bfloat16 on a GPU and float32 on the CPU. Raises ModelError for an unknown name."""
     if name is None:
         return default_dtype(device)
     if name not in _DTYPES:
@@ -67,9 +67,9 @@ def find_dtype(name: str | None, device: torch.device) -> torch.dtype:
 
 
 def read_top_k(kind: str, folder: Path) -> int | None:
-    """The top-k filter that Dream's own decoder applies to its logits, also when greedy; other families have none.
+    """The top-k filter that Dream's own decoder applies to its logits, even in greedy decoding; other families have none.
 
-    Its generation_config.json says so (published ones: none); without that file its code falls back on transformers' default of 50.
+    It is read from generation_config.json (published ones set none); without that file Dream's code uses transformers' default of 50.
     """
     if kind != "dream":
         return None
@@ -79,7 +79,7 @@ def read_top_k(kind: str, folder: Path) -> int | None:
     try:
         top_k = json.loads(path.read_text(encoding="utf-8")).get("top_k")
     except json.JSONDecodeError as error:
-        raise ModelError(f"{path} is no JSON ({error}); download the checkpoint again") from error
+        raise ModelError(f"{path} is not valid JSON ({error}); download the checkpoint again") from error
     return int(top_k) if top_k else None
 
 
@@ -117,7 +117,7 @@ def _load_remote(
     device: torch.device,
     dtype: torch.dtype,
 ) -> MaskedModel:
-    """Runs the code that came with a checkpoint; only on the user's word."""
+    """Loads a model through the checkpoint's own code; only called with trust_remote_code."""
     from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
     auto = AutoModelForCausalLM if "AutoModelForCausalLM" in raw["auto_map"] else AutoModel
@@ -146,7 +146,7 @@ def _load_remote(
 def plain_info(
     entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype, attention: str
 ) -> dict[str, Any]:
-    """What the record says of the model; plain values only."""
+    """The model's description for the record; plain values only."""
     return {
         "source": entry.source or (entry.name if entry.dummy or entry.embedded else str(entry.folder)),
         "revision": options.revision or entry.revision,
@@ -171,7 +171,5 @@ def _needed(what: str, first: int | None, second: int | None, where: str) -> int
     value = _given(first, second)
     if value is None:
         key = "mask_token_id" if what == "mask_id" else "eos_token_id"
-        raise ModelError(
-            f"{where}: config.json names no {key}, so this may be no masked diffusion model; pass {what}=… if it is"
-        )
+        raise ModelError(f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion model")
     return int(value)

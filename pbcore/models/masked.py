@@ -1,4 +1,4 @@
-"""Masked diffusion transformers as Denoisers: prompts to rows, batches with left padding, logits of the wanted positions, KV caches.
+"""Masked diffusion transformers as Denoisers: prompt encoding, left-padded batches, logits of the wanted positions, KV caches.
 
 R rows, P prompt columns, L canvas columns, T = P + L, Q columns of one forward, H width, M wanted positions, V tokens.
 """
@@ -26,8 +26,8 @@ MASK = "[MASK]"
 class MaskedModel:
     """A masked diffusion model. With `shift` the token at position i is predicted at i − 1 (Dream).
 
-    `stop_ids` end an answer's text; `limit` is the number of positions that the model knows. `top_k`, where a checkpoint's own
-    generation settings have it, leaves only that many tokens at each position.
+    `stop_ids` end an answer's text; `limit` is the model's maximum sequence length. `top_k`, if the checkpoint's generation
+    settings have it, keeps only that many candidate tokens at each position.
     """
 
     name: str
@@ -50,15 +50,15 @@ class MaskedModel:
 
     @property
     def reviews(self) -> frozenset[str]:
-        """Tokens in sight can be predicted by every model; hidden ones take a mask per column pair, and unshifted logits."""
+        """Any model can re-predict visible tokens; hidden ones need a pairwise attention mask and unshifted logits."""
         return frozenset({"seen", "hidden"}) if self.network.pairwise and not self.shift else frozenset({"seen"})
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row.
 
-        A Sample brings its messages, its length and, for infilling, its canvas, where each `[MASK]` becomes one mask token. Chats go
-        through the chat template; a text is taken as it is; token ids too. Raises ModelError for words or ids outside the vocabulary,
-        prompts longer than the model, and a missing length.
+        A Sample has messages, a length and, for infilling, a canvas in which each `[MASK]` becomes one mask token. The chat template is
+        applied to messages; text is tokenized without it; token ids are used unchanged. Raises ModelError for words or ids outside the
+        vocabulary, a prompt and answer longer than the model's limit, and a missing length.
         """
         sample = prompt if isinstance(prompt, Sample) else None
         ids = self._prompt_ids(prompt)
@@ -75,7 +75,7 @@ class MaskedModel:
         return Request(tuple(ids), tuple(canvas), key, sample)
 
     def text(self, token_ids: Sequence[int]) -> str:
-        """Canvas tokens as text, up to the first EOS (or end of turn); masks and other special tokens are left out."""
+        """Canvas tokens as text, up to the first stop token; masks and other special tokens are left out."""
         end = next((i for i, token in enumerate(token_ids) if token in self.stop_ids), len(token_ids))
         return self.whole_text(token_ids[:end])
 
@@ -84,13 +84,13 @@ class MaskedModel:
         return self.tokenizer.decode([i for i in token_ids if i != self.mask_id and i not in self.stop_ids])
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Context:
-        """A batch of left-padded prompts. Raises ValueError for a cache that the model lacks."""
+        """A batch of left-padded prompts. Raises ValueError for a cache that the model doesn't support."""
         if cache is not None and cache not in self.caches:
             raise ValueError(f"{self.name} has no {cache} cache; it has {', '.join(sorted(self.caches)) or 'none'}")
         return MaskedContext(self, requests, cache)
 
     def candidates(self, logits: Tensor) -> Tensor:
-        """Logits (M, V) with everything but the `top_k` best −∞ (ties with the last stay), the mask token not counted."""
+        """Logits (M, V) with all but the `top_k` largest set to −∞; ties with the last one stay. The mask token is excluded first."""
         if self.top_k is None or self.top_k >= self.vocab_size or not len(logits):
             return logits
         logits[:, self.mask_id] = -torch.inf
@@ -106,8 +106,8 @@ class MaskedModel:
         if all(isinstance(item, int) for item in items):
             return [int(item) for item in items]  # type: ignore[call-overload]
         if not all(isinstance(item, Mapping) and {"role", "content"} <= item.keys() for item in items):
-            allowed = "a Sample, messages with role and content, a text or token ids"
-            raise ModelError(f"{self.name} can't read the prompt {str(items)[:80]}: give {allowed}")
+            allowed = "a Sample, messages with role and content, text or token ids"
+            raise ModelError(f"{self.name} can't encode the prompt {str(items)[:80]}: give {allowed}")
         return self.tokenizer.chat(items)  # type: ignore[arg-type]
 
     def _infill(self, canvas: str) -> list[int]:
@@ -125,7 +125,7 @@ class MaskedModel:
             )
         if len(ids) + len(canvas) > self.limit:
             sizes = f"prompt {len(ids)} + answer {len(canvas)} tokens"
-            raise ModelError(f"{self.name} knows {self.limit} positions, and {sizes} are more; shorten them")
+            raise ModelError(f"{self.name} has {self.limit} positions, and {sizes} are more; shorten them")
         if not ids and self.shift:
             raise ModelError(f"{self.name} predicts each token from the one before it, so the prompt can't be empty")
 
@@ -133,17 +133,17 @@ class MaskedModel:
 class MaskedContext:
     """A batch being decoded.
 
-    Prompts stand right-aligned in P columns, the canvas in the L after them; the attention mask and position ids make padding
-    invisible. With a cache, `refresh` runs everything and keeps the K/V of all T columns; the forwards after it run only the columns
-    from the window on, to the end (prefix) or to the window's end (dual), and overwrite their slots (Fast-dLLM, arXiv 2505.22618). With
-    shifted logits that is one column earlier, whose hidden state predicts the window's first token.
+    Prompts are right-aligned in P columns, followed by L canvas columns; the attention mask and position ids make padding
+    invisible. With a cache, `refresh` runs all T columns and stores their K/V. Later forwards run only the columns from the window's
+    start to the end of the canvas (prefix) or of the window (dual), and overwrite their slots (Fast-dLLM, arXiv 2505.22618). With
+    shifted logits they start one column earlier, whose hidden state predicts the window's first token.
     """
 
     def __init__(self, model: MaskedModel, requests: Sequence[Request], cache: str | None) -> None:
         self._model, self._mode, self._cache = model, cache, None
-        widest = max(len(request.prompt_ids) for request in requests)
+        width = max(len(request.prompt_ids) for request in requests)
         length = max(len(request.canvas) for request in requests)
-        pads = [widest - len(request.prompt_ids) for request in requests]
+        pads = [width - len(request.prompt_ids) for request in requests]
         rows = [[model.eos_id] * pad + list(request.prompt_ids) for pad, request in zip(pads, requests, strict=True)]
         seen = [
             [False] * pad
@@ -151,17 +151,17 @@ class MaskedContext:
             + [False] * (length - len(request.canvas))
             for pad, request in zip(pads, requests, strict=True)
         ]
-        self._prompt = torch.tensor(rows, dtype=torch.long, device=model.device).reshape(len(rows), widest)  # (R, P)
+        self._prompt = torch.tensor(rows, dtype=torch.long, device=model.device).reshape(len(rows), width)  # (R, P)
         self._seen = torch.tensor(seen, device=model.device)  # (R, T)
         self._derive()
 
     def _derive(self) -> None:
-        """What follows from `_seen`: position ids (R, T), and the attention mask, None where nothing is padded."""
+        """Computes the position ids (R, T) and the attention mask (None without padding) from `_seen`."""
         self._positions = (self._seen.long().cumsum(-1) - 1).clamp(min=0)
         self._mask: Tensor | None = None if bool(self._seen.all()) else self._seen
 
     def logits(self, query: Query) -> Tensor:
-        """Logits (M, V): only the wanted positions go through the output projection."""
+        """Logits (M, V). Only the wanted positions go through the output projection."""
         columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
         if query.verify is not None:
             return self._verified(columns, query, query.verify)
@@ -173,7 +173,7 @@ class MaskedContext:
                 self._cache = self._model.network.cache(total)
             elif self._cache is None or query.window is None:
                 raise ValueError(
-                    f"{self._model.name}: the {self._mode} cache needs a window, and a refresh at its first step"
+                    f"{self._model.name}: the {self._mode} cache needs a window, and a refresh at the window's first step"
                 )
             else:
                 start = prompt + first - shift
@@ -181,28 +181,28 @@ class MaskedContext:
         hidden = self._model.network.hidden(
             columns[:, start:stop], self._positions[:, start:stop], self._mask, self._cache, start
         )  # (R, Q, H)
-        ahead = prompt - shift - start
-        wanted = hidden[:, ahead + first : ahead + last][query.want[:, first:last].to(hidden.device)]  # (M, H)
+        offset = prompt - shift - start  # column of `hidden` that predicts canvas position 0
+        wanted = hidden[:, offset + first : offset + last][query.want[:, first:last].to(hidden.device)]  # (M, H)
         return self._model.candidates(self._model.network.project(wanted).to(self._model.device))
 
     def _verified(self, columns: Tensor, query: Query, verify: Tensor) -> Tensor:
-        """Logits of the wanted positions, then of the shadows of verified ones that hold a token (M + N, V)."""
+        """Logits (M + N, V): of the M wanted positions, then of the shadows of the N verified positions that hold a token."""
         model, prompt = self._model, self._prompt.shape[1]
-        blind = torch.zeros_like(self._prompt, dtype=torch.bool)
-        part = with_shadows(columns, self._positions, self._seen, torch.cat([blind, verify], dim=-1), model.mask_id)
+        none = torch.zeros_like(self._prompt, dtype=torch.bool)  # prompt tokens are not verified
+        part = with_shadows(columns, self._positions, self._seen, torch.cat([none, verify], dim=-1), model.mask_id)
         hidden = model.network.hidden(part.ids, part.positions, part.sees, None, 0)  # (R, T + S, H)
         wanted = hidden[:, prompt : columns.shape[1]][query.want]  # (M, H)
-        judged = part.real & (columns.gather(-1, part.of) != model.mask_id)  # (R, S)
-        shadows = hidden[:, columns.shape[1] :][judged]  # (N, H)
+        verified = part.real & (columns.gather(-1, part.of) != model.mask_id)  # (R, S)
+        shadows = hidden[:, columns.shape[1] :][verified]  # (N, H)
         return model.candidates(model.network.project(torch.cat([wanted, shadows])).to(model.device))
 
     def keep(self, rows: Tensor) -> None:
-        """Goes on with some rows; without K/V to line up with, prompt columns that only padded longer rows are dropped too."""
+        """Drops all rows but these. Without a KV cache, prompt columns that are now padding in every row are dropped too."""
         self._prompt, self._seen = self._prompt[rows], self._seen[rows]
         if self._cache is not None:
             self._cache.reorder_cache(rows)
         elif self._prompt.shape[1]:
-            spare = int(self._seen.int().argmax(-1).min())
-            spare = min(spare, self._prompt.shape[1])
-            self._prompt, self._seen = self._prompt[:, spare:], self._seen[:, spare:]
+            padding = int(self._seen.int().argmax(-1).min())
+            padding = min(padding, self._prompt.shape[1])
+            self._prompt, self._seen = self._prompt[:, padding:], self._seen[:, padding:]
         self._derive()

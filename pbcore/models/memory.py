@@ -1,4 +1,4 @@
-"""Peak memory of a stretch of work: the allocator's on a GPU, the process's resident set on the CPU."""
+"""Peak memory of a block of code: the allocator's on a GPU, the process's resident set on the CPU."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 import psutil
 import torch
 
-_INTERVAL = 0.01  # seconds between looks at the resident set
+_INTERVAL = 0.01  # seconds between samples of the resident set
 
 
 @dataclass(slots=True)
 class Peak:
-    """Bytes at the start and at most, filled in when the stretch ends."""
+    """Bytes in use at the start and at the peak, filled in when the block ends."""
 
     before: int = 0
     peak: int = 0
 
     @property
     def added(self) -> int:
-        """Bytes that the stretch needed on top of what was there."""
+        """Bytes at the peak beyond those at the start."""
         return max(0, self.peak - self.before)
 
 
@@ -30,8 +30,8 @@ class Peak:
 def peak_memory(device: torch.device | str) -> Iterator[Peak]:
     """Measures the peak memory on `device` while the block runs.
 
-    CUDA: the allocator's own peak, exact, whose counter is reset. CPU: resident set sampled every 10 ms in a thread, so a peak shorter
-    than that can be missed and other threads' memory counts.
+    CUDA: the allocator's exact peak; its peak counter is reset. CPU: resident set sampled every 10 ms in a thread, so a shorter peak
+    can be missed and other threads' memory counts.
     """
     device = torch.device(device)
     result = Peak()

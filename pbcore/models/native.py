@@ -31,11 +31,11 @@ _SETTINGS = {
 
 
 class DiffusionGemma:
-    """A model that decodes by itself.
+    """DiffusionGemma with its own decoding loop.
 
     A sampler `eb-0.1` sets the entropy bound of its acceptance rule; `-steps48`, `-t_min0.4`, `-t_max0.8`, `-stable1`, `-confident0.005`
-    set the rest of its generation config; what isn't given keeps the checkpoint's value. It answers whole canvases (256 tokens in
-    published checkpoints), so `max_new_tokens` is rounded up to them.
+    set the rest of its generation config; settings that aren't given keep the checkpoint's values. It generates whole canvases (256
+    tokens in published checkpoints), so `max_new_tokens` is rounded up to a multiple of their length.
     """
 
     def __init__(self, name: str, module: Any, tokenizer: Tokenizer, info: Mapping[str, Any]) -> None:
@@ -49,18 +49,18 @@ class DiffusionGemma:
     def generate(
         self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
     ) -> list[Generation]:
-        """One Generation per prompt, answered one at a time.
+        """One Generation per prompt, decoded one at a time.
 
-        transformers' `generate` counts padding as positions and draws from one generator for the whole batch; alone, an answer does not
-        depend on its neighbours.
+        In a batch transformers' `generate` counts padding as positions and draws from one random generator for all rows, so answers
+        would depend on their neighbours.
         """
         settings = self._settings(sampler)
         return [self._answer(prompt, settings, max_new_tokens, seed, place) for place, prompt in enumerate(prompts)]
 
     def _settings(self, sampler: SamplerName) -> dict[str, Any]:
         """The sampler as settings of transformers' generation config."""
-        more = ", ".join(f"-{word}…" for word in _SETTINGS)
-        allowed = f"{self.name} decodes by itself: use eb-0.1 (entropy bound), with {more} if need be"
+        options = ", ".join(f"-{word}…" for word in _SETTINGS)
+        allowed = f"{self.name} has its own decoding loop: use eb-0.1 (entropy bound), optionally with {options}"
         if sampler.policy != "eb" or str(sampler) != "-".join(
             ["eb", *(word + number for word, number in sampler.arguments)]
         ):
@@ -69,10 +69,10 @@ class DiffusionGemma:
         for word, number in sampler.arguments:
             field, kind = ("bound", float) if not word else _SETTINGS.get(word, ("", float))
             if not field or not number or field in settings:
-                raise ValueError(f"sampler {sampler}: {word + number!r} is no parameter here. {allowed}")
+                raise ValueError(f"sampler {sampler}: {word + number!r} is not a parameter of this model. {allowed}")
             settings[field] = kind(float(number))
         if settings.get("bound") == 0:
-            raise ValueError(f"sampler {sampler}: the entropy bound must be above 0")
+            raise ValueError(f"sampler {sampler}: the entropy bound is 0; it must be above 0, e.g. eb-0.1")
         return settings
 
     def _answer(
@@ -84,7 +84,7 @@ class DiffusionGemma:
         ids = torch.tensor([self._prompt_ids(prompt)], device=self._module.device)  # (1, P)
         length = max_new_tokens or (sample.max_new_tokens if sample else None)
         if length is None:
-            raise ModelError(f"{self.name}: say how many tokens to answer with (max_new_tokens)")
+            raise ModelError(f"{self.name}: this prompt has no answer length; pass max_new_tokens")
         given = {field: value for field, value in settings.items() if field != "bound"}
         if "bound" in settings:
             given["sampler_config"] = EntropyBoundSamplerConfig(entropy_bound=settings["bound"])
@@ -124,7 +124,7 @@ class DiffusionGemma:
         if isinstance(prompt, Sample):
             if prompt.canvas is not None:
                 raise ModelError(
-                    f"{self.name} can't fill in a given canvas (task {prompt.task}); its canvas starts from noise"
+                    f"{self.name} can't do infilling (task {prompt.task}), since its canvas starts from noise; leave the task out"
                 )
             return self._tokenizer.chat(prompt.messages)
         if isinstance(prompt, str):
@@ -134,13 +134,13 @@ class DiffusionGemma:
 
 
 class _Drafts:
-    """Listens to `generate`: one draft a forward of the decoder, so their number is the NFE."""
+    """A streamer for `generate`: it gets one draft per forward of the decoder, so their number is the NFE."""
 
     def __init__(self) -> None:
         self.canvases: list[tuple[int, ...]] = []
 
     def put(self, value: torch.Tensor) -> None:
-        """Prompt and finished canvases come with the output as well."""
+        """Ignored: the prompt and finished canvases are in the output too."""
 
     def put_draft(self, value: torch.Tensor) -> None:
         self.canvases.append(tuple(value[0].tolist()))
@@ -155,7 +155,7 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
         from transformers import DiffusionGemmaForBlockDiffusion
     except ImportError as error:
         raise ModelError(
-            "this transformers has no DiffusionGemma; install a newer one (`pip install -U transformers`)"
+            "the installed transformers has no DiffusionGemma; install a newer one (`pip install -U transformers`)"
         ) from error
     place = find_device(device)
     kind = find_dtype(dtype, place)

@@ -1,4 +1,4 @@
-"""The transformer behind a masked model: hidden states, the output projection, KV caches. transformers' own, or a checkpoint's code."""
+"""The transformer of a masked model: hidden states, output projection, KV caches. transformers' classes, or a checkpoint's own code."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Network(Protocol):
 
     @property
     def pairwise(self) -> bool:
-        """Whether it takes a mask of column pairs."""
+        """Whether it takes a pairwise attention mask."""
         ...
 
     def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int) -> Tensor:
-        """Hidden states (R, Q, H) of ids (R, Q) at positions (R, Q); `mask` (R, T) is False where no one may look, None if nowhere.
+        """Hidden states (R, Q, H) of ids (R, Q) at positions (R, Q); `mask` (R, T) is False at hidden columns, None without any.
 
-        A `pairwise` network also takes a mask (R, Q, T): False where column q may not look at column t.
-        With a cache the columns start at its slot `start` and overwrite what was there.
+        A `pairwise` network also takes a mask (R, Q, T): False where column q may not attend to column t.
+        With a cache the columns start at its slot `start` and overwrite its contents.
         """
         ...
 
@@ -61,7 +61,7 @@ class NativeNetwork:
 
     @property
     def pairwise(self) -> bool:
-        """Flash attention takes no mask of column pairs."""
+        """sdpa and eager only: flash attention has no pairwise mask."""
         return self._module.config._attn_implementation in ("sdpa", "eager")
 
     def project(self, hidden: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ class NativeNetwork:
 
 
 class RemoteNetwork:
-    """A checkpoint's own code (trust_remote_code): its forward gives logits at every position, without caches."""
+    """A checkpoint's own code (trust_remote_code): its forward returns logits at every position, without caches."""
 
     caches: frozenset[str] = frozenset()
     pairwise: bool = False
@@ -82,7 +82,7 @@ class RemoteNetwork:
         self._module: Any = module
 
     def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int) -> Tensor:
-        """Logits (R, Q, V) in place of hidden states; padding needs code that takes attention_mask."""
+        """Logits (R, Q, V) instead of hidden states; for padded batches the code must accept attention_mask."""
         given = {} if mask is None else {"attention_mask": mask}
         logits: Tensor = self._module(ids, **given).logits
         return logits
@@ -95,7 +95,7 @@ class RemoteNetwork:
 
 
 def count_parameters(module: nn.Module) -> int:
-    """Parameters, shared ones once."""
+    """The number of parameters; shared ones count once."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 

@@ -1,4 +1,4 @@
-"""Models by name: the table in data/models.yaml, checkpoint folders, names registered by users, `:dummy` shapes. Imports no torch."""
+"""Models by name: the table in data/models.yaml, checkpoint folders, names registered by users, `:dummy` shapes. Doesn't import torch."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _REGISTERED: dict[str, Callable[..., Any]] = {}
 def register_model(name: str, factory: Callable[..., Any]) -> None:
     """Makes a model available as `name`: `factory(device=…, dtype=…, **options)` returns a Denoiser or OwnDecoder.
 
-    Packages register by an entry point of the group `pbcore.models`, whose name is the model's. Raises ValueError for a name that is
-    taken or would not fit in a node id (letters, digits, `_`, `-`, `.`).
+    Packages register models by entry points of the group `pbcore.models`, named like the model. Raises ValueError for a name that is
+    taken or has other characters than letters, digits, `_`, `-`, `.` (it becomes part of pytest's node ids).
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise ValueError(f"model name {name!r}: use letters, digits, '_', '-' and '.'")
     if not callable(factory):
         raise ValueError(
-            f"model {name!r}: the factory {factory!r} can't be called; give a function of device, dtype and options"
+            f"model {name!r}: the factory {factory!r} is not callable; give a function of device, dtype and options"
         )
     if name in _table() or _REGISTERED.get(name, factory) is not factory:
         raise ValueError(f"model name {name!r} is taken; choose another")
@@ -48,26 +48,26 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
 
 
 def model_names() -> list[str]:
-    """The names that `load_model` can try here: those of the table, users' own, without embedded models that are not in this copy."""
+    """The names that `load_model` accepts: the table and registered models, without embedded models missing from this installation."""
     known = [name for name, entry in _table().items() if not missing_here(entry)]
     return known + sorted(set(_users()) - set(known))
 
 
 def all_entries() -> list[ModelEntry]:
-    """Every entry, also those that can't be loaded here."""
+    """Every entry, including embedded models missing from this installation."""
     users = [ModelEntry(name, family="user", factory=factory) for name, factory in sorted(_users().items())]
     return [*_table().values(), *users]
 
 
 def missing_here(entry: ModelEntry) -> bool:
-    """Whether an embedded checkpoint is not part of this installation."""
+    """Whether an embedded checkpoint is missing from this installation."""
     return entry.embedded and entry.folder is not None and not (entry.folder / "config.json").is_file()
 
 
 def resolve_model(name: str) -> ModelEntry:
-    """What `name` stands for, without loading it or importing torch.
+    """Resolves a model name, without loading the model or importing torch.
 
-    `name` is a name of the table, a registered one, either with `:dummy` or `:dummy-l2` where the published shape is known, a hub id
+    `name` is a name of the table (with `:dummy` or `:dummy-l2` if its published shape is known), a registered name, a hub id
     (`owner/name`), or the path of a checkpoint folder. Raises ModelError with close matches for anything else.
     """
     if not isinstance(name, str) or not name:
@@ -96,14 +96,16 @@ def resolve_model(name: str) -> ModelEntry:
     known = [*model_names()]
     near = get_close_matches(base, known, n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)}."
-    raise ModelError(f"unknown model {name!r}; {hint} A checkpoint folder or a hub id (owner/name) works too")
+    raise ModelError(
+        f"unknown model {name!r}; {hint} A checkpoint folder or a hub id (owner/name) is also a valid name"
+    )
 
 
 def load_model(name: str, device: str = "cpu", dtype: str | None = None, **options: Any) -> Model:
     """Loads a model by name onto a device.
 
-    `dtype` defaults to bfloat16 on a GPU and float32 on the CPU. `options` are those of LoadOptions; a registered factory gets them as
-    they are. Raises ModelError that says what to do: unknown names (with close matches), checkpoints that don't fit, no network.
+    `dtype` defaults to bfloat16 on a GPU and float32 on the CPU. `options` are those of LoadOptions; a registered factory gets them
+    unchanged. Raises ModelError for unknown names (with close matches), checkpoints that don't match their config, an unreachable hub.
     """
     entry = resolve_model(name)
     if entry.factory is not None:
@@ -120,7 +122,7 @@ def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:
         raise ModelError(f"model {name!r}: ':{suffix}' is not known; write {forms}")
     if entry.shape is None:
         shaped = ", ".join(f"{e.name}:dummy" for e in _table().values() if e.shape is not None)
-        raise ModelError(f"model {name!r}: the published shape of {entry.name} is not in the table; there are {shaped}")
+        raise ModelError(f"model {name!r}: the table has no shape for {entry.name}; choose from {shaped}")
     layers = int(match[1]) if match[1] else None
     return replace(entry, name=name, source=None, revision=None, dummy=True, layers=layers)
 
@@ -146,11 +148,11 @@ def _entry(name: str, values: Mapping[str, Any], shapes: Mapping[str, Any]) -> M
 
 def _users() -> Mapping[str, Callable[..., Any]]:
     """Registered factories and those of installed packages."""
-    found = dict(_REGISTERED)
+    factories = dict(_REGISTERED)
     for point in entry_points(group="pbcore.models"):
-        if point.name not in found:
-            found[point.name] = _lazy(point)
-    return found
+        if point.name not in factories:
+            factories[point.name] = _lazy(point)
+    return factories
 
 
 def _lazy(point: Any) -> Callable[..., Any]:

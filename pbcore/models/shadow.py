@@ -1,4 +1,4 @@
-"""WINO's shadow block: mask tokens that judge revealed tokens without seeing them, in the same forward (arXiv 2507.18578).
+"""WINO's shadow block: mask tokens that re-predict revealed tokens without attending to them, in the same forward (arXiv 2507.18578).
 
 R rows, T columns (prompt and canvas), S shadows.
 """
@@ -13,20 +13,20 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Shadowed:
-    """A forward's columns with S shadows after them; `sees` says which column (third axis) each column (second axis) attends to."""
+    """A forward's columns followed by S shadows; `sees` is the pairwise mask: True where column q (second axis) attends to t (third)."""
 
     ids: Tensor  # (R, T + S)
     positions: Tensor  # (R, T + S)
     sees: Tensor  # (R, T + S, T + S) bool
-    of: Tensor  # (R, S) the column that each shadow stands for
+    of: Tensor  # (R, S) the column that each shadow re-predicts
     real: Tensor  # (R, S) bool: rows with fewer shadows are padded on the right
 
 
 def with_shadows(ids: Tensor, positions: Tensor, seen: Tensor, verify: Tensor, mask_id: int) -> Shadowed:
     """Adds a shadow for each column in `verify` (R, T) to ids, positions and seen (R, T).
 
-    A shadow is a mask token at its column's position. It sees what its row sees but for that column, and all shadows of its row; no column
-    sees a shadow. Since the columns that it sees have themselves seen the token it judges, this only approximates leaving that token out.
+    A shadow is a mask token at its column's position. It attends to its row's columns except that one, and to all shadows of its row; no
+    column attends to a shadow. The columns do attend to the token in question, so the shadow only approximates a forward without it.
     """
     count = verify.sum(-1)  # (R,)
     shadows, columns = int(count.max()), ids.shape[1]

@@ -1,4 +1,4 @@
-"""Text to token ids and back, without code from a checkpoint: tokenizer files, a stand-in for dummies, or none at all."""
+"""Text to token ids and back, without code from a checkpoint: tokenizer files, a placeholder for dummies, or no tokenizer."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from pbcore.tasks.words import tokens
 
 
 class Tokenizer(Protocol):
-    """What a masked model needs of its tokenizer."""
+    """The tokenizer interface of a masked model."""
 
     def chat(self, messages: Sequence[Message]) -> list[int]:
-        """A chat with the assistant's turn opened."""
+        """Ids of a chat, up to the start of the assistant's turn."""
         ...
 
     def text(self, text: str) -> list[int]:
-        """A text as a prompt of its own, with BOS where the tokenizer adds one."""
+        """Ids of a whole prompt, with BOS if the tokenizer adds one."""
         ...
 
     def piece(self, text: str) -> list[int]:
-        """A part of an answer, without special tokens."""
+        """Ids of a part of an answer, without special tokens."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Tokens as text, special tokens left out."""
+        """Text of tokens, without special tokens."""
         ...
 
 
 class FileTokenizer:
     """A tokenizer read from a checkpoint's files.
 
-    `mode` template applies the chat template once and adds no special tokens to its text; plain joins the turns' contents by blank lines.
+    `mode` template applies the chat template and adds no further special tokens; plain joins the turns' contents by blank lines.
     """
 
     def __init__(self, tokenizer: Any, name: str, mode: str | None) -> None:
@@ -54,7 +54,7 @@ class FileTokenizer:
 
     def text(self, text: str) -> list[int]:
         ids, bos = self._ids(text, special=True), self._tokenizer.bos_token_id
-        # A text that was templated before brings its own BOS.
+        # Text to which a chat template was already applied has its own BOS.
         return ids[1:] if bos is not None and ids[:2] == [bos, bos] else ids
 
     def piece(self, text: str) -> list[int]:
@@ -75,14 +75,14 @@ class FileTokenizer:
                 f" and {len(words) - 8} more" if len(words) > 8 else ""
             )
             raise ModelError(
-                f"{self._name} can't read this prompt: not in its vocabulary: {shown}. It knows the words of the tasks that this "
+                f"{self._name} can't encode this prompt; not in its vocabulary: {shown}. Its vocabulary covers the tasks that this "
                 "package generates; drop --data-dir, or choose another model"
             )
         return ids
 
 
 class HashTokenizer:
-    """A stand-in for models without weights: one id per word-level token, by its hash, so prompts have a realistic length."""
+    """A placeholder for dummies: one id per word-level token, from its hash, so prompts have a realistic length."""
 
     def __init__(self, size: int) -> None:
         self._size = size  # ids are drawn from [0, size)
@@ -103,7 +103,7 @@ class HashTokenizer:
 
 
 class NoTokenizer:
-    """A checkpoint without tokenizer files: takes and gives token ids alone."""
+    """For a checkpoint without tokenizer files: prompts must be token ids, and answers are shown as ids."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""`python -m pbcore.train`: trains `tiny`, goes on after an interruption, or evaluates a checkpoint."""
+"""`python -m pbcore.train`: trains `tiny`, resumes an interrupted run, or evaluates a checkpoint."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _train(options: argparse.Namespace) -> int:
     try:
         loop.train(run, min(recipe.steps, options.steps or recipe.steps), report)
     except KeyboardInterrupt:
-        print(f"stopped at step {run.step}; the same command goes on from there")
+        print(f"stopped at step {run.step}; the same command resumes there")
         return 130
     finally:
         loop.save(run, options.out)
@@ -60,7 +60,7 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _started(recipe: Recipe, out: Path, device: str) -> loop.Run:
-    """A fresh run, or the one that `out` holds; its tokenizer is written once and stays."""
+    """A new run, or the resumed run of `out`. The tokenizer is saved in `out` once and then reused."""
     if (out / "tokenizer.json").is_file():
         tokenizer = PreTrainedTokenizerFast.from_pretrained(out)
     else:
@@ -70,7 +70,7 @@ def _started(recipe: Recipe, out: Path, device: str) -> loop.Run:
     run = loop.start(recipe, tokenizer, device)
     if (out / loop.STATE).is_file():
         loop.resume(run, out)
-        print(f"goes on from step {run.step} of {out}")
+        print(f"resuming {out} at step {run.step}")
     return run
 
 
@@ -91,17 +91,17 @@ def _parser() -> argparse.ArgumentParser:
         "--out",
         type=Path,
         default=Path("reports/train-tiny"),
-        help="folder of the run; one that holds a run is gone on with",
+        help="folder of the run; resumes if it already holds a run",
     )
-    parser.add_argument("--steps", type=int, help="stop after this step (default: the recipe's end)")
-    parser.add_argument("--save-minutes", type=float, default=3.0, help="time between two saved states")
+    parser.add_argument("--steps", type=int, help="stop after this step (default: the recipe's last)")
+    parser.add_argument("--save-minutes", type=float, default=3.0, help="minutes between two saved states")
     parser.add_argument(
         "--evaluate",
         type=Path,
         nargs="?",
         const=EMBEDDED,
         metavar="DIR",
-        help="only score a checkpoint (default: the embedded one)",
+        help="score a checkpoint instead of training (default: the embedded one)",
     )
     parser.add_argument("--samples", type=int, default=100, help="test samples per task")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")

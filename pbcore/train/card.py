@@ -1,4 +1,4 @@
-"""The finished checkpoint's folder: weights, tokenizer, loss curve, and the model card."""
+"""Writes the folder of the trained checkpoint: weights, tokenizer, loss curve and model card."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ from pbcore.train.recipe import Recipe
 CARD = """# tiny: a small masked diffusion language model
 
 `tiny` answers the 17 tasks of this benchmark. It is a `LlamaForCausalLM` with full attention ({parameters:,} parameters: {layers} layers
-of width {width}, {heads} heads, inner width {inner}; {words:,} word-level tokens), trained from nothing by
+of width {width}, {heads} heads, inner width {inner}; {words:,} word-level tokens), trained from scratch by
 
     python -m pbcore.train
 
-on this project's own data (train split, answers padded with EOS to the canvas). It knows the words of these tasks and nothing else: prompts
-with other words are refused. It is meant for testing samplers and the benchmark itself, not for use as a language model.
+on this project's own data (train split, answers padded with EOS to the canvas). Its vocabulary covers these tasks only: prompts with other
+words raise an error. It is meant for testing samplers and the benchmark itself, not for use as a language model.
 
 ## Scores
 
-Test split, {samples} samples a task (lists: n = 3, 4, 5, 6), greedy, one block, in percent. `confidence-k4` reveals the four surest
-tokens a step.
+Test split, {samples} samples per task (lists: n = 3, 4, 5, 6), greedy, one block, in percent. `confidence-k4` reveals the four most
+confident tokens per step.
 
 {table}
 
-Printed by `python -m pbcore.train --evaluate`. Text answers: grammar by LanguageTool (en-US); inclusion, ROUGE-L or inverse BLEU beside it.
+Printed by `python -m pbcore.train --evaluate`. Text tasks have two scores: grammar by LanguageTool (en-US), and inclusion, ROUGE-L or
+inverse BLEU.
 
 ## Training
 
-- Objective: absorbing-state diffusion, cross-entropy over masked tokens. The noise, and how tokens are weighted, change from phase to phase
-  as the recipe below says; docs/training.md explains its keys. EOS tokens after the first count a tenth.
+- Objective: absorbing-state diffusion, cross-entropy over masked tokens. The noise and the token weights change from phase to phase; see
+  the recipe below, whose keys docs/training.md explains. EOS tokens after the first one have weight 0.1.
 - Muon for the layers' matrices, AdamW for embeddings and norms, one learning rate, gradients clipped at norm {clip:g}.
-- {steps:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s a step); last loss {loss:.3f}. The curve: `loss.csv`,
+- {steps:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step); last loss {loss:.3f}. Loss curve: `loss.csv`,
   `loss.png`.
-- Seed {seed}; a row is decided by seed and step alone.
+- Seed {seed}; a row depends on seed and step alone.
 {notes}
 The recipe (`pbcore/train/recipe.yaml`):
 
@@ -68,7 +69,7 @@ def export(run: Run, folder: Path) -> None:
 
 
 def write_log(run: Run, folder: Path) -> None:
-    """The loss as a table and as a plot."""
+    """Writes the loss as a table (loss.csv) and as a plot (loss.png)."""
     with (folder / "loss.csv").open("w", newline="", encoding="utf-8") as file:
         fields = list(dict.fromkeys(key for row in run.log for key in row))
         writer = csv.DictWriter(file, fields, lineterminator="\n")
@@ -78,7 +79,7 @@ def write_log(run: Run, folder: Path) -> None:
 
 
 def plot(run: Run, path: Path) -> None:
-    """The loss over steps: the mean, and thin lines for the tasks."""
+    """Plots the loss over steps: the mean, and a thin line for each task."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), dpi=80, layout="constrained")
@@ -95,18 +96,18 @@ def plot(run: Run, path: Path) -> None:
 def card(run: Run, results: Sequence[Result], samples: int, clip: float) -> str:
     """The model card as Markdown."""
     recipe: Recipe = run.recipe
-    done = _rows(recipe, run.step)
     return CARD.format(
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
         layers=recipe.layers, width=recipe.width, heads=recipe.heads, inner=recipe.inner, words=len(run.tokenizer),
-        samples=samples, table=table(results), clip=clip, steps=run.step, rows=done, hours=f"{run.seconds / 60:.0f} minutes",
+        samples=samples, table=table(results), clip=clip, steps=run.step, rows=_rows(recipe, run.step),
+        hours=f"{run.seconds / 60:.0f} minutes",
         seconds_per_step=run.seconds / run.step, loss=run.log[-1]["loss"], seed=recipe.seed,
         notes="".join(f"- {note}\n" for note in recipe.notes), recipe=yaml.safe_dump(recipe.to_json(), sort_keys=False, width=110),
     )  # fmt: skip
 
 
 def _rows(recipe: Recipe, steps: int) -> int:
-    """Rows seen in the first `steps` steps."""
+    """Rows in the first `steps` steps."""
     total = 0
     for phase in recipe.phases:
         total += min(steps, phase.steps) * phase.rows

@@ -1,4 +1,4 @@
-"""How well a checkpoint answers: its score on every task's test split over the number of tokens revealed per step."""
+"""Evaluates a checkpoint: its score on every task's test split for several numbers of tokens per step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAMPLERS = ("confidence-k1", "confidence-k2", "confidence-k4", "confidence-k8")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The mean score of one task by one measure, a value per sampler; None where it could not be measured."""
+    """The mean of one score of one task, a value per sampler; None where it could not be measured."""
 
     task: str
     measure: str
@@ -32,7 +32,7 @@ def evaluate(
     tasks: Sequence[str] | None = None,
     device: str = "cpu",
 ) -> Iterator[Result]:
-    """Results task by task, as they come. Samples are the first `samples` of each test split (seed 0, own data)."""
+    """Yields results task by task, on the first `samples` samples of each test split (seed 0, own data)."""
     model = load_model(str(folder), device=device, dtype="float32")
     for name in tasks or task_names():
         task = load_task(name, limit=samples)
@@ -47,14 +47,14 @@ def evaluate(
 
 
 def _measures(name: str) -> tuple[str, ...]:
-    """What is measured: accuracy for lists and puzzles; for text grammar and what the task has beside it, BERTScore left out."""
+    """The scores of a task: accuracy for lists and puzzles; for text tasks grammar and one more (BERTScore is left out)."""
     own = {"summarization": "rouge_l", "paraphrasing": "inv_bleu"}
     category, _, short = name.partition("/")
     return ("grammar", own.get(short, "inclusion")) if category == "text_writing" else ("accuracy",)
 
 
 def table(results: Sequence[Result]) -> str:
-    """Results as a Markdown table in percent, closed by the mean accuracy over lists and puzzles."""
+    """Results as a Markdown table in percent; the last row is the mean accuracy over lists and puzzles."""
     samplers = list(results[0].scores)
     lines = ["| task | score | " + " | ".join(samplers) + " |", "|---|---|" + "---:|" * len(samplers)]
     for result in results:

@@ -1,4 +1,4 @@
-"""The training loop: steps of a recipe, with checkpoints to resume from and a log of the loss."""
+"""The training loop: runs a recipe's steps, saves states to resume from, and logs the loss."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOG = "loss.csv"
 
 @dataclass(slots=True)
 class Run:
-    """A run in progress: the network, its optimizers, and how far it is."""
+    """A training run: the network, its optimizers, steps done, seconds spent, and the log."""
 
     recipe: Recipe
     tokenizer: PreTrainedTokenizerFast
@@ -52,7 +52,7 @@ def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu
 
 
 def save(run: Run, folder: Path) -> None:
-    """Writes all that resuming needs; the old state stays until the new one is complete."""
+    """Writes the state for `resume`; the old state is replaced only when the new one is complete."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {
         "model": run.model.state_dict(), "optimizers": [optimizer.state_dict() for optimizer in run.optimizers],
@@ -68,11 +68,11 @@ def save(run: Run, folder: Path) -> None:
 
 
 def resume(run: Run, folder: Path) -> None:
-    """Brings a fresh run to where `save` left it. Raises ValueError where the vocabulary has changed meanwhile."""
+    """Restores the saved state into a new run. Raises ValueError if the vocabulary has changed since."""
     state = torch.load(folder / STATE, map_location=run.model.device, weights_only=True)
     if state["words"] != len(run.tokenizer):
         raise ValueError(
-            f"{folder}: its run has {state['words']} words, the tasks now {len(run.tokenizer)}: start again in another folder"
+            f"{folder}: its run has {state['words']} tokens, the tasks now have {len(run.tokenizer)}; start again in another folder"
         )
     run.model.load_state_dict(state["model"])
     for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
@@ -81,19 +81,19 @@ def resume(run: Run, folder: Path) -> None:
 
 
 def rate(phase: Phase, step: int, warmup: float) -> float:
-    """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`, times the warm-up (0 to 1)."""
-    along = 0.5 - 0.5 * math.cos(math.pi * step / phase.steps)
-    return warmup * (phase.rate + (phase.end_rate - phase.rate) * along)
+    """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`, times the warm-up factor (0 to 1)."""
+    progress = 0.5 - 0.5 * math.cos(math.pi * step / phase.steps)
+    return warmup * (phase.rate + (phase.end_rate - phase.rate) * progress)
 
 
 def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100) -> None:
-    """Steps up to step `until`; `report` is called every `every` steps, after the log has a new row, and at the end."""
+    """Trains up to step `until`. Every `every` steps and at the end the log gets a row and `report` is called."""
     recipe = run.recipe
     batches: dict[int, Batches] = {}
     losses: dict[str, list[Tensor]] = defaultdict(list)
     run.model.train()
     while run.step < until:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         number, within = recipe.at(run.step)
         phase = recipe.phases[number]
         if number not in batches:
@@ -108,25 +108,31 @@ def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100)
                 seed=recipe.seed + number,
             )
             batches[number] = Batches(draw, run.tokenizer)
-        now = rate(phase, within, min(1.0, (run.step + 1) / max(1, recipe.warmup)))
+        learning_rate = rate(phase, within, min(1.0, (run.step + 1) / max(1, recipe.warmup)))
         batch = batches[number][within]
-        per_row = _step(run, batch, now, phase.balance)
+        per_row = _step(run, batch, learning_rate, phase.balance)
         for task, loss in zip(batch.tasks, per_row, strict=True):
             losses[task].append(loss)
         run.step += 1
-        run.seconds += time.perf_counter() - begun
+        run.seconds += time.perf_counter() - started
         if run.step % every == 0 or run.step == until:
             means = {task: round(float(torch.stack(rows).mean()), 4) for task, rows in sorted(losses.items())}
             overall = round(float(torch.stack([loss for rows in losses.values() for loss in rows]).mean()), 4)
             run.log.append(
-                {"step": run.step, "seconds": round(run.seconds, 1), "rate": round(now, 6), "loss": overall, **means}
+                {
+                    "step": run.step,
+                    "seconds": round(run.seconds, 1),
+                    "rate": round(learning_rate, 6),
+                    "loss": overall,
+                    **means,
+                }
             )
             losses.clear()
             report(run)
 
 
-def _step(run: Run, batch: Batch, now: float, balance: float) -> Tensor:
-    """One step; the mean loss of each row's masked tokens (R,), before the step."""
+def _step(run: Run, batch: Batch, learning_rate: float, balance: float) -> Tensor:
+    """Takes one optimizer step. Returns the mean loss (R,) of each row's masked tokens before it."""
     device = run.model.device
     masked = batch.masked.to(device)
     logits = masked_logits(run.model, batch.ids.to(device), batch.attend.to(device), masked)  # (M, V)
@@ -138,7 +144,7 @@ def _step(run: Run, batch: Batch, now: float, balance: float) -> Tensor:
     for optimizer in run.optimizers:
         optimizer.zero_grad(set_to_none=True)
         for group in optimizer.param_groups:
-            group["lr"] = now
+            group["lr"] = learning_rate
     torch.autograd.backward((losses * shares).sum() / shares.sum())
     torch.nn.utils.clip_grad_norm_(run.model.parameters(), CLIP)
     for optimizer in run.optimizers:

@@ -1,4 +1,4 @@
-"""The network of `tiny`: a small `LlamaForCausalLM` with full attention, and the forward pass that training uses."""
+"""The network of `tiny`: a small `LlamaForCausalLM` with full attention, and the forward pass for training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 def network(
     vocab_size: int, *, width: int, layers: int, heads: int, inner: int, mask_id: int, eos_id: int, seed: int
 ) -> LlamaForCausalLM:
-    """A fresh network. Output and input embeddings are one matrix, drawn with standard deviation 1/√width so that logits start near 1."""
+    """A randomly initialised network. The embeddings are tied, with standard deviation 1/√width so that initial logits are near 1."""
     config = LlamaConfig(
         vocab_size=vocab_size, hidden_size=width, intermediate_size=inner, num_hidden_layers=layers,
         num_attention_heads=heads, num_key_value_heads=heads, max_position_embeddings=1024, tie_word_embeddings=True,
@@ -28,29 +28,29 @@ def network(
 
 
 def masked_logits(model: LlamaForCausalLM, ids: Tensor, attend: Tensor, where: Tensor) -> Tensor:
-    """Logits (M, V) at the M positions `where` (R, T) is true, in row-major order; `attend` (R, T) is false at padding.
+    """Logits (M, V) at the M positions where `where` (R, T) is true, in row-major order; `attend` (R, T) is false at padding.
 
-    The same function as the model's own forward, with less work: the last layer computes only the tail of the rows
-    that holds every asked position, and only those go through the output projection.
+    Equal to the model's own forward, but cheaper: the last layer runs only on the columns from the first requested
+    position on, and only the requested positions go through the output projection.
     """
     length = ids.shape[1]
-    tail = length - int(where.any(0).int().argmax())  # (R, T) → positions from the first asked one on
+    tail = length - int(where.any(0).int().argmax())  # columns from the first requested position on
     hidden = model.model.embed_tokens(ids)  # (R, T, D)
-    turn = model.model.rotary_emb(
+    rotary = model.model.rotary_emb(
         hidden, torch.arange(length, device=ids.device)[None]
     )  # cosines and sines, (1, T, D/H) each
     mask = None if bool(attend.all()) else attend[:, None, None, :]  # (R, 1, 1, T)
     *body, last = model.model.layers
     for layer in body:
-        hidden = _layer(layer, hidden, length, turn, mask)
-    hidden = _layer(last, hidden, tail, turn, mask)  # (R, tail, D)
+        hidden = _layer(layer, hidden, length, rotary, mask)
+    hidden = _layer(last, hidden, tail, rotary, mask)  # (R, tail, D)
     return F.linear(model.model.norm(hidden[where[:, -tail:]]), model.lm_head.weight)  # (M, V)
 
 
 def _layer(
-    layer: LlamaDecoderLayer, hidden: Tensor, tail: int, turn: tuple[Tensor, Tensor], mask: Tensor | None
+    layer: LlamaDecoderLayer, hidden: Tensor, tail: int, rotary: tuple[Tensor, Tensor], mask: Tensor | None
 ) -> Tensor:
-    """One decoder layer for the last `tail` positions, attending to all."""
+    """One decoder layer for the last `tail` positions, which attend to all positions."""
     attention = layer.self_attn
     rows = hidden.shape[0]
     normed = layer.input_layernorm(hidden)
@@ -58,16 +58,16 @@ def _layer(
     def heads(projected: Tensor) -> Tensor:
         return projected.view(rows, -1, projected.shape[-1] // attention.head_dim, attention.head_dim).transpose(1, 2)
 
-    queries = _turned(heads(attention.q_proj(normed[:, -tail:])), turn)  # (R, H, tail, D/H)
-    keys, values = _turned(heads(attention.k_proj(normed)), turn), heads(attention.v_proj(normed))  # (R, H, T, D/H)
+    queries = _rotated(heads(attention.q_proj(normed[:, -tail:])), rotary)  # (R, H, tail, D/H)
+    keys, values = _rotated(heads(attention.k_proj(normed)), rotary), heads(attention.v_proj(normed))  # (R, H, T, D/H)
     mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
     hidden = hidden[:, -tail:] + attention.o_proj(mixed.transpose(1, 2).reshape(rows, tail, -1))
     result: Tensor = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
     return result
 
 
-def _turned(vectors: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    """Rotary positions for the last positions of a row: (R, H, positions, D/H)."""
-    cos, sin = (part[:, None, -vectors.shape[2] :] for part in turn)
+def _rotated(vectors: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
+    """Applies the rotary embedding to vectors (R, H, positions, D/H) of a row's last positions."""
+    cos, sin = (part[:, None, -vectors.shape[2] :] for part in rotary)
     low, high = vectors.chunk(2, dim=-1)
     return vectors * cos + torch.cat((-high, low), dim=-1) * sin

@@ -1,4 +1,4 @@
-"""Noise: which tokens of a batch become masks."""
+"""Training noise: chooses the tokens of a batch that are masked."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 PADDING_WEIGHT = 0.1  # loss weight of the EOS tokens after the first one
-STRUCTURE_SHOWN = 0.75  # share of the rows masked by pairs that show all punctuation
+STRUCTURE_SHOWN = 0.75  # among rows masked by pairs: the share whose punctuation stays visible
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A sample as ids: the prompt as the chat template writes it, and the canvas as it should become."""
+    """A sample as ids: the prompt formatted by the chat template, and the target canvas."""
 
     task: str
     prompt: tuple[int, ...]
     canvas: tuple[int, ...]
     answer: int  # tokens before the first EOS
-    shot: tuple[int, int] = (0, 0)  # where in the prompt the answer of the example stands
+    shot: tuple[int, int] = (0, 0)  # start and end of the example's answer in the prompt
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.canvas)
@@ -30,7 +30,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows padded on the left: R rows of T tokens, of which the masked ones are to be told."""
+    """R rows of T tokens, padded on the left; the masked tokens are to be predicted."""
 
     ids: Tensor  # (R, T) long, with masks
     attend: Tensor  # (R, T) bool, false at padding
@@ -42,7 +42,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What noise knows of the vocabulary: which tokens are punctuation, which go on from the token before them."""
+    """The vocabulary's properties that noise needs: which tokens are punctuation, which continue a phrase (start with a blank)."""
 
     mask_id: int
     eos_id: int
@@ -68,13 +68,13 @@ def masked_batch(
     pairs: float = 0.0,
     power: float = 1.0,
 ) -> Batch:
-    """Absorbing noise: each row draws t ~ U(0, 1), each token of its answer becomes a mask with probability t.
+    """Absorbing noise: each row draws t ~ U(0, 1), and each token of its answer is masked with probability t.
 
-    In a share `pairs` of rows a word and the one after it are masked together or not at all, and punctuation mostly stays: states
-    as decoding meets them, where half of a name does not give the other away. These rows have t ~ U(0, 1)^power: above 1 it favours
-    the last steps of decoding, which must not repeat what is there. The EOS tail draws its own t in every second row: decoding
-    settles it early or late as a whole. An example in the prompt has its own t in a share `masked_shots` of rows. Every row keeps
-    at least one masked answer token.
+    In a share `pairs` of rows, two adjacent words are masked together or not at all and punctuation mostly stays visible. Such states
+    occur in decoding, and in them one half of a name doesn't reveal the other. These rows have t ~ U(0, 1)^power; a power above 1 favours
+    the last steps of decoding, where items must not be repeated. The EOS tail draws its own t in half of the rows, since decoding
+    reveals it as a whole, early or late. In a share `masked_shots` of rows the example in the prompt is masked with its own t. Every
+    row has at least one masked answer token.
     """
     length, count = max(map(len, rows)), len(rows)
     ids = torch.full((count, length), words.eos_id)  # (R, T)
@@ -104,14 +104,14 @@ def masked_batch(
 def _paired(
     noise: Tensor, ids: Tensor, words: Words, where: Tensor, share: float, power: float, rng: torch.Generator
 ) -> Tensor:
-    """Noise (R, T) that is one number for the words of a pair, and above every t for punctuation, in a share of rows.
+    """Noise (R, T) that is equal for both words of a pair and above every t for punctuation, in a share of rows.
 
-    Comparing u^(1/power) with a uniform t is comparing u with t^power.
+    u^(1/power) < t is the same as u < t^power.
     """
     place = torch.arange(ids.shape[1])[None].expand_as(ids)  # (R, T)
-    goes_on = words.continues[ids] & where  # (R, T)
-    begun = torch.where(goes_on, 0, place).cummax(1).values  # (R, T): the last token that did not go on
-    leader = place - (place - begun) % 2  # (R, T): the first word of each pair
+    continues = words.continues[ids] & where  # (R, T)
+    phrase = torch.where(continues, 0, place).cummax(1).values  # (R, T): the start of the phrase
+    leader = place - (place - phrase) % 2  # (R, T): the first word of each pair
     draws = torch.rand(2, len(ids), 1, generator=rng)
     shown = words.punctuation[ids] & where & (draws[1] < STRUCTURE_SHOWN)  # (R, T)
     paired = (noise.gather(1, leader) ** (1 / power)).masked_fill(shown, 1.5)
@@ -119,7 +119,7 @@ def _paired(
 
 
 def _between(place: Tensor, first: Tensor, spans: Sequence[tuple[int, int]]) -> Tensor:
-    """Which places (R, T) lie in each row's span, counted from the row's first token."""
+    """Which positions (R, T) lie in each row's span, counted from the row's first token."""
     start, end = (first + _column(span[side] for span in spans) for side in (0, 1))  # (R, 1)
     return (place >= start) & (place < end)
 

@@ -1,7 +1,7 @@
 """Muon in float32, and the split of parameters between it and AdamW.
 
 `torch.optim.Muon` orthogonalises in bfloat16, matrix by matrix; on processors without bfloat16 units that takes longer than
-the forward and backward pass. This one is the same rule in the gradients' own precision, with matrices of one shape in one batch.
+the forward and backward pass. This class applies the same rule in the gradients' own precision, batching matrices of equal shape.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ITERATIONS = 5
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:
-    """Nearly the closest orthogonal matrix to each of (B, rows, columns): Newton–Schulz with Muon's quintic coefficients."""
+    """Approximately the nearest orthogonal matrix to each of (B, rows, columns): Newton–Schulz with Muon's quintic coefficients."""
     a, b, c = COEFFICIENTS
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices
@@ -30,9 +30,9 @@ def orthogonalised(matrices: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum, orthogonalised (Jordan et al. 2024), with the step scaled to AdamW's size by 0.2·√max(rows, columns).
+    """Orthogonalised momentum (Jordan et al. 2024), with the update scaled to AdamW's size by 0.2·√max(rows, columns).
 
-    As `torch.optim.Muon(adjust_lr_fn="match_rms_adamw")`: Nesterov momentum and decoupled weight decay.
+    Like `torch.optim.Muon(adjust_lr_fn="match_rms_adamw")`: Nesterov momentum and decoupled weight decay.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def optimizers(model: Module, rate: float) -> tuple[torch.optim.Optimizer, ...]:
-    """Muon for the layers' matrices, AdamW for embeddings and norms, both at one rate."""
+    """Muon for the layers' matrices, AdamW for embeddings and norms, both with the learning rate `rate`."""
     matrices = [param for name, param in model.named_parameters() if param.ndim == 2 and ".layers." in name]
     others = [param for param in model.parameters() if all(param is not matrix for matrix in matrices)]
     return Muon(matrices, lr=rate), torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.95), weight_decay=0.0)

@@ -14,11 +14,11 @@ from pbcore.tasks.registry import task_names
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of a run: `steps` batches of `rows` rows, with the learning rate going from `rate` to `end_rate` on a half cosine.
+    """A part of a run: `steps` batches of `rows` rows; the learning rate follows half a cosine from `rate` to `end_rate`.
 
-    `weights` are shares of tasks (every task of the paper not named has 1; 0 leaves one out). `balance` weights each row's tokens by
-    the row's number of masks to the power −`balance`: 0 counts every token alike, 1 every row (as LLaDA's 1/t). `lengths` gives
-    tasks other values of n than the test has: short ones are learned sooner. The rest as in `rows.Draw`.
+    `weights` are shares of tasks (default 1 for each of the paper's tasks; 0 leaves a task out). `balance` weights each row's tokens by
+    the row's number of masks to the power −`balance`: with 0 every token counts alike, with 1 every row (as LLaDA's 1/t). `lengths`
+    gives tasks values of n other than the test's, since short lists are learned sooner. The other fields are those of `rows.Draw`.
     """
 
     steps: int
@@ -34,17 +34,17 @@ class Phase:
     lengths: Mapping[str, Sequence[int]] | None = None
 
     def tasks(self) -> dict[str, float]:
-        """Every task of this phase with its share. Raises ValueError for a name that is none of the paper's."""
+        """The tasks of this phase with their shares. Raises ValueError for a name that is not one of the paper's tasks."""
         given = dict(self.weights or {})
         unknown = set(given) - set(task_names())
         if unknown:
-            raise ValueError(f"recipe: no task {sorted(unknown)}; there are {', '.join(task_names())}")
+            raise ValueError(f"recipe: unknown tasks {sorted(unknown)}; choose from {', '.join(task_names())}")
         return {name: share for name in task_names() if (share := given.get(name, 1.0)) > 0}
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything that decides a run. `vocabulary_samples` per task and split are read to collect the tokens."""
+    """All settings of a run. The vocabulary is collected from `vocabulary_samples` samples per task and split."""
 
     width: int
     layers: int
@@ -61,12 +61,12 @@ class Recipe:
         return sum(phase.steps for phase in self.phases)
 
     def at(self, step: int) -> tuple[int, int]:
-        """The number of the phase that a step belongs to, and the step's number within it."""
+        """The index of the phase that a step belongs to, and the step's index within it."""
         for number, phase in enumerate(self.phases):
             if step < phase.steps:
                 return number, step
             step -= phase.steps
-        raise ValueError(f"step {step} lies behind the recipe's end")
+        raise ValueError(f"step {step} is beyond the recipe's end; give 0 to {self.steps - 1}")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -79,4 +79,4 @@ def read_recipe(path: Path) -> Recipe:
         phases = tuple(Phase(**phase) for phase in loaded.pop("phases"))
         return Recipe(phases=phases, **loaded)
     except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{path} is no recipe ({error}); see pbcore/train/recipe.yaml for one") from None
+        raise ValueError(f"{path} is not a recipe ({error}); see pbcore/train/recipe.yaml for an example") from None

@@ -1,4 +1,4 @@
-"""Training rows: samples of the train split as token ids, in batches of like length, decided by seed and step alone."""
+"""Training rows: samples of the train split as token ids, in batches of similar length, determined by seed and step alone."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from pbcore.train.markers import ASSISTANT, USER
 from pbcore.train.noise import Batch, Row, Words, masked_batch
 
 BATCHES_PER_CHUNK = 64  # batches drawn together, so that their rows can be sorted by length
-SLACK = 4  # the most EOS tokens of a shortened canvas
+SLACK = 4  # at most this many EOS tokens in a shortened canvas
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What batches are made of: tasks with their shares, rows per batch, and three shares of rows.
+    """The composition of batches: tasks with their shares, rows per batch, and three shares of rows.
 
-    `full_canvas` is the share with the whole canvas; the others have an answer and a few EOS tokens only, which costs less and
-    teaches the same answers. `masked_shots` is the share where the example in the prompt is masked as well: a second answer to learn
-    from in the same row. `pairs` is the share that is masked by pairs of words, `power` as in `noise.masked_batch`.
-    `lengths` are values of n for tasks that shall not have their own.
+    `full_canvas` is the share with the whole canvas; the others have the answer and a few EOS tokens only, which costs less and
+    teaches the same answers. `masked_shots` is the share in which the example in the prompt is masked too: a second answer to learn
+    from in the same row. `pairs` is the share masked by pairs of words; `power` as in `noise.masked_batch`.
+    `lengths` overrides the values of n of some tasks.
     """
 
     tasks: Mapping[str, float]
@@ -43,7 +43,7 @@ class Draw:
 
 
 class Batches:
-    """Batch number i of a draw, the same whenever it is asked for."""
+    """Batches of a draw by number; a number always gives the same batch."""
 
     def __init__(self, draw: Draw, tokenizer: PreTrainedTokenizerFast) -> None:
         self._draw = draw
@@ -78,14 +78,16 @@ def _stream(draw: Draw, name: str, chunk: int) -> Iterator[Sample]:
 def encoded(
     samples: Sequence[Sample], tokenizer: PreTrainedTokenizerFast, rng: Random, full_canvas: float
 ) -> list[Row]:
-    """Samples as rows. Raises ValueError for a sample without an answer, or one longer than its canvas."""
+    """Samples as rows. Raises ValueError for a sample without an answer, or with an answer longer than its canvas."""
     rows = []
     for sample in samples:
         chat = str(tokenizer.apply_chat_template(list(sample.messages), tokenize=False, add_generation_prompt=True))
         prompt, answer = ids_of(chat, tokenizer), ids_of(rng.choice(answers(sample)), tokenizer)
         room = sample.max_new_tokens
         if len(answer) > room:
-            raise ValueError(f"{sample.task}: an answer of {len(answer)} tokens does not fit {room}: {sample.answer!r}")
+            raise ValueError(
+                f"{sample.task}: an answer of {len(answer)} tokens does not fit the canvas of {room}: {sample.answer!r}"
+            )
         if rng.random() >= full_canvas:
             room = min(room, len(answer) + rng.randint(1, SLACK))
         padding = [int(tokenizer.eos_token_id)] * (room - len(answer))
@@ -94,13 +96,13 @@ def encoded(
 
 
 def ids_of(text: str, tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    """The ids of a text's tokens, markers included, nothing added."""
+    """The ids of a text's tokens, markers included, without added special tokens."""
     ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
     return ids
 
 
 def example_span(prompt: Sequence[int], tokenizer: PreTrainedTokenizerFast) -> tuple[int, int]:
-    """Start and end of the first assistant turn in a prompt, (0, 0) where there is none before the answer's own."""
+    """Start and end of the example's assistant turn in a prompt; (0, 0) for prompts without an example."""
     ids = tokenizer.get_vocab()
     user, assistant = ids[USER], ids[ASSISTANT]
     if prompt.count(assistant) < 2:
@@ -110,7 +112,7 @@ def example_span(prompt: Sequence[int], tokenizer: PreTrainedTokenizerFast) -> t
 
 
 def answers(sample: Sample) -> list[str]:
-    """The correct answers that a label shows. Raises ValueError for a sample that has none."""
+    """The correct answers in a sample's label. Raises ValueError if it has none."""
     if sample.answer is not None:
         return [sample.answer]
     examples = sample.label.get("examples")  # of a paraphrase: a printed list, as in the official rows

@@ -1,4 +1,4 @@
-"""The tokenizer of `tiny`: word-level tokens of `pbcore.tasks.words`, as a `tokenizers` file with a chat template."""
+"""The tokenizer of `tiny`: the word-level tokens of `pbcore.tasks.words`, as a `tokenizers` file with a chat template."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ CHAT_TEMPLATE = (
 
 
 def vocabulary(samples_per_task: int, seed: int = 0, names: Sequence[str] | None = None) -> list[str]:
-    """Every token that prompts and answers of the tasks use, in a fixed order: specials, single characters, then words by frequency.
+    """All tokens in prompts and answers of the tasks, in a fixed order: special tokens, single characters, then words by frequency.
 
-    Both splits are read: a test list may hold a person that no short sample of the train split shows.
+    Both splits are read: a test list may hold a person who is missing from the short lists of the train split.
     """
     counts: Counter[str] = Counter()
     for name in names or all_task_names():
@@ -48,7 +48,7 @@ def _texts(name: str, split: str, seed: int, count: int) -> Iterable[str]:
 
 
 def build(words: Sequence[str]) -> PreTrainedTokenizerFast:
-    """A tokenizer whose tokens are exactly `words.tokens`, and whose decoded text is their plain concatenation."""
+    """A tokenizer that splits text exactly like `words.tokens` and decodes by concatenation."""
     tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(PATTERN), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()

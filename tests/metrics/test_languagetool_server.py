@@ -18,7 +18,7 @@ from pbcore.metrics.grammar import Checker
 from pbcore.metrics.languagetool import ServerDied, Unavailable
 from pbcore.metrics.languagetool.cache import VerdictCache
 from pbcore.metrics.languagetool.find import find_installation
-from pbcore.metrics.languagetool.server import SharedServer
+from pbcore.metrics.languagetool.shared import SharedServer
 from tests.metrics import fake_java
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ PATIENCE = 120.0
 USER = """
 import sys, time
 from pathlib import Path
-from pbcore.metrics.languagetool.server import SharedServer
+from pbcore.metrics.languagetool.shared import SharedServer
 server = SharedServer(folder=Path(sys.argv[1]))
 server.start()
 print(server.state.java, flush=True)
@@ -118,14 +118,14 @@ class TestSharedServer:
         assert java_of(server) == java
         assert Checker(server).check(["It is is."])[0].score == 0.0
 
-    def test_java_dies_with_its_keeper(self, server: SharedServer) -> None:
-        """Not even a killed keeper leaves Java behind, and the next request has a new server."""
+    def test_java_dies_with_its_supervisor(self, server: SharedServer) -> None:
+        """Even a killed supervisor takes Java with it, and the next request gets a new server."""
         server.start()
         java = java_of(server)
-        keeper = psutil.Process(java).parent()
-        assert keeper is not None
-        assert keeper.pid != os.getpid()
-        keeper.kill()
+        supervisor = psutil.Process(java).parent()
+        assert supervisor is not None
+        assert supervisor.pid != os.getpid()
+        supervisor.kill()
         assert gone(java)
         assert Checker(server).check(["It is."])[0].score == 1.0
         assert server.state.generation == 2
@@ -165,9 +165,7 @@ class TestSharedServer:
     def test_says_why_java_did_not_start(self, server: SharedServer, monkeypatch: pytest.MonkeyPatch) -> None:
         """What Java said and the command that was tried are in the message, and nothing is left running."""
         monkeypatch.setenv("BEHAVIOUR", "dies")
-        with pytest.raises(
-            Unavailable, match=r"did not start: `.*HTTPServer.*ended with 1 and said: .*find or load main class"
-        ):
+        with pytest.raises(Unavailable, match=r"did not start: `.*HTTPServer.*exit code 1.*find or load main class"):
             server.start()
 
 

@@ -190,5 +190,5 @@ class TestRegistry:
         assert [scorer(name) for name in ("words_to_sentence", "summarization", "paraphrasing")] == [
             WORDS_TO_SENTENCE, SUMMARIZATION, PARAPHRASING,
         ]  # fmt: skip
-        with pytest.raises(ValueError, match=r"text_writing/any sample 0 has the label .* no 'words'"):
+        with pytest.raises(ValueError, match=r"text_writing/any sample 0 has the label .* without 'words'"):
             score(WORDS_TO_SENTENCE, "x", {"summary": "y"}, "inclusion")

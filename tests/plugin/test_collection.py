@@ -22,7 +22,9 @@ def ids(result: pytest.RunResult) -> list[str]:
 class TestImport:
     def test_the_plugin_imports_little(self, tmp_path: Path) -> None:
         """A bare pytest elsewhere stays fast where pbcore is installed, also with tests whose parameters hold slashes."""
-        (tmp_path / "test_x.py").write_text("import pytest\n@pytest.mark.parametrize('x', ['a/b/c'])\ndef test_y(x): pass\n")
+        (tmp_path / "test_x.py").write_text(
+            "import pytest\n@pytest.mark.parametrize('x', ['a/b/c'])\ndef test_y(x): pass\n"
+        )
         heavy = ["torch", "transformers", "pandas", "numpy", "scipy", "matplotlib", "yaml", "psutil", "pbcore.tasks"]
         code = f"import sys, pytest; pytest.main(['-q']); print([name for name in {heavy} if name in sys.modules])"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)

@@ -32,9 +32,9 @@ def test_trains_stops_goes_on_and_leaves_a_checkpoint_with_its_card(
     command = ["--recipe", str(tmp_path / "recipe.yaml"), "--out", str(tmp_path / "run"), "--samples", "1"]
     assert main([*command, "--steps", "2"]) == 0
     assert main(command) == 0
-    said = capsys.readouterr().out
-    assert "goes on from step 2" in said
-    assert "step 4/4" in said
+    output = capsys.readouterr().out
+    assert "at step 2" in output
+    assert "step 4/4" in output
     checkpoint = tmp_path / "run" / "checkpoint"
     assert load_model(str(checkpoint), dtype="float32").info["family"]
     card = (checkpoint / "README.md").read_text()

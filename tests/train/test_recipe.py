@@ -28,7 +28,7 @@ class TestRecipe:
     def test_a_step_belongs_to_a_phase(self) -> None:
         recipe = Recipe(8, 1, 1, 8, 0, 1, 0, (Phase(3, 0.1, 0.1), Phase(2, 0.1, 0.0)))
         assert [recipe.at(step) for step in range(5)] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
-        with pytest.raises(ValueError, match="behind the recipe's end"):
+        with pytest.raises(ValueError, match="beyond the recipe's end"):
             recipe.at(5)
 
 

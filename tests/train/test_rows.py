@@ -38,7 +38,7 @@ class TestEncoded:
 
     def test_an_answer_that_does_not_fit_is_an_error(self, tokenizer: PreTrainedTokenizerFast) -> None:
         sample = Sample("x/y", 0, ({"role": "user", "content": "A"},), {}, "A B C D", 3)
-        with pytest.raises(ValueError, match="does not fit 3"):
+        with pytest.raises(ValueError, match="does not fit the canvas of 3"):
             encoded([sample], tokenizer, Random(0), 1.0)
 
 

@@ -1,4 +1,4 @@
-"""LanguageTool: found, installed, kept running once per machine, asked concurrently, and remembered."""
+"""LanguageTool: finds or installs it, runs one shared server per machine, sends texts concurrently, caches the verdicts."""
 
 from pbcore.metrics.languagetool.errors import BadAnswer, ServerDied, Unavailable
 

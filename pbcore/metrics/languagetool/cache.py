@@ -1,4 +1,4 @@
-"""Verdicts kept on disk, for later runs and for other workers of this one."""
+"""Verdicts cached on disk, for later runs and for other workers of this run."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ BUSY_LIMIT = 30.0
 
 
 def key(text: str, identity: str, params: Mapping[str, str]) -> str:
-    """One key per text, server (version and rules it has), language and rules asked for."""
+    """The cache key of a text, the server's identity (version and rules), the language and the enabled rules."""
     return hashlib.sha256(json.dumps([text, identity, sorted(params.items())]).encode()).hexdigest()
 
 
 class VerdictCache:
-    """A SQLite file that several processes may use at once. Where it can't be used, it warns once and holds nothing."""
+    """A SQLite file that several processes may use at once. If the file can't be used, it warns once and caches nothing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -31,19 +31,19 @@ class VerdictCache:
         self._owner = 0
 
     def get(self, keys: Iterable[str]) -> dict[str, list[Match]]:
-        """The findings of those keys that are held."""
-        wanted = list(keys)
-        held: dict[str, list[Match]] = {}
+        """The matches of each cached key; unknown keys are left out."""
+        names = list(keys)
+        cached: dict[str, list[Match]] = {}
         connection = self._open()
         if connection is None:
-            return held
-        for start in range(0, len(wanted), CHUNK):
-            part = wanted[start : start + CHUNK]
+            return cached
+        for start in range(0, len(names), CHUNK):
+            part = names[start : start + CHUNK]
             rows = connection.execute(
                 f"SELECT key, matches FROM verdicts WHERE key IN ({','.join('?' * len(part))})", part
             )
-            held |= {name: [Match(**match) for match in json.loads(matches)] for name, matches in rows}
-        return held
+            cached |= {name: [Match(**match) for match in json.loads(matches)] for name, matches in rows}
+        return cached
 
     def put(self, verdicts: Mapping[str, list[Match]]) -> None:
         connection = self._open()
@@ -62,7 +62,7 @@ class VerdictCache:
         return 0 if connection is None else int(connection.execute("SELECT COUNT(*) FROM verdicts").fetchone()[0])
 
     def _open(self) -> sqlite3.Connection | None:
-        """This process's connection; SQLite's must not be carried over a fork."""
+        """This process's connection; a SQLite connection must not be used after a fork."""
         if self._owner != os.getpid():
             self._owner = os.getpid()
             self._connection = self._connect()
@@ -77,7 +77,7 @@ class VerdictCache:
             )
         except (OSError, sqlite3.Error) as error:
             warnings.warn(
-                f"grammar verdicts are not kept: {self.path} can't be used ({error}). Remove it, or set PBCORE_CACHE to another folder.",
+                f"grammar verdicts are not cached: {self.path} can't be used ({error}). Remove it, or set PBCORE_CACHE to another folder.",
                 stacklevel=2,
             )
             return None

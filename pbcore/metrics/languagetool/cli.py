@@ -8,14 +8,14 @@ import os
 from pbcore.metrics.languagetool import maven
 from pbcore.metrics.languagetool.errors import Unavailable
 from pbcore.metrics.languagetool.find import URL_VARIABLE, Installation, find_installation, find_java
-from pbcore.metrics.languagetool.server import SharedServer, UserServer
+from pbcore.metrics.languagetool.server import UserServer
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `pbcore languagetool`."""
-    parser = subparsers.add_parser("languagetool", help="the grammar checker: install it, or say what is there")
+    parser = subparsers.add_parser("languagetool", help="install the grammar checker, or show its status")
     actions = parser.add_subparsers(required=True)
-    install = actions.add_parser("install", help=f"get LanguageTool {maven.VERSION} into the user's cache")
+    install = actions.add_parser("install", help=f"install LanguageTool {maven.VERSION} into the user's cache")
     install.add_argument(
         "--from",
         dest="origin",
@@ -25,26 +25,26 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "or the first of the two that works (default)",
     )
     install.set_defaults(run=_install)
-    status = actions.add_parser("status", help="what is installed, and whether a server gives verdicts")
+    status = actions.add_parser("status", help="show what is installed, and whether a server answers")
     status.set_defaults(run=_status)
 
 
 def _install(args: argparse.Namespace) -> int:
-    """Prints what was tried and what came of it; 0 if LanguageTool is there in the end."""
-    ways = {"maven": maven.install, "download": download}
-    for origin in ways if args.origin == "auto" else [args.origin]:
+    """Prints each origin tried and its result. Exit status 0 if LanguageTool is then installed, else 1."""
+    installers = {"maven": maven.install, "download": download}
+    for origin in installers if args.origin == "auto" else [args.origin]:
         try:
-            done = ways[origin]()
+            installation = installers[origin]()
         except Unavailable as error:
             print(f"{origin}: {error}")
             continue
-        print(f"LanguageTool {done.version} is in {done.folder}")
+        print(f"LanguageTool {installation.version} is in {installation.folder}")
         return 0
     return 1
 
 
 def _status(args: argparse.Namespace) -> int:
-    """0 if verdicts can be had."""
+    """Exit status 0 if a server answers, else 1."""
     url = os.environ.get(URL_VARIABLE)
     try:
         if url:
@@ -54,9 +54,11 @@ def _status(args: argparse.Namespace) -> int:
             installation, java = find_installation(), find_java()
             print(f"LanguageTool {installation.version} in {installation.folder} (found by {installation.origin})")
             print(f"Java {java.version}: {java.path}")
+            from pbcore.metrics.languagetool.shared import SharedServer  # needs POSIX file locks
+
             shared = SharedServer(installation)
             try:
-                print(f"server: gives verdicts at {shared.start()}")
+                print(f"server: answers at {shared.start()}")
             finally:
                 shared.stop()
     except Unavailable as error:
@@ -66,7 +68,7 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def download() -> Installation:
-    """language-tool-python's own download, checked by it against the digests it records. Raises Unavailable."""
+    """Installs through language-tool-python's download, which checks its recorded digests. Raises Unavailable if that fails."""
     from language_tool_python.download_lt import LocalLanguageTool
     from language_tool_python.exceptions import LanguageToolError
 

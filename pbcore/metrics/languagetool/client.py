@@ -1,8 +1,8 @@
-"""Many texts to one server at once.
+"""Sends many texts to one server concurrently.
 
-language-tool-python opens a new connection for every text, which costs a third of the rate that two cores can reach. Here each of
-a few threads keeps its connection; what comes back is read by language-tool-python's own `Match`, in the calling thread alone,
-since that class keeps the last text in class attributes.
+language-tool-python opens a new connection for every text, which costs a third of the throughput on two cores. Here each of
+a few threads keeps its connection open. Responses are parsed by language-tool-python's `Match`, in the calling thread only,
+since that class stores the last text in class attributes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIMEOUT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One finding: `rule` is LanguageTool's rule id, `offset` and `length` count characters of the text."""
+    """One match of a rule: `rule` is LanguageTool's rule id; `offset` and `length` count characters of the text."""
 
     rule: str
     message: str
@@ -36,16 +36,16 @@ class Match:
 
 
 def check_many(server: Server, texts: Sequence[str], params: Mapping[str, str]) -> list[list[Match] | BadAnswer]:
-    """What the server finds in each text; a BadAnswer in place of the findings where it gave none.
+    """The server's matches in each text, or a BadAnswer for a text that it could not check.
 
     `params` are further fields of the request: `language`, `disabledRules` … Raises Unavailable if the server can't be
-    reached at all, ServerDied if it goes away and stays away.
+    reached at the start, ServerDied if it stops answering and can't be restarted.
     """
     url = server.start()
     waiting: SimpleQueue[int] = SimpleQueue()
     for index in range(len(texts)):
         waiting.put(index)
-    answers: dict[int, dict[str, Any] | BadAnswer] = {}
+    responses: dict[int, dict[str, Any] | BadAnswer] = {}
 
     def work() -> None:
         connection = _Connection(server, url)
@@ -53,9 +53,9 @@ def check_many(server: Server, texts: Sequence[str], params: Mapping[str, str]) 
             while True:
                 index = waiting.get_nowait()
                 try:
-                    answers[index] = connection.ask({**params, "text": texts[index]})
-                except BadAnswer as bad:
-                    answers[index] = bad
+                    responses[index] = connection.check({**params, "text": texts[index]})
+                except BadAnswer as error:
+                    responses[index] = error
         except Empty:
             return
         finally:
@@ -65,20 +65,20 @@ def check_many(server: Server, texts: Sequence[str], params: Mapping[str, str]) 
     with ThreadPoolExecutor(max(count, 1)) as pool:
         for future in [pool.submit(work) for _ in range(count)]:
             future.result()
-    return [_read(answers[index], text) for index, text in enumerate(texts)]
+    return [_matches(responses[index], text) for index, text in enumerate(texts)]
 
 
-def _read(answer: dict[str, Any] | BadAnswer, text: str) -> list[Match] | BadAnswer:
-    if isinstance(answer, BadAnswer):
-        return answer
+def _matches(response: dict[str, Any] | BadAnswer, text: str) -> list[Match] | BadAnswer:
+    if isinstance(response, BadAnswer):
+        return response
     from language_tool_python.match import Match as LibraryMatch
 
-    found = [LibraryMatch(match, text) for match in answer["matches"]]
-    return [Match(one.rule_id, one.message, one.offset, one.error_length, one.category) for one in found]
+    matches = [LibraryMatch(match, text) for match in response["matches"]]
+    return [Match(one.rule_id, one.message, one.offset, one.error_length, one.category) for one in matches]
 
 
 class _Connection:
-    """One kept connection, made anew where it breaks."""
+    """One persistent connection, reopened if it breaks."""
 
     def __init__(self, server: Server, url: str) -> None:
         self._server = server
@@ -91,8 +91,8 @@ class _Connection:
     def close(self) -> None:
         self._connection.close()
 
-    def ask(self, fields: Mapping[str, str]) -> dict[str, Any]:
-        """The server's answer. Raises BadAnswer, or ServerDied."""
+    def check(self, fields: Mapping[str, str]) -> dict[str, Any]:
+        """The server's response to one request. Raises BadAnswer or ServerDied."""
         body = urlencode(fields, errors="replace")
         for _ in range(TRIES):
             try:
@@ -106,14 +106,14 @@ class _Connection:
                 self.close()
                 self._open(self._server.ensure())
         raise ServerDied(
-            f"LanguageTool broke off {TRIES} times on one text ({lost}): {fields['text'][:80]!r}"
+            f"LanguageTool dropped the connection {TRIES} times on one text ({lost}): {fields['text'][:80]!r}"
         ) from lost
 
 
-def _parse(status: int, said: bytes) -> dict[str, Any]:
+def _parse(status: int, body: bytes) -> dict[str, Any]:
     if status != 200:
-        raise BadAnswer(f"LanguageTool answered {status}: {said.decode(errors='replace')[:200]}")
-    answer: dict[str, Any] = json.loads(said)
-    if answer.get("warnings", {}).get("incompleteResults"):
-        raise BadAnswer("LanguageTool gave up on this text before it had checked everything")
-    return answer
+        raise BadAnswer(f"LanguageTool answered {status}: {body.decode(errors='replace')[:200]}")
+    response: dict[str, Any] = json.loads(body)
+    if response.get("warnings", {}).get("incompleteResults"):
+        raise BadAnswer("LanguageTool stopped before it had checked the whole text (incompleteResults)")
+    return response

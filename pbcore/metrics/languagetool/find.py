@@ -1,4 +1,4 @@
-"""Which LanguageTool and which Java this machine has. Nothing is downloaded or started here."""
+"""Finds the installed LanguageTool and Java. Downloads and starts nothing."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ URL_VARIABLE = "PBCORE_LANGUAGETOOL_URL"
 MINIMUM_JAVA = 17
 SERVER_JAR = "languagetool-server.jar"
 HOW_TO_GET_IT = (
-    f"run `pbcore languagetool install`, or give a running server by --languagetool-url or {URL_VARIABLE}, "
-    "or name a folder that holds LanguageTool-<version>/ in LTP_PATH"
+    f"run `pbcore languagetool install`, or give a running server with --languagetool-url or {URL_VARIABLE}, "
+    "or set LTP_PATH to a folder that holds LanguageTool-<version>/"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """A folder with LanguageTool's `languagetool-server.jar`, and how it was found."""
+    """A folder with `languagetool-server.jar`. `origin` is the variable or command that led to it."""
 
     jar: Path
     version: str
@@ -36,7 +36,7 @@ class Installation:
 
     @property
     def identity(self) -> str:
-        """What tells this installation's verdicts from another's: its version and a digest of its jars' names and sizes."""
+        """Identifies the installation in cache keys: its version and a digest of its jars' names and sizes."""
         jars = sorted((path.name, path.stat().st_size) for path in self.folder.rglob("*.jar"))
         return f"{self.version}-{hashlib.sha256(repr(jars).encode()).hexdigest()[:12]}"
 
@@ -49,48 +49,48 @@ class Java:
 
 
 def maven_folder() -> Path:
-    """Where `pbcore languagetool install` puts what it got from Maven Central, in language-tool-python's own layout."""
+    """The folder that `pbcore languagetool install` fills from Maven Central, in language-tool-python's layout."""
     return cache_folder() / "languagetool"
 
 
 def find_installations() -> list[Installation]:
-    """All local installations in the order in which they are preferred.
+    """All local installations, in order of preference.
 
-    First the folders of language-tool-python's environment variables, then what `pbcore languagetool install` got, then
+    First the folders of language-tool-python's environment variables, then the one of `pbcore languagetool install`, then
     language-tool-python's own download.
     """
-    found = []
+    installations = []
     if jar_folder := os.environ.get("LTP_JAR_DIR_PATH"):
-        found += _in_folder(Path(jar_folder), "LTP_JAR_DIR_PATH")
+        installations += _in_folder(Path(jar_folder), "LTP_JAR_DIR_PATH")
     if download_folder := os.environ.get("LTP_PATH"):
-        found += _below(Path(download_folder), "LTP_PATH")
-    found += _below(maven_folder(), "pbcore languagetool install")
-    found += _below(Path.home() / ".cache" / "language_tool_python", "language-tool-python's download")
-    return found
+        installations += _below(Path(download_folder), "LTP_PATH")
+    installations += _below(maven_folder(), "pbcore languagetool install")
+    installations += _below(Path.home() / ".cache" / "language_tool_python", "language-tool-python's download")
+    return installations
 
 
 def find_installation() -> Installation:
     """The preferred local installation. Raises Unavailable, saying how to get one."""
-    found = find_installations()
-    if not found:
+    installations = find_installations()
+    if not installations:
         raise Unavailable(f"LanguageTool is not installed: {HOW_TO_GET_IT}")
-    return found[0]
+    return installations[0]
 
 
 def find_java() -> Java:
-    """The Java on PATH, else the one in JAVA_HOME. Raises Unavailable if there is none, or only one that is too old."""
+    """The Java on PATH, else the one in JAVA_HOME. Raises Unavailable if there is none or it is too old."""
     home = os.environ.get("JAVA_HOME")
     command = shutil.which("java") or (shutil.which("java", path=str(Path(home) / "bin")) if home else None)
     if command is None:
         raise Unavailable(
             f"LanguageTool needs Java {MINIMUM_JAVA} or newer and there is no `java` on PATH or in JAVA_HOME: "
-            f"install a Java runtime, or give a running server by --languagetool-url or {URL_VARIABLE}"
+            f"install a Java runtime, or give a running server with --languagetool-url or {URL_VARIABLE}"
         )
-    said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    output = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
     if version is None:
         raise Unavailable(
-            f"`{command} -version` names no version (it said {said.strip()[:200]!r}); is it a Java runtime?"
+            f"`{command} -version` printed no version but {output.strip()[:200]!r}; put a Java runtime first on PATH"
         )
     if int(version[1]) < MINIMUM_JAVA:
         raise Unavailable(
@@ -100,13 +100,13 @@ def find_java() -> Java:
 
 
 def _below(folder: Path, origin: str) -> list[Installation]:
-    """The installations `folder/LanguageTool-<version>/`, the version that language-tool-python asks for first, then newest first."""
-    found = [found for child in folder.glob("LanguageTool-*") for found in _in_folder(child, origin)]
-    if len(found) < 2:
-        return found
+    """The installations `folder/LanguageTool-<version>/`: first the version that language-tool-python uses, then newest first."""
+    below = [installation for child in folder.glob("LanguageTool-*") for installation in _in_folder(child, origin)]
+    if len(below) < 2:
+        return below
     from language_tool_python.download_lt import LTP_DOWNLOAD_VERSION
 
-    return sorted(found, key=lambda one: (one.version == LTP_DOWNLOAD_VERSION, _numbers(one.version)), reverse=True)
+    return sorted(below, key=lambda one: (one.version == LTP_DOWNLOAD_VERSION, _numbers(one.version)), reverse=True)
 
 
 def _in_folder(folder: Path, origin: str) -> list[Installation]:

@@ -1,4 +1,4 @@
-"""Where things are kept: downloads and caches per user, running servers per machine."""
+"""Folders: downloads and caches per user, the state of running servers per machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pbcore.metrics.languagetool.errors import Unavailable
 
 
 def cache_folder() -> Path:
-    """The user's cache of this package: $PBCORE_CACHE, else $XDG_CACHE_HOME/pbcore, else ~/.cache/pbcore."""
+    """The user's cache folder for pbcore: $PBCORE_CACHE, else $XDG_CACHE_HOME/pbcore, else ~/.cache/pbcore."""
     own = os.environ.get("PBCORE_CACHE")
     if own:
         return Path(own).expanduser()
@@ -19,10 +19,10 @@ def cache_folder() -> Path:
 
 
 def runtime_folder(name: str) -> Path:
-    """A folder for `name` on this machine's temporary disk, open to this user alone.
+    """A folder for `name` in this machine's temporary directory, accessible only to this user.
 
-    Locks and ports mean nothing on another machine, so this is never the cache, which may be on a network disk.
-    Raises Unavailable if the folder belongs to someone else.
+    It is outside the cache, which may be on a network disk: locks and ports are valid on one machine only.
+    Raises Unavailable if the folder belongs to another user.
     """
     base = Path(tempfile.gettempdir()) / f"pbcore-{os.getuid()}"
     for folder in (base, base / name):

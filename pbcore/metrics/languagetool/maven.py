@@ -1,8 +1,8 @@
-"""LanguageTool's English server from Maven Central: pinned, checked against recorded digests, laid out to be started.
+"""Installs LanguageTool's English server from Maven Central: pinned versions, checked against recorded digests.
 
 The published archive holds all languages (about 250 MB). An English checker needs the server, the English rules, and the
 Spanish, Catalan and Portuguese ones that the server's language identifier loads at its start. The clients for remote rules,
-databases and shared caches are left out: without them the server can do nothing over the network.
+databases and shared caches are left out, so the server makes no network connections of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies
 
 
 def pom() -> str:
-    """A project that depends on exactly what the English server needs."""
+    """The pom.xml of a project whose dependencies are exactly those of the English server."""
     exclusions = "".join(
         f"<exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>"
         for group, artifact in LEFT_OUT
@@ -56,29 +56,29 @@ def recorded_digests() -> dict[str, str]:
 
 
 def check_jars(folder: Path, recorded: dict[str, str]) -> None:
-    """Compares the jars of `folder` with the recorded digests. Raises Unavailable naming every one that differs."""
-    found = {path.name: _sha256(path) for path in folder.glob("*.jar") if path.name != SERVER_JAR}
-    wrong = [f"{name} differs" for name in sorted(found.keys() & recorded) if found[name] != recorded[name]]
-    wrong += [f"{name} is missing" for name in sorted(recorded.keys() - found)]
-    wrong += [f"{name} is not expected" for name in sorted(found.keys() - recorded)]
+    """Compares the jars of `folder` with the recorded digests. Raises Unavailable naming those that differ."""
+    digests = {path.name: _sha256(path) for path in folder.glob("*.jar") if path.name != SERVER_JAR}
+    wrong = [f"{name} differs" for name in sorted(digests.keys() & recorded) if digests[name] != recorded[name]]
+    wrong += [f"{name} is missing" for name in sorted(recorded.keys() - digests)]
+    wrong += [f"{name} is not expected" for name in sorted(digests.keys() - recorded)]
     if wrong:
         raise Unavailable(
-            f"what Maven brought is not LanguageTool {VERSION} as recorded ({'; '.join(wrong[:5])}"
+            f"Maven's jars are not those recorded for LanguageTool {VERSION} ({'; '.join(wrong[:5])}"
             f"{f' and {len(wrong) - 5} more' if len(wrong) > 5 else ''}): nothing was installed. "
             "Remove these artifacts from your Maven repository and check the mirror it uses"
         )
 
 
 def install(folder: Path | None = None) -> Installation:
-    """Resolves the server with `mvn` and puts it in `folder` (default: the user's cache); returns it if it is there already.
+    """Resolves the server with `mvn` into `folder` (default: the user's cache). An existing installation is checked and returned.
 
-    Raises Unavailable if `mvn` is missing or fails, or if a jar is not the recorded one.
+    Raises Unavailable if `mvn` is missing or fails, or if a jar differs from the recorded one.
     """
     target = (folder or maven_folder()) / f"LanguageTool-{VERSION}"
-    done = Installation(target / SERVER_JAR, VERSION, "pbcore languagetool install")
-    if done.jar.is_file():
+    installation = Installation(target / SERVER_JAR, VERSION, "pbcore languagetool install")
+    if installation.jar.is_file():
         check_jars(target, recorded_digests())
-        return done
+        return installation
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".install-") as temporary:
         jars = Path(temporary) / target.name
@@ -88,10 +88,10 @@ def install(folder: Path | None = None) -> Installation:
         try:
             jars.rename(target)
         except OSError as error:
-            # Someone else finished first: theirs was checked as ours was.
-            if not done.jar.is_file():
+            # If another process finished first, its jars have been checked like ours.
+            if not installation.jar.is_file():
                 raise Unavailable(f"{target} can't be written ({error}): set PBCORE_CACHE to another folder") from error
-    return done
+    return installation
 
 
 def _resolve(project: Path, jars: Path) -> None:
@@ -106,13 +106,13 @@ def _resolve(project: Path, jars: Path) -> None:
     if done.returncode != 0:
         errors = [line for line in done.stdout.splitlines() if line.startswith("[ERROR]")] or [done.stderr.strip()]
         raise Unavailable(
-            f"Maven could not bring LanguageTool {VERSION}: {errors[0].removeprefix('[ERROR]').strip()[:600]}. Check the network "
+            f"Maven could not fetch LanguageTool {VERSION}: {errors[0].removeprefix('[ERROR]').strip()[:600]}. Check the network "
             "and Maven's settings (mirror, proxy), or use `pbcore languagetool install --from download`"
         )
 
 
 def _write_server_jar(folder: Path) -> None:
-    """An empty jar whose manifest puts its neighbours on the class path: `java -cp languagetool-server.jar` then suffices."""
+    """Writes an empty jar whose manifest puts the other jars on the class path, for `java -cp languagetool-server.jar`."""
     names = " ".join(sorted(path.name for path in folder.glob("*.jar")))
     lines = ["Manifest-Version: 1.0", *_manifest_lines(f"Class-Path: {names}")]
     with zipfile.ZipFile(folder / SERVER_JAR, "w") as jar:
@@ -120,7 +120,7 @@ def _write_server_jar(folder: Path) -> None:
 
 
 def _manifest_lines(text: str) -> list[str]:
-    """A manifest line has at most 72 bytes; longer ones go on after a line break and a space."""
+    """Splits a manifest line: at most 72 bytes each, continuation lines start with a space."""
     return [text[:70], *(" " + text[start : start + 69] for start in range(70, len(text), 69))]
 
 

@@ -1,10 +1,10 @@
-"""The process that keeps one LanguageTool server for everyone on this machine; run as a script, with the standard library alone.
+"""The supervisor process: runs one LanguageTool server for all of the user's processes. A script with the standard library only.
 
-`keeper.py FOLDER JAVA JAR MEGABYTES` starts Java, starts it again once if it dies, and stops it when nobody holds `users.lock` any
-more. Users hold that file shared-locked while they live. The kernel drops a lock with its process, however that ends, so a killed
-run needs no clean-up of its own. On Linux Java dies with the keeper.
+`supervisor.py FOLDER JAVA JAR MEGABYTES` starts Java, restarts it once if it dies, and stops it when no process holds `users.lock`
+any more. Users hold a shared lock on that file while they live. The kernel releases a lock when its process ends, however it ends, so a
+killed run needs no clean-up. On Linux Java dies with the supervisor.
 
-FOLDER/state.json, always written whole, is what users read: a State.
+Users read FOLDER/state.json, a State that is always replaced atomically.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOGBACK = """<configuration>
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`status` is `starting`, `ready` or `failed`; `generation` counts the servers started for the present users."""
+    """`status` is `starting`, `ready` or `failed`; `generation` counts the servers started for the current users."""
 
     status: str = "starting"
     generation: int = 0
@@ -52,7 +52,7 @@ class State:
 
 
 def main(folder: Path, java: str, jar: str, megabytes: str) -> None:
-    """Keeps a server until the last user is gone."""
+    """Runs a server until the last user is gone."""
     command = [java, f"-Xmx{megabytes}m", *java_options(folder), "-cp", jar, "org.languagetool.server.HTTPServer"]
     with (folder / "users.lock").open("w") as users:
         generation = read_state(folder).generation
@@ -72,13 +72,13 @@ def main(folder: Path, java: str, jar: str, megabytes: str) -> None:
             write_state(folder, State("failed", state.generation, message=message))
         while not unused(users):
             time.sleep(POLL)
-        # `users` is locked against everyone from here to the exit: who comes now waits, then finds no state and no keeper.
+        # From here to the exit `users` is locked exclusively: a process arriving now waits, then finds no state and no supervisor.
         (folder / "state.json").unlink(missing_ok=True)
 
 
 def java_options(folder: Path) -> list[str]:
-    """The parallel collector takes a quarter less time and a third less memory than Java's default here. Without `nodelay` Java's HTTP
-    server waits 40 ms a request on kept connections; without a log configuration it logs every request."""
+    """Java's options. The parallel collector needs a quarter less time and a third less memory than Java's default. Without `nodelay`
+    Java's HTTP server waits 40 ms per request on persistent connections; without a log configuration it logs every request."""
     return [
         "-XX:+UseParallelGC",
         "-Dsun.net.httpserver.nodelay=true",
@@ -87,7 +87,7 @@ def java_options(folder: Path) -> list[str]:
 
 
 def unused(users: TextIO) -> bool:
-    """Whether no user is left; if so, the exclusive lock stays with us until we exit."""
+    """Whether no user is left; if so, this process holds the exclusive lock until it exits."""
     try:
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -98,15 +98,15 @@ def unused(users: TextIO) -> bool:
 def start(
     folder: Path, command: list[str], generation: int, given_up: Callable[[], bool]
 ) -> subprocess.Popen[bytes] | None:
-    """Starts Java on a free port and waits for its first verdict; None, with the state `failed`, if there is none."""
+    """Starts Java on a free port and waits for its first verdict. If none comes, sets the state `failed` and returns None."""
     (folder / "server.properties").write_text(CONFIG)
     (folder / "logback.xml").write_text(LOGBACK)
     for _ in range(PORT_TRIES):
         port = free_port()
-        whole = [*command, "--port", str(port), "--config", str(folder / "server.properties")]
+        full = [*command, "--port", str(port), "--config", str(folder / "server.properties")]
         with (folder / "server.log").open("wb") as log:
             process = subprocess.Popen(
-                whole, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, preexec_fn=die_with_parent
+                full, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, preexec_fn=die_with_parent
             )
         write_state(folder, State("starting", generation, process.pid))
         if answers(port, process, given_up):
@@ -115,13 +115,13 @@ def start(
         stop(process)
         if PORT_TAKEN not in log_text(folder):
             break
-    message = f"LanguageTool's server did not start: `{' '.join(whole)}` ended with {process.returncode} and said: {tail(folder)}"
+    message = f"LanguageTool's server did not start: `{' '.join(full)}` ended with exit code {process.returncode}: {tail(folder)}"
     write_state(folder, State("failed", generation, message=message))
     return None
 
 
 def answers(port: int, process: subprocess.Popen[bytes], given_up: Callable[[], bool]) -> bool:
-    """Waits for the server's first verdict, for which it loads the rules; False if it ends, takes too long or is given up."""
+    """Waits for the server's first verdict, before which it loads the rules. False if it ends, times out or is given up."""
     limit = time.monotonic() + START_LIMIT
     while process.poll() is None and time.monotonic() < limit and not given_up():
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_LIMIT)
@@ -140,7 +140,7 @@ def answers(port: int, process: subprocess.Popen[bytes], given_up: Callable[[], 
 
 
 def die_with_parent() -> None:
-    """In the child before it becomes Java: ask Linux to kill it when the keeper is gone (PR_SET_PDEATHSIG = 1)."""
+    """Runs in the child before Java: tells Linux to kill it when the supervisor dies (PR_SET_PDEATHSIG = 1)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
@@ -180,8 +180,8 @@ def write_state(folder: Path, state: State) -> None:
 
 
 if __name__ == "__main__":
-    with (Path(sys.argv[1]) / "keeper.lock").open("w") as alive:
-        # Taken before the fork and kept by the child: who started us sees a keeper as soon as this call returns.
+    with (Path(sys.argv[1]) / "supervisor.lock").open("w") as alive:
+        # Locked before the fork and inherited by the child: when this command returns, the caller sees a running supervisor.
         fcntl.flock(alive, fcntl.LOCK_EX)
         if os.fork() == 0:
             main(Path(sys.argv[1]), *sys.argv[2:])
