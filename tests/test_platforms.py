@@ -13,11 +13,11 @@ SHARED = "pbcore.metrics.languagetool."  # the shared grammar server: these two 
 BLOCKED = f"""
 import builtins
 
-def blocked(name, globals=None, *rest, original=builtins.__import__):
+def blocked(name, globals=None, *rest, original=builtins.__import__, **more):
     # Modules of Python itself may have imported them: only what pbcore asks for counts.
     if name in {POSIX!r} and (globals or {{}}).get("__name__", "").startswith("pbcore"):
         raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-    return original(name, globals, *rest)
+    return original(name, globals, *rest, **more)
 
 builtins.__import__ = blocked
 """
