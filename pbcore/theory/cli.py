@@ -72,8 +72,9 @@ def _figure(n: int) -> str:
 def _equality(n: int) -> str:
     found = equality(n)
     return (
-        f"\nNo γ above equals a confidence. At γ = {n - 1}/{n} the accuracy of replace_random is {found.exceed:g} if confidences must exceed γ\n"
-        f"(the paper), {found.reach:g} if they may equal it (the reference code), {found.noise:.5f} in the limit of small noise."
+        f"\nNo γ above equals a confidence. At γ = {n - 1}/{n} the accuracy of replace_random is {found.exceed:g} "
+        f"if confidences must exceed γ\n(the paper), {found.reach:g} if they may equal it (the reference code), "
+        f"{found.noise:.5f} in the limit of small noise."
     )
 
 

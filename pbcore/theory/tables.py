@@ -41,8 +41,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """Greedy `replace_random` at γ = (n − 1)/n, the confidence of every position: its accuracy where a confidence must exceed γ (the paper's
-    words), where it may equal γ (the reference code), and in the limit of small noise, which decides at each position."""
+    """Greedy `replace_random` at γ = (n − 1)/n, the confidence of every position.
+
+    Its accuracy where a confidence must exceed γ (the paper's words), where it may equal γ (the reference code), and in the limit of small
+    noise, which decides at each position.
+    """
 
     exceed: float
     reach: float
@@ -78,7 +81,8 @@ def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
 
 def figure2(lengths: Sequence[int] = range(2, 17), n: int = 10, gammas: Sequence[float] = GAMMAS) -> list[Point]:
     """Figure 2's curves: (a) shuffle τ = 1, (b) τ = 0, (c) replace_random τ = 1, (d) τ = 0, random top-k with k = 1, 2, n over `lengths`;
-    (e) both under the confidence threshold at `n`. The default γ keep off every confidence that greedy decoding meets, 1/m and (m − 1)/m, where noise decides."""
+    (e) both under the confidence threshold at `n`. The default γ keep off every confidence that greedy decoding meets, 1/m and
+    (m − 1)/m, where noise decides."""
     panels = (
         ("a", "shuffle", "+t1.0"),
         ("b", "shuffle", ""),
