@@ -19,7 +19,7 @@ from pbcore.results.record import SampleRecord
 from pbcore.results.rundir import RunDirError
 from pbcore.tasks import Sample, Task, TaskSpec, load_task, task_names, task_spec
 from pbcore.tasks.lists import formatted, operate, parse_context
-from pbcore.tasks.official import official_rows
+from pbcore.tasks.official import official_place, official_rows
 from pbcore.tasks.puzzles import rows, solutions
 
 # By scorer: the score that a right answer makes 1, beside the score that shows the official one's inconsistency and how it is named.
@@ -93,13 +93,13 @@ def _check(name: str, n: int | None, folder: Path) -> Checked:
     usual = task_spec(name).count
     if found.samples != usual:
         found.notes.append(f"{found.samples} samples, officially {usual}")
-    _check_prompt(task_spec(name), folder, found)
+    _check_prompt(task_spec(name), n, folder, found)
     _check_labels(task, folder, found)
     return found
 
 
-def _check_prompt(spec: TaskSpec, folder: Path, found: Checked) -> None:
-    group, file = _place(spec.name)
+def _check_prompt(spec: TaskSpec, n: int | None, folder: Path, found: Checked) -> None:
+    group, file = official_place(spec, n).split("/")
     config = folder / group / "task_config.yaml"
     if not config.is_file():
         found.notes.append(f"no {group}/task_config.yaml: prompt not compared")
@@ -109,7 +109,7 @@ def _check_prompt(spec: TaskSpec, folder: Path, found: Checked) -> None:
     except (yaml.YAMLError, KeyError, TypeError) as error:
         found.errors.append(f"{config}: no prompt of {group}/{file} ({error})")
         return
-    if prompt != spec.prompt:
+    if prompt != spec.prompt_of(n):
         found.errors.append(f"{config}: the prompt of {group}/{file} differs from this package's")
 
 

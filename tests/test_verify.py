@@ -77,6 +77,33 @@ class TestVerify:
         assert found.right == found.labels == 100
         assert found.errors == ["sample 0: the answer of its worked example is wrong"]
 
+    def test_word_sets_of_every_size_pass(self, tmp_path: Path) -> None:
+        """1, 3, 4, 5, 6 and 7 words beside the usual four: 100 samples each, the prompt for one word too."""
+        group = tmp_path / "words_to_sentence"
+        shutil.copytree(reference("official-v1-words", "words_to_sentence"), group, copy_function=shutil.copyfile)
+        found = [one for one in verify(tmp_path) if one.task == "text_writing/w2s_hard"]
+        assert [(one.n, one.samples, one.errors) for one in found] == [(n, 100, []) for n in (None, 1, 3, 4, 5, 6, 7)]
+
+    def test_a_changed_prompt_of_one_size_is_found(self, tmp_path: Path) -> None:
+        """Each size's prompt is compared with its own."""
+        group = tmp_path / "words_to_sentence"
+        shutil.copytree(reference("official-v1-words", "words_to_sentence"), group, copy_function=shutil.copyfile)
+        group.chmod(0o755)
+        config = group / "task_config.yaml"
+        config.write_text(config.read_text().replace("using the word {words}", "using the words {words}"))
+        wrong = [one for one in verify(tmp_path) if one.samples and one.errors]
+        assert [(one.task[-4:], one.n) for one in wrong] == [("easy", 1), ("dium", 1), ("hard", 1)]
+        assert "the prompt of words_to_sentence/easy_n1 differs" in wrong[0].errors[0]
+
+    def test_a_file_without_rows_of_its_n_is_found(self, copy: Path) -> None:
+        """No samples are a fault, whether the file is empty or holds other lengths."""
+        (copy / "waiting_line_n9").mkdir()
+        shutil.copyfile(copy / "waiting_line/copy.jsonl", copy / "waiting_line_n9/copy.jsonl")
+        (copy / "waiting_line/sort.jsonl").write_text("")
+        errors = {(one.task, one.n): one.errors for one in verify(copy)}
+        assert "holds no sample of n = 9" in errors["waiting_line/copy", 9][0]
+        assert "sort.jsonl has no rows" in errors["waiting_line/sort", None][0]
+
     def test_fewer_rows_are_remarked(self, copy: Path) -> None:
         """A shortened file is no fault, but said."""
         path = copy / "puzzle/latin_square_n4.jsonl"

@@ -60,13 +60,11 @@ def _seeds(text: str) -> tuple[int, ...]:
 
 
 def _lengths(text: str) -> tuple[int, ...]:
-    """List lengths."""
+    """Values of n; which of them a task can have, the task says."""
     lengths = _numbers(text)
-    if not lengths:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list length; write 15, 3-6 or 5,10,20")
-    if min(lengths) < 2:
-        raise argparse.ArgumentTypeError(f"{text!r}: lists have at least 2 items")
-    return lengths
+    if not lengths or min(lengths) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no n; write 15, 3-6 or 5,10,20")
+    return tuple(sorted(set(lengths)))
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -108,11 +106,11 @@ OPTIONS = (
     Option("seed", "seeds of the random draws of decoding: 0, 0-4 or 3,5,8; every sample is answered once for each (default: 0)", _seeds,
            metavar="N"),
     Option("data-seed", "seed that the project's own samples are made by (default: 0)", _natural, metavar="N"),
-    Option("data-dir", "folder with the official samples, in their layout", Path, metavar="DIR"),
+    Option("data-dir", "folder with the official samples, in their layout, or a run folder of the 2026 rewrite", Path, metavar="DIR"),
     Option("official-text", "score the whole canvas as the official benchmark does, text after the first EOS included", None),
     Option("languagetool-url", "LanguageTool server to ask about grammar (default: the installed one)", metavar="URL"),
     Option("tasks", "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"),
-    Option("n", "list lengths of the waiting line and the list operations: 15, 3-6 or 5,10,20", _lengths, metavar="N"),
+    Option("n", "items of the lists (2-60) and words of the word sets (1-7): 15, 3-6 or 5,10,20", _lengths, metavar="N"),
     Option("out", "run directory to write; must not exist or be empty (default: reports/<date-time>)", Path, metavar="DIR"),
     Option("rounds", "how often each cell decodes for timing (default: 1)", _positive, metavar="N"),
     Option("sample", "drill-down: only sample N of each cell, as an item of its own (repeatable)", _natural, many=True, metavar="N"),

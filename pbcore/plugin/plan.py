@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pbcore.tasks.base import Sample, Task
 
 LISTS = ("waiting_line", "list_ops")
+WORD_SETS = "text_writing/w2s_"
 _PLAN = pytest.StashKey["Plan"]()
 
 
@@ -63,12 +64,20 @@ class Plan:
             try:
                 self._loaded[name] = load_task(name, folder, self.lengths(name), limit, seed=self.settings.data_seed)
             except (ValueError, OSError) as error:
-                raise pytest.UsageError(f"{name}: {error}") from error
+                raise pytest.UsageError(f"{name}: {str(error).removeprefix(f'{name}: ')}") from error
         return self._loaded[name]
 
     def lengths(self, task: str) -> tuple[int, ...] | None:
-        """The list lengths asked for; None where the task is not about lists, or has its own."""
-        return self.settings.n if task.split("/")[0] in LISTS else None
+        """The n asked for, of lists and word sets; None where the task has none to choose, or has its own.
+
+        A profile's word sets keep their usual number beside lists of an n that no word set has; those that --task names don't.
+        """
+        asked = self.settings.n
+        if asked and task.startswith(WORD_SETS):
+            from pbcore.tasks.scenes.words import WORD_COUNTS
+
+            return asked if self.settings.task or set(asked) <= set(WORD_COUNTS) else None
+        return asked if task.split("/")[0] in LISTS else None
 
     @property
     def categories(self) -> set[str]:

@@ -17,6 +17,7 @@ from pbcore.results.baseline import BaselineError, read_baseline
 from pbcore.results.load import LoadError, load, load_many
 from pbcore.results.merge import MergeConflict, merge
 from pbcore.results.rundir import RunDirError, open_run, write_atomic
+from pbcore.tasks.rewrite import SOURCE as REWRITE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,8 +56,11 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
 
 
 def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
-    """Rows of several runs for one table: where a cell occurs in more than one run, each model is named with its run."""
-    if not cells.duplicated(["model", "task", "sampler"]).any():
+    """Rows of several runs for one table: where a cell occurs in more than one run, or a model with other prompts, each model is named
+    with its run."""
+    ran = cells[cells["status"] == "ok"]
+    mixed = (ran["prompts"] == REWRITE).groupby(ran["model"]).nunique().gt(1).any()
+    if not mixed and not cells.duplicated(["model", "task", "sampler"]).any():
         return cells
     runs = {run: Path(run).name for run in cells["run"].unique()}
     if len(set(runs.values())) < len(runs):

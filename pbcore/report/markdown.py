@@ -14,7 +14,7 @@ from tabulate import tabulate
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.report.plots import write_plots
-from pbcore.report.tables import markdown, trade_off_tables
+from pbcore.report.tables import markdown, prompts_note, trade_off_tables
 from pbcore.results.load import load
 from pbcore.results.rundir import RunDir, write_atomic
 
@@ -51,7 +51,8 @@ def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     rows = {"command": f"`{shlex.join(command) if isinstance(command, list) else command}`" if command else None}
     rows |= {key: facts[key] for key in ("started", "profile", "shard") if facts.get(key) is not None}
     rows |= {
-        key.replace("_", " "): _joined(cells, key) for key in ("seeds", "data_source", "device", "dtype", "length")
+        key.replace("_", " "): _joined(cells, key)
+        for key in ("seeds", "data_source", "prompts", "device", "dtype", "length")
     }
     for key in ("machine", "versions"):
         if isinstance(facts.get(key), Mapping):
@@ -80,7 +81,9 @@ def _pbx(cells: pd.DataFrame) -> str:
     text = _table(pd.concat(found), ".2f")
     return (
         "## PBx: the largest tokens per step at which the category's mean score is still at least x %\n\n"
-        f"{text}\n\n–: never reached. Measured points only, nothing interpolated.\n"
+        f"{text}\n\n"
+        + "  \n".join(["–: never reached. Measured points only, nothing interpolated.", *prompts_note(cells)])
+        + "\n"
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from pbcore.analysis.order import natural, short, sorted_tasks
+from pbcore.tasks.rewrite import SOURCE as REWRITE
 
 NOT_RUN = "·"
 NOT_MEASURED = "–"
@@ -158,7 +159,18 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
         notes.append(f"{FAILED}: the cell could not be run; its cause is listed under the tables")
     if "absent" in found:
         notes.append(f"{NOT_RUN} not run; a row's mean is given only where every task of the table has a score")
-    return notes
+    return [*notes, *prompts_note(cells)]
+
+
+def prompts_note(cells: pd.DataFrame) -> list[str]:
+    """What has to stand under a table with scores for the prompts of the 2026 rewrite: nothing, or one line."""
+    theirs = cells["prompts"] == REWRITE
+    if not theirs.any():
+        return []
+    if theirs.all():
+        return ["prompts: those of the benchmark's 2026 rewrite, many of them other questions than the paper's (v1)"]
+    models = ", ".join(dict.fromkeys(cells[theirs]["model"]))
+    return [f"prompts differ: {models} answered those of the 2026 rewrite, many of them other questions than v1's"]
 
 
 def _reasons(cells: pd.DataFrame) -> list[str]:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 from pbcore.results import record
 from pbcore.results.plain import plain
 from pbcore.results.record import CellRecord
+from pbcore.tasks.rewrite import NAMES as PAPER_TASKS
+from pbcore.tasks.rewrite import SOURCE as REWRITE
 
 if TYPE_CHECKING:
     import pandas as pd
 
 RECORD_PROPERTY = "pbcore_record"
 COLUMNS = (
-    "id", "model", "task", "category", "sampler", "status", "n", "length", "headline", "score", "score_low", "score_high",
+    "id", "model", "task", "category", "sampler", "status", "n", "length", "prompts", "headline", "score", "score_low", "score_high",
 )  # fmt: skip
 RATES = (
     "nfe", "nfe_median", "nfe_max", "tokens_per_step", "tokens_per_forward",
@@ -27,7 +29,8 @@ CONDITIONS = ("error", "absent", "failures", "decoding", "text_after_eos", *reco
 def row(cell: CellRecord) -> dict[str, Any]:
     """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates, conditions.
 
-    `n` is the number of samples, `length` the list lengths asked for, `nfe` the mean over samples; what was not measured is None
+    `n` is the number of samples, `length` the values of n among them, `prompts` whose questions they are (`v1`, the paper's;
+    `rewrite-2026`; `own` beside the paper's tasks), `nfe` the mean over samples; what was not measured is None
     (NaN in a DataFrame).
     """
     ran = cell.status == "ok"
@@ -42,6 +45,7 @@ def row(cell: CellRecord) -> dict[str, Any]:
         "status": cell.status,
         "n": cell.n_samples,
         "length": cell.length,
+        "prompts": _prompts(cell),
         "headline": cell.headline,
         "score": headline.mean if headline else None,
         "score_low": headline.low if headline else None,
@@ -63,6 +67,12 @@ def row(cell: CellRecord) -> dict[str, Any]:
         "seeds": ",".join(map(str, cell.conditions.seeds)),
         "text_after_eos": cell.text_after_eos if ran else None,
     }
+
+
+def _prompts(cell: CellRecord) -> str:
+    if cell.data_source == REWRITE:
+        return REWRITE
+    return "v1" if cell.task in PAPER_TASKS else "own"
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:

@@ -8,31 +8,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pbcore.tasks.rewrite import NAMES, SOURCE
+
 if TYPE_CHECKING:
     import pandas as pd
 
-TASKS = {
-    "puzzles_latin_square_n4": "puzzle/latin_square",
-    "puzzles_sudoku_n4": "puzzle/sudoku",
-    "text_writing_paraphrasing": "text_writing/paraphrasing",
-    "text_writing_summarization": "text_writing/summarization",
-    **{f"text_writing_words_to_sentence_{level}": f"text_writing/w2s_{level}" for level in ("easy", "medium", "hard")},
-    **{
-        f"waiting_line_{name}": f"waiting_line/{name}"
-        for name in [
-            "copy",
-            "sort",
-            "reverse",
-            "shuffle",
-            "insert_index",
-            "insert_random",
-            "remove_index",
-            "remove_random",
-            "replace_index",
-            "replace_random",
-        ]
-    },
-}
+TASKS = {theirs: ours for ours, theirs in NAMES.items()}
 SCORES = {
     "score_strict": "accuracy_strict",
     "grammar": "grammar",
@@ -61,7 +42,8 @@ def read(path: Path) -> pd.DataFrame | None:
 
     Read are: a run folder of the 2026 rewrite or any folder above such folders (`<model>/<method>/<param>/<date>_all/`), its
     table as CSV (columns model, method, param, task, score …), and the paper's tables as CSV (columns table, model, task, metric,
-    value_percent). Scores become shares of 1; what was NaN or empty there is NaN here.
+    value_percent). Scores become shares of 1; what was NaN or empty there is NaN here. Column `prompts` says whose questions were
+    answered: the rewrite's differ from the paper's (v1).
     """
     import pandas as pd
 
@@ -150,6 +132,7 @@ def _row(model: str, method: str, param: str, task: str, values: dict[str, Any])
         "category": task.split("/", 1)[0],
         "sampler": sampler,
         "status": "ok",
+        "prompts": SOURCE,
         "headline": headline,
         "score": scores[headline],
         **scores,
@@ -177,6 +160,7 @@ def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
         id=wide["model"] + "/" + wide["task"].str.split("/").str[1] + "/as-published",
         category=wide["task"].str.split("/").str[0],
         sampler="as-published",
+        prompts="v1",
         headline=text.map({True: "grammar", False: "accuracy"}),
         score=wide["grammar"].where(text, wide["accuracy"]),
         data_source="published",

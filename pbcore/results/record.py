@@ -101,7 +101,7 @@ class CellRecord:
     status: str = "ok"
     error: str | None = None
     n_samples: int = 0
-    length: str = ""  # list lengths asked for, e.g. "3-6" or "15"
+    length: str = ""  # the values of n among the samples, e.g. "3-6" or "15"
     scores: dict[str, Score] = field(default_factory=dict)
     headline: str = ""
     absent: dict[str, str] = field(default_factory=dict)

@@ -18,7 +18,8 @@ class Sample:
     `messages` is the whole chat, shots included. `input` holds the values that fill the prompt (`context`, `word`, `index`,
     `words`, `text`, `sudoku`, `symbols` …) and `label` the official `answer` value: a string, or a mapping such as
     `{"input": [...], "example": "..."}` where several answers are valid. `max_new_tokens` is the canvas length in tokens.
-    `canvas` is None, or for infilling the answer with `[MASK]` where a token is asked for. `source` is `own` or `official`.
+    `canvas` is None, or for infilling the answer with `[MASK]` where a token is asked for. `source` is `own`, `official`
+    or `rewrite-2026` (`pbcore.tasks.rewrite`).
     """
 
     task: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -19,44 +20,59 @@ class RowError(ValueError):
     """A row that can't be read; the message names the file and its line."""
 
 
-def official_path(spec: TaskSpec, data_dir: Path, lengths: tuple[int, ...] | None) -> Path:
-    """Where the official rows of a task lie; other sizes than the usual ones are in files or folders named `…_n15`.
+def official_place(spec: TaskSpec, n: int | None) -> str:
+    """The `folder/file` of a task's official rows of one n, or of the usual ones (None).
 
-    Raises ValueError for a task or sizes that have no official data, FileNotFoundError for a missing folder or file.
+    Lists: the usual file holds the usual lengths, other n are in `waiting_line_n15/`. All else: each n has a file of its own
+    (`easy_n3`), also where it is the usual number: `easy_n4` is another file than `easy`.
+    Raises ValueError for a task without official data.
     """
     if spec.official is None:
         raise ValueError(f"{spec.name} has no official data; leave data_dir out")
+    group, name = spec.official.split("/")
+    if n is None:
+        return spec.official
+    if spec.kind in LIST_GENERATORS:
+        return spec.official if n in (spec.lengths or ()) else f"{group}_n{n}/{name}"
+    return f"{group}/{re.sub(r'_n[0-9]+$', '', name)}_n{n}"
+
+
+def official_rows(spec: TaskSpec, data_dir: Path, lengths: tuple[int, ...] | None) -> Iterable[Row]:
+    """The official questions of a task, numbered; of some lengths only where `lengths` says so.
+
+    The number is the row's in its file. Where the lengths lie in several files they take turns, smallest first, and are numbered
+    in that order. Raises ValueError for a task or an n that has no official rows, FileNotFoundError for a missing folder or file.
+    """
+    if lengths is None:
+        return read_rows(_file(spec, data_dir, None), spec)
+    wanted: dict[Path, list[int]] = {}
+    for n in lengths:
+        wanted.setdefault(_file(spec, data_dir, n), []).append(n)
+    rows = [row for path, some in wanted.items() for row in read_rows(path, spec) if row[1].item.length in some]
+    by_length = {n: [row for row in rows if row[1].item.length == n] for n in lengths}
+    for n, found in by_length.items():
+        if not found:
+            raise ValueError(f"{spec.name}: {_file(spec, data_dir, n)} holds no sample of n = {n}; ask for another n")
+    if len(wanted) == 1:
+        return rows
+    turns = chain.from_iterable(zip_longest(*by_length.values()))
+    return enumerate(asked for _, asked in filter(None, turns))
+
+
+def _file(spec: TaskSpec, data_dir: Path, n: int | None) -> Path:
+    place = official_place(spec, n)
     if not data_dir.is_dir():
         raise FileNotFoundError(
             f"no folder {data_dir}; give the folder that holds waiting_line/, puzzle/ … as data_dir"
         )
-    place = spec.official
-    if lengths is not None and not set(lengths) <= set(spec.lengths or ()):
-        if len(lengths) > 1:
-            usual = list(spec.lengths or ())
-            raise ValueError(
-                f"{spec.name}: n = {list(lengths)} lies in several official files; give one n, or some of {usual}"
-            )
-        group, name = place.split("/")
-        by_folder = spec.kind in LIST_GENERATORS
-        place = (
-            f"{group}_n{lengths[0]}/{name}" if by_folder else re.sub(r"(_n\d+)?$", f"_n{lengths[0]}", place, count=1)
-        )
     path = data_dir / f"{place}.jsonl"
     if not path.is_file():
-        group, name = spec.official.split("/")
+        group, name = str(spec.official).split("/")
         found = sorted(str(file.relative_to(data_dir)) for file in data_dir.glob(f"{group}*/{name}*.jsonl"))
         raise FileNotFoundError(
             f"{spec.name}: no file {path}; of this task {data_dir} holds {', '.join(found) or 'nothing'}"
         )
     return path
-
-
-def official_rows(spec: TaskSpec, data_dir: Path, lengths: tuple[int, ...] | None) -> Iterator[Row]:
-    """The official questions of a task with their row numbers; of some lengths only where `lengths` says so."""
-    path = official_path(spec, data_dir, lengths)
-    rows = read_rows(path, spec)
-    return rows if lengths is None else (row for row in rows if row[1].item.length in lengths)
 
 
 def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
@@ -98,8 +114,8 @@ def _item(row: Any) -> Item:
             raise ValueError(f"a row needs {key}: {wanted}")
     label, metadata = row["answer"], row.get("metadata") or {}
     length = metadata.get("length") if isinstance(metadata, Mapping) else None
-    if length is None and isinstance(label, dict) and isinstance(label.get("words"), list):
-        length = len(label["words"])
+    if isinstance(label, dict) and isinstance(label.get("words"), list):
+        length = len(label["words"])  # the official files of single words say 3
     if length is not None and type(length) is not int:
         raise ValueError(f"metadata.length {length!r} must be an integer")
     filled = {key: value for key, value in row["input"].items() if key != "icl_examples"}

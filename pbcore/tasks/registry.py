@@ -14,6 +14,7 @@ from pathlib import Path
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.generators import Asked, Order
 from pbcore.tasks.official import official_rows, read_rows
+from pbcore.tasks.rewrite import is_run_folder, rewrite_samples
 from pbcore.tasks.scoring import scorers
 from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_scorer
 
@@ -114,18 +115,18 @@ def load_task(
     seed: int = 0,
     split: str = "test",
 ) -> Task:
-    """A task with its samples: own data by seed, or the official rows of `data_dir`.
+    """A task with its samples: own data by seed, or those of `data_dir`: the official rows, or a run folder of the 2026 rewrite.
 
     `n` is the length, or several that take turns; `limit` the number of samples (more than the task's usual number where the data is
     generated). The first k samples are the same for every limit. `split` is `test` or `train`; they share no list, puzzle or text.
-    Raises ValueError (TaskNameError for the name) for arguments that can't be, and FileNotFoundError for official files that are missing.
+    Raises ValueError (TaskNameError for the name) for arguments that can't be or leave no sample, and FileNotFoundError for files that
+    are missing.
     """
     spec = task_spec(name)
     _check_integer("limit", limit, 1)
     _check_integer("seed", seed, 0)
     lengths = None if n is None else check_lengths(name, spec.kind, n)
-    rows: Iterable[tuple[int, Asked]]
-    source = "own"
+    samples: Iterable[Sample]
     if data_dir is not None:
         if not isinstance(data_dir, str | Path):
             raise ValueError(f"data_dir {data_dir!r}: give the path of the folder that holds waiting_line/, puzzle/ …")
@@ -133,16 +134,20 @@ def load_task(
             raise ValueError(
                 f"split {split!r}: the official data has only a test split; leave data_dir out for {split} data"
             )
-        rows, source = official_rows(spec, Path(data_dir), lengths), "official"
+        samples = _from_folder(spec, Path(data_dir), lengths)
     elif spec.rows is not None:
         if split != "test" or n is not None:
             raise ValueError(f"{name} reads its samples from {spec.rows}: it has no split but test, and no n to choose")
-        rows = read_rows(spec.rows, spec)
+        samples = _samples(spec, read_rows(spec.rows, spec), "own")
     else:
-        rows = enumerate(_stream(spec, lengths, split, seed, limit or spec.count))
-    taken = tuple(islice(_samples(spec, rows, source), limit))
-    options = {"split": split, "seed": seed, "lengths": list(lengths or spec.lengths or ()), **spec.settings}
-    return Task(spec.name, spec.kind, taken, spec.scorer, spec.headline, source, data_hash(taken), options)
+        samples = _samples(spec, enumerate(_stream(spec, lengths, split, seed, limit or spec.count)), "own")
+    taken = tuple(islice(samples, limit))
+    if not taken:
+        raise ValueError(
+            f"{name} has no samples in {data_dir or spec.rows or 'its generator'}: there is nothing to ask"
+        )
+    options = {"split": split, "seed": seed, "lengths": _lengths(spec, taken), **spec.settings}
+    return Task(spec.name, spec.kind, taken, spec.scorer, spec.headline, taken[0].source, data_hash(taken), options)
 
 
 def generate(name: str, split: str = "train", seed: int = 0, n: int | Sequence[int] | None = None) -> Iterator[Sample]:
@@ -178,6 +183,18 @@ def _stream(
     """`count` different questions of a task, or without end."""
     order = Order(spec.name, spec.settings, lengths or spec.lengths, spec.shots, split, seed, count)
     return islice(GENERATORS[spec.kind].stream(order), count)
+
+
+def _from_folder(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> Iterable[Sample]:
+    """The samples of a folder in the official layout, or of a run folder of the 2026 rewrite."""
+    if is_run_folder(folder):
+        return rewrite_samples(spec, folder, lengths)
+    return _samples(spec, official_rows(spec, folder, lengths), "official")
+
+
+def _lengths(spec: TaskSpec, samples: Iterable[Sample]) -> list[int]:
+    """The n that occur, where the task has an n to choose."""
+    return sorted({sample.length for sample in samples if spec.lengths and sample.length is not None})
 
 
 def _samples(spec: TaskSpec, rows: Iterable[tuple[int, Asked]], source: str) -> Iterator[Sample]:

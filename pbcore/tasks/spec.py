@@ -57,10 +57,13 @@ class TaskSpec:
         room = self.generator.room(length) if self.generator and length is not None and self.lengths else 0
         return max(self.max_new_tokens, room)
 
+    def prompt_of(self, length: int | None) -> str:
+        """The prompt of questions of a length."""
+        return self.prompt_single if length == 1 and self.prompt_single else self.prompt
+
     def filled(self, asked: Mapping[str, Any], length: int | None) -> str:
         """The prompt of one question; a literal backslash-n becomes a newline. Raises KeyError for a value that is missing."""
-        prompt = self.prompt_single if length == 1 and self.prompt_single else self.prompt
-        return prompt.format(**asked).replace("\\n", "\n")
+        return self.prompt_of(length).format(**asked).replace("\\n", "\n")
 
     def messages(self, item: Item, shots: tuple[Item, ...]) -> tuple[Message, ...]:
         """The chat: per shot a user turn and the assistant's answer, then the question."""

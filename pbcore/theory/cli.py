@@ -8,7 +8,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.theory.bounds import optimal_bound
-from pbcore.theory.tables import figure2, table1
+from pbcore.theory.tables import equality, figure2, table1
 
 
 def add_parser(commands: Any) -> None:
@@ -48,6 +48,7 @@ def report(n: int) -> str:
         _optimal(n),
         "\nAccuracy of the ideal model by sampler (Figure 2)",
         _figure(n),
+        *([_equality(n)] if n > 2 else []),
     ]
     return "\n".join(parts)
 
@@ -66,6 +67,15 @@ def _figure(n: int) -> str:
         [sampler, values.get(("shuffle", sampler)), values.get(("replace_random", sampler))] for sampler in samplers
     ]
     return tabulate(rows, ["sampler", "shuffle", "replace_random"], floatfmt=".5f")
+
+
+def _equality(n: int) -> str:
+    found = equality(n)
+    return (
+        f"\nNo γ above equals a confidence. At γ = {n - 1}/{n} the accuracy of replace_random is {found.exceed:g} "
+        f"if confidences must exceed γ\n(the paper), {found.reach:g} if they may equal it (the reference code), "
+        f"{found.noise:.5f} in the limit of small noise."
+    )
 
 
 def main() -> int:

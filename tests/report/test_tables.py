@@ -233,6 +233,32 @@ class TestCommands:
         assert lines[at].split()[4] == "96"
         assert lines[at + 1].split()[6] == "3.1"
 
+    def test_prompts_of_the_rewrite_beside_own(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Tables and PBx with both say so and name the models; the paper's tables, whose prompts are ours, say nothing."""
+        own = factory.write(create(tmp_path, "own"), factory.grid(("tiny",), TWO)).path
+        theirs = reference("published", "parallelbench_v2.csv")
+        assert command("report", own, theirs, "--out", tmp_path / "both") == 0
+        said = "prompts differ: GSAI-ML/LLaDA-1.5, "
+        assert said in capsys.readouterr().out
+        page = (tmp_path / "both" / "report.md").read_text()
+        assert page.count(said) == 2  # the waiting line, where they stand together, and PBx
+        assert "| prompts | rewrite-2026, v1 |" in page
+        assert command("report", own, reference("published", "paper_tables.csv"), "--out", tmp_path / "paper") == 0
+        assert "prompts differ" not in (tmp_path / "paper" / "report.md").read_text()
+
+    def test_a_model_with_both_prompts_is_two(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Answers of one model to both are never one model's line, curve or PBx, though no cell occurs twice."""
+        runs = [
+            factory.write(
+                create(tmp_path, name), [factory.cell(task=task, sampler=sampler, data_source=source) for task in TWO]
+            ).path
+            for name, sampler, source in (("paper", "random-k1", "official"), ("new", "random-k2", "rewrite-2026"))
+        ]
+        assert command("report", *runs) == 0
+        printed = capsys.readouterr().out
+        assert "prompts differ: tiny of new answered those of the 2026 rewrite" in printed
+        assert "tiny of paper" in printed
+
     def test_merge(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Shards become one run with report and JUnit; conflicts and unusable paths have their own exit status."""
         entries = factory.grid(("tiny",), TWO, ks=(1,))

@@ -155,9 +155,18 @@ class TestPublished:
         assert len(rewrite) == 42 * 17
         assert rewrite["score"].between(0, 1).all()
         assert rewrite["id"].is_unique
+        assert set(rewrite["prompts"]) == {"rewrite-2026"}
         paper = load(reference("published", "paper_tables.csv"))
         chosen = paper[(paper["model"] == "LLaDA") & (paper["task"] == "waiting_line/copy")]
         assert list(chosen["accuracy"]) == [1.0]
+        assert set(paper["prompts"]) == {"v1"}
+
+    def test_prompts_of_own_rows(self) -> None:
+        """The paper's for its tasks, whatever the data; the rewrite's only on its data; list_ops has its own."""
+        rows = [factory.cell(data_source=source)[0] for source in ("own", "official", "rewrite-2026")] + [
+            factory.cell(task="list_ops/shuffle")[0]
+        ]
+        assert list(frame(rows)["prompts"]) == ["v1", "v1", "rewrite-2026", "own"]
 
     def test_sampler_names(self) -> None:
         """Methods get our names where they have one."""

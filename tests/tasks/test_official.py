@@ -56,6 +56,19 @@ class TestOfficialFiles:
         task = load_task("waiting_line/copy", data_dir=reference("official-v1"), n=[4, 6])
         assert [sample.index for sample in task.samples] == [*range(25, 50), *range(75, 100)]
 
+    def test_lengths_of_several_files_take_turns(self) -> None:
+        """25 usual rows of n = 4 and 100 of n = 15, in turns, numbered anew; a limit takes the first of them."""
+        samples = load_task("waiting_line/copy", data_dir=reference("official-v1"), n=[15, 4]).samples
+        assert [sample.length for sample in samples] == [4, 15] * 25 + [15] * 75
+        assert [sample.index for sample in samples] == list(range(125))
+        few = load_task("waiting_line/copy", data_dir=reference("official-v1"), n=[15, 4], limit=3)
+        assert few.samples == samples[:3]
+
+    def test_the_lengths_are_those_of_the_samples(self) -> None:
+        """The first ten official rows are lists of three: the task doesn't claim four lengths."""
+        task = load_task("waiting_line/copy", data_dir=reference("official-v1"), limit=10)
+        assert task.options["lengths"] == [3]
+
     def test_messages(self) -> None:
         """Shot, answer, question of the first shuffle row, from the row itself."""
         folder = reference("official-v1")
@@ -96,10 +109,26 @@ class TestErrors:
         assert sample.prompt.endswith("using the word dog.")
         assert sample.length == 1
 
-    def test_lengths_of_several_files(self, tmp_path: Path) -> None:
-        """Lengths that no single file holds are refused."""
-        with pytest.raises(ValueError, match=r"several official files; give one n, or some of \[3, 4, 5, 6\]"):
+    def test_one_of_several_files_is_missing(self, tmp_path: Path) -> None:
+        """Lengths lie in several files, and each must be there."""
+        write(tmp_path, "waiting_line/copy", row(metadata={"length": 3}))
+        with pytest.raises(FileNotFoundError, match=r"no file .*waiting_line_n15/copy.jsonl"):
             load_task("waiting_line/copy", data_dir=tmp_path, n=[3, 15])
+
+    @pytest.mark.parametrize("n", [4, [3, 4], [4, 15]])
+    def test_an_n_without_rows(self, tmp_path: Path, n: int | list[int]) -> None:
+        """No sample of an n that was asked for is an error, also beside others that have some."""
+        write(tmp_path, "waiting_line/copy", row(metadata={"length": 3}))
+        write(tmp_path, "waiting_line_n15/copy", row(metadata={"length": 15}))
+        with pytest.raises(ValueError, match=r"waiting_line/copy: .*copy.jsonl holds no sample of n = 4"):
+            load_task("waiting_line/copy", data_dir=tmp_path, n=n)
+
+    def test_the_usual_words_are_no_n(self, tmp_path: Path) -> None:
+        """n = 4 is easy_n4, never the usual file."""
+        words = ["dog", "park", "ball", "throw"]
+        write(tmp_path, "words_to_sentence/easy", {"input": {"words": "dog"}, "answer": {"words": words}})
+        with pytest.raises(FileNotFoundError, match=r"no file .*easy_n4.jsonl; .* holds words_to_sentence/easy.jsonl"):
+            load_task("text_writing/w2s_easy", data_dir=tmp_path, n=4)
 
     def test_no_official_data(self, tmp_path: Path) -> None:
         """list_ops has none."""

@@ -13,6 +13,14 @@ class TestReport:
         for number in ("0.09375", "0.37500", "0.6226", "1.415", "0.42188"):
             assert number in text
 
+    def test_shows_both_readings_of_the_equality(self) -> None:
+        """Beside tables that keep off γ = (n − 1)/n it says what happens there; two items have no such γ."""
+        text = report(4)
+        assert "At γ = 3/4 the accuracy of replace_random is 1 if confidences must exceed γ" in text
+        assert "0 if they may equal it (the reference code), 0.93750 in the limit" in text
+        assert "threshold-0.75 " not in text
+        assert "At γ" not in report(2)
+
     def test_every_length_has_a_report(self) -> None:
         """From 2 items on; 1 has none."""
         assert [bool(report(n)) for n in (2, 3, 5, 16)] == [True] * 4

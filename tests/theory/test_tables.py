@@ -1,8 +1,10 @@
+from fractions import Fraction
 from math import inf, log2
 
 import pytest
 
-from pbcore.theory.tables import figure2, table1
+from pbcore.theory.accuracy import accuracy
+from pbcore.theory.tables import GAMMAS, SIDES, equality, figure2, table1
 
 
 class TestTable1:
@@ -12,7 +14,7 @@ class TestTable1:
         assert rows["copy"].total_correlation == rows["replace_index"].pairs_bound == 0
         assert rows["replace_random"].total_correlation == pytest.approx(9 * log2(10 / 9))
         assert rows["replace_random"].top_k == {1: 1, 2: 0.5, 3: 1, 10: 0}
-        assert rows["replace_random"].threshold == {0.6: 0, 0.95: 1}
+        assert rows["replace_random"].threshold == {0.6: 0, 0.97: 1}
         assert rows["shuffle"].limit == inf
         assert rows["shuffle"].pairs_bound == pytest.approx(log2(3840 / 945))
         assert rows["shuffle"].top_k[2] == pytest.approx(945 / 3840)
@@ -21,6 +23,31 @@ class TestTable1:
         """There is nothing to decode in parallel."""
         with pytest.raises(ValueError, match="n = 1"):
             table1(1)
+
+
+class TestEquality:
+    @pytest.mark.parametrize("n", [3, 4, 10, 20, 60])
+    def test_both_readings_and_the_noise(self, n: int) -> None:
+        """γ = (n − 1)/n: 1 where a confidence must exceed it, 0 where it may equal it, all but 2⁻ⁿ with noise."""
+        found = equality(n)
+        assert (found.exceed, found.reach) == (1, 0)
+        assert found.noise == 1 - 2.0**-n
+
+    def test_the_noise_is_what_accuracy_gives(self) -> None:
+        """Where (n − 1)/n is a decimal, `accuracy` is in the limit of small noise."""
+        for n in (4, 5, 8, 10, 20):
+            assert equality(n).noise == pytest.approx(accuracy("replace_random", n, f"threshold-{(n - 1) / n}"))
+
+    def test_two_items_have_no_such_equality(self) -> None:
+        """Both tokens of both positions are at one half."""
+        with pytest.raises(ValueError, match="at least 3 items"):
+            equality(2)
+
+    def test_the_default_tables_keep_off_every_confidence(self) -> None:
+        """No default γ is 1/m or (m − 1)/m, the confidences of greedy shuffle and replace_random with m items left."""
+        met = {fraction for m in range(1, 201) for fraction in (Fraction(1, m), Fraction(m - 1, m))}
+        assert {Fraction(str(gamma)) for gamma in (*GAMMAS, *SIDES)} & met == set()
+        assert Fraction("0.95") in met
 
 
 class TestFigure2:

@@ -13,6 +13,9 @@ from pbcore.tasks.scenes.sampling import TEST_SHARE, Written, split_of
 
 DIFFICULTIES = ("easy", "medium", "hard")
 WORD_COUNTS = range(1, 8)
+SINGLE_TEST_SHARE = (
+    0.6  # of single words, of which there are only about 200 a difficulty: 100 and more for the test split
+)
 SPARE_WORDS = 2  # content words that a sentence may hold beyond those asked for
 
 
@@ -22,8 +25,8 @@ def scene_count(words: int) -> int:
 
 
 def split_of_key(key: str) -> str:
-    """As `split_of`, but single words are halved: there are only some hundreds of them."""
-    return split_of(key, TEST_SHARE if " " in key else 0.5)
+    """As `split_of`, but more of the single words are for the test."""
+    return split_of(key, TEST_SHARE if " " in key else SINGLE_TEST_SHARE)
 
 
 @cache
