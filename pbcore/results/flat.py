@@ -70,7 +70,7 @@ def row(cell: CellRecord) -> dict[str, Any]:
 
 
 def _prompts(cell: CellRecord) -> str:
-    if cell.data_source == REWRITE:
+    if cell.conditions.data_source == REWRITE:
         return REWRITE
     return "v1" if cell.task in PAPER_TASKS else "own"
 

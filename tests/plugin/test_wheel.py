@@ -1,0 +1,103 @@
+"""The wheel in a project that has nothing of this repository: stock cells, cells of its own, a sampler of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+import pbcore
+
+ROOT = Path(__file__).resolve().parents[2]
+CELLS = ["--model", "ideal", "--limit", "2", "--out", "out", "-p", "no:cacheprovider"]
+OWN = {
+    "conftest.py": """
+from dataclasses import dataclass
+from pbcore import register_policy
+
+@register_policy("leftmost")
+@dataclass(frozen=True)
+class Leftmost:
+    k: int = 1
+    def select(self, step):
+        return step.best(-step.position.double(), self.k)
+""",
+    "test_mine.py": """
+import pytest
+
+@pytest.mark.cells("waiting_line")
+def test_mine(cell, model, task, benchmark):
+    cell.measure(model, task, benchmark)
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a fresh environment with the wheel installed; what the wheel depends on is taken from this environment."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True, text=True)
+    (wheel,) = folder.glob("pbcore-*.whl")
+    venv.create(folder / "env", with_pip=False)
+    executable = folder / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    install = [*pip, "--python", str(executable), "install", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run(install, check=True, capture_output=True, text=True)
+    paths = sysconfig.get_paths(vars={"base": str(folder / "env"), "platbase": str(folder / "env")})
+    here = sysconfig.get_paths()
+    (Path(paths["purelib"]) / "dependencies.pth").write_text(f"{here['purelib']}\n{here['platlib']}\n")
+    return executable
+
+
+def run(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`pytest …` of that environment in a folder outside the repository."""
+    dropped = (
+        "PYTHONPATH",
+        "PYTEST_ADDOPTS",
+        "PYTEST_XDIST_WORKER",
+        "PYTEST_XDIST_WORKER_COUNT",
+        "PYTEST_XDIST_TESTRUNUID",
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in dropped}
+    command = [str(python), "-m", "pytest", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def ids(folder: Path) -> list[str]:
+    return sorted(pbcore.results.load(folder / "out")["id"])
+
+
+class TestWheel:
+    def test_stock_cells_run_from_the_package(self, python: Path, tmp_path: Path) -> None:
+        """`--pyargs pbcore.benches` is the grid, -k selects from it, and the record is written into the project."""
+        done = run(python, tmp_path, "--pyargs", "pbcore.benches", "-k", "shuffle", "--sampler", "random-k8", *CELLS)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ids(tmp_path) == ["ideal/list_ops/shuffle/random-k8", "ideal/shuffle/random-k8"]
+        assert "waiting_line: score in %" in done.stdout
+
+    @pytest.mark.parametrize("workers", ["0", "2"])
+    def test_a_project_of_ones_own(self, python: Path, tmp_path: Path, workers: str) -> None:
+        """Ten lines: a cell function and a sampler of the project's own, with and without workers."""
+        for name, text in OWN.items():
+            (tmp_path / name).write_text(text)
+        cells = ["--task", "copy", "--sampler", "leftmost-k2", "--sampler", "random-k8", "-n", workers]
+        done = run(python, tmp_path, *CELLS, *cells)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ids(tmp_path) == ["ideal/copy/leftmost-k2", "ideal/copy/random-k8"]
+
+    def test_it_is_the_wheel_that_runs(self, python: Path, tmp_path: Path) -> None:
+        """The package comes from the environment, not from this repository, and holds the cells and no tests."""
+        code = "import pbcore, pathlib; print(pathlib.Path(pbcore.__file__).parent)"
+        done = subprocess.run([str(python), "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+        package = Path(done.stdout.strip())
+        assert package.is_relative_to(python.parents[1])
+        assert not package.is_relative_to(ROOT)
+        assert {file.name for file in (package / "benches").glob("test_*.py")} == {
+            file.name for file in (ROOT / "benches").glob("test_*.py") if "import test_cell" in file.read_text()
+        }
