@@ -29,7 +29,8 @@ class Rcr:
     leaves k more tokens than the step before, wherever they stand: tokens of earlier blocks may be masked again, and the block ends
     when nothing up to its end is masked. Forwards: one for each k tokens of a block. Ties keep the token on the left.
 
-    The paper (F.3) speaks of the highest confidence so far instead: that is `+rcr-max`.
+    The paper (F.3) speaks of the highest confidence so far instead: that is `+rcr-max`. One thing the official code does is left out: it
+    gives given tokens probability 1, so among slots of confidence exactly 1 it may mask parts of the prompt. Here given tokens stay.
 
     State: each committed slot's confidence when last filled.
     """
