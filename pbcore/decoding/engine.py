@@ -198,7 +198,7 @@ def _cached_block(job: _Job, rows: Rows, context: Context) -> Rows:
     while len(part.origin):
         _step(job, part, inner, window, refresh)
         refresh = False
-        going = part.hold | (part.block_of_first_mask(job.model.mask_id, job.size) <= block)
+        going = part.hold | (part.block_of_first_mask(job.model.mask_id, job.size) == block)
         if not bool(going.all()):
             finished.append(part.select((~going).nonzero().squeeze(-1)))
             part = part.select(going.nonzero().squeeze(-1))
