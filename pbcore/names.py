@@ -23,7 +23,8 @@ class SamplerName:
     """A sampler name taken apart.
 
     `arguments` are the policy's as written, in order: `("k", "2")` for `k2`, `("", "0.9")` for a bare number, `("ref", "")` for a
-    bare word. `block` is None for one block over the whole canvas; `temperature` 0 is greedy; `counts` is an explicit schedule
+    bare word. `block` is None for one block over the whole canvas; `temperature` 0 is greedy; `remask_variant` (`max` of rcr, `early` of
+    remdm) is empty for the official runs' rule; `counts` is an explicit schedule
     (tokens to reveal at each step of a block), or `schedule` names one (`linear`, `cosine`) over `schedule_steps` steps.
     """
 
@@ -34,6 +35,7 @@ class SamplerName:
     temperature: float = 0.0
     remask: str | None = None
     remask_rounds: int = 0
+    remask_variant: str = ""
     counts: tuple[int, ...] | None = None
     schedule: str | None = None
     schedule_steps: int = 0
@@ -51,7 +53,8 @@ class SamplerName:
         if self.schedule:
             parts.append(f"{self.schedule}{self.schedule_steps}")
         if self.remask:
-            parts.append(self.remask + (str(self.remask_rounds) if self.remask_rounds else ""))
+            rounds = str(self.remask_rounds) if self.remask_rounds else ""
+            parts.append(self.remask + rounds + (f"-{self.remask_variant}" if self.remask_variant else ""))
         if self.eos_stop:
             parts.append("eos_stop")
         if self.no_early_eos:
@@ -107,10 +110,10 @@ def _modifier(name: str, text: str) -> dict[str, object]:
         return {"cache": text}
     if text in ("eos_stop", "no_early_eos"):
         return {text: True}
-    if text == "rcr":
-        return {"remask": text}
+    if text in ("rcr", "rcr-max"):
+        return {"remask": "rcr", "remask_variant": text[4:]}
     for word, number in (
-        ("remdm", r"[1-9]\d*"),
+        ("remdm", r"[1-9]\d*(-early)?"),
         ("linear", r"[1-9]\d*"),
         ("cosine", r"[1-9]\d*"),
         ("b", r"[1-9]\d*"),
@@ -121,7 +124,8 @@ def _modifier(name: str, text: str) -> dict[str, object]:
             value = text[len(word) :]
             match word:
                 case "remdm":
-                    return {"remask": word, "remask_rounds": int(value)}
+                    rounds, _, variant = value.partition("-")
+                    return {"remask": word, "remask_rounds": int(rounds), "remask_variant": variant}
                 case "b":
                     return {"block": int(value)}
                 case "t":
@@ -132,5 +136,6 @@ def _modifier(name: str, text: str) -> dict[str, object]:
                     return {"schedule": word, "schedule_steps": int(value)}
     raise SamplerNameError(
         f"sampler {name!r}: unknown modifier +{text}; known: +b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), "
-        "+rcr, +remdm1 (remasking), +s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos"
+        "+rcr, +rcr-max, +remdm1, +remdm1-early (remasking), +s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), "
+        "+eos_stop, +no_early_eos"
     )

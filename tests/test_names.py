@@ -17,7 +17,7 @@ names = st.builds(
     block=st.none() | st.integers(1, 64),
     cache=st.sampled_from([None, "prefix", "dual"]),
     temperature=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
-    remask=st.just(None),
+    remask=st.none() | st.just("rcr"),
     counts=st.none() | st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple),
     eos_stop=st.booleans(),
     no_early_eos=st.booleans(),
@@ -47,11 +47,17 @@ class TestParse:
         """`+remdm2`, `+rcr`, `+linear8` and explicit counts are told apart."""
         assert (parse("confidence-k1+remdm2").remask, parse("confidence-k1+remdm2").remask_rounds) == ("remdm", 2)
         assert parse("confidence-k1+rcr").remask == "rcr"
+        early = parse("confidence-k1+remdm12-early")
+        assert (early.remask, early.remask_rounds, early.remask_variant) == ("remdm", 12, "early")
+        assert (parse("confidence-k1+rcr-max").remask, parse("confidence-k1+rcr-max").remask_variant) == ("rcr", "max")
+        assert not parse("confidence-k1+remdm1").remask_variant
         assert (parse("margin+linear8").schedule, parse("margin+linear8").schedule_steps) == ("linear", 8)
         assert parse("margin+s1_0_2").counts == (1, 0, 2)
 
     def test_one_spelling(self) -> None:
         """Modifiers are put in one order and temperature is written one way."""
+        assert canonical("confidence-k2+t1+remdm1-early+b8") == "confidence-k2+b8+remdm1-early+t1.0"
+        assert canonical("confidence-k2+rcr-max+b8") == "confidence-k2+b8+rcr-max"
         assert canonical("confidence-k2+t1+prefix+b8") == "confidence-k2+b8+prefix+t1.0"
 
     @pytest.mark.parametrize(
@@ -62,6 +68,9 @@ class TestParse:
             ("confidence-", "no parameter"),
             ("confidence-k2+x9", "unknown modifier"),
             ("confidence-k2+b0", "unknown modifier"),
+            ("confidence-k2+rcr-early", "unknown modifier"),
+            ("confidence-k2+remdm-early", "unknown modifier"),
+            ("confidence-k2+rcr+rcr-max", "a second time"),
             ("confidence-k2+b8+b4", "a second time"),
             ("confidence-k2+prefix+dual", "a second time"),
             ("confidence+s1_2+linear4", "not both"),

@@ -14,11 +14,17 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.decoding.policies import policies
-from pbcore.decoding.remasking import ReMask, RunningConfidence
+from pbcore.decoding.remasking import Rcr, RcrMax, Remdm, RemdmEarly
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import generate
 
 TRAIN_SAMPLES = 500
+MODIFIERS = (
+    ("+rcr", Rcr, "–"),
+    ("+rcr-max", RcrMax, "–"),
+    ("+remdmN", Remdm, "N rounds"),
+    ("+remdmN-early", RemdmEarly, "N rounds"),
+)
 HEADERS = ("sampler", "kind", "rule", "state", "parameters", "paper", "forwards per step")
 
 
@@ -40,8 +46,8 @@ class Described:
 
 def described() -> list[Described]:
     """All policies by name, users' too, and then the remasking modifiers."""
-    modifiers = [_modifier("+rcr", RunningConfidence, "–"), _modifier("+remdmN", ReMask, "N rounds")]
-    return [_described(name, cls, _kind(cls)) for name, cls in policies().items()] + modifiers
+    known = [_described(name, cls, _kind(cls)) for name, cls in policies().items()]
+    return known + [_modifier(*modifier) for modifier in MODIFIERS]
 
 
 def table() -> str:
@@ -82,9 +88,11 @@ def run(args: argparse.Namespace) -> int:
             f"{item.name}  ({item.kind})\n  {item.rule}\n  {'; '.join(part for part in details if part not in ('', '–'))}"
         )
     print(
-        "\nA name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, +t1.0, +rcr,"
+        "\nA name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, +t1.0, +rcr, +rcr-max,"
     )
-    print("+remdm1, +eos_stop, +no_early_eos, and a schedule where k is left out: +s2_1_1, +linear8, +cosine8.")
+    print(
+        "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, and a schedule where k is left out: +s2_1_1, +linear8, +cosine8."
+    )
     return 0
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pbcore.decoding.draws import uniform
-from pbcore.decoding.policies import Policy
+from pbcore.decoding.policies import Policy, reaches_back
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.review import check_review, marked, review_of, reviewed, split
 from pbcore.decoding.rows import Log, Rows, join, start
@@ -97,7 +97,7 @@ def _look(
     job: _Job, rows: Rows, context: Context, window: tuple[int, int] | None, refresh: bool
 ) -> tuple[Step, Tensor]:
     """One forward: what the policy sees, and the canvas position (R, C) of each slot."""
-    place, where, inside = rows.active(job.size)  # (R, C) each
+    place, where, inside = rows.active(job.size, reaches_back(job.policy))  # (R, C) each
     present = rows.canvas.gather(1, where)
     masked = inside & (present == job.model.mask_id)
     review = review_of(job.policy)
@@ -109,6 +109,7 @@ def _look(
     draws = uniform(job.seed, rows.key, rows.nfe, place) if job.name.temperature else None  # (R, C)
     token, confidence = predict(logits, job.name.temperature, None if draws is None else draws[masked])
     _check(job.model, confidence, masked.nonzero()[:, 0], rows)
+    slots = rows.in_block(job.size)  # (R,)
     step = Step(
         masked=masked,
         inside=inside,
@@ -120,7 +121,8 @@ def _look(
         index=rows.index,
         nfe=rows.nfe,
         logits=logits,
-        quota=quota(job.name, inside.sum(-1), rows.index, masked.sum(-1)),
+        quota=quota(job.name, slots, rows.index, masked.sum(-1)),
+        slots=slots,
         asked=rows.slots.shape[1],
         seed=job.seed,
         key=rows.key,
@@ -137,7 +139,7 @@ def _look(
 
 def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Move:
     """The move as the loop allows it: an unmasker reveals something at every step, any other policy ends at its cap."""
-    caps = _caps(job.policy, move, step.inside.sum(-1))
+    caps = _caps(job.policy, move, step.slots)
     if caps is None:
         idle = ~(move.reveal & step.masked).any(-1)
         if step.quota is None and bool(idle.any()):
@@ -210,7 +212,8 @@ def _cached_block(job: _Job, rows: Rows, context: Context) -> Rows:
 
 def _go_on(job: _Job, rows: Rows, context: Context) -> Rows:
     """Moves rows to their next block, writes down those that are done and goes on with the others."""
-    block = torch.where(rows.hold, rows.block, rows.block_of_first_mask(job.model.mask_id, job.size))
+    first = rows.block_of_first_mask(job.model.mask_id, job.size)
+    block = torch.where(rows.hold, rows.block, first.maximum(rows.block))  # masks may stand in earlier blocks again
     rows.index = torch.where(block == rows.block, rows.index, 0)
     rows.block = block
     done = ~(rows.canvas == job.model.mask_id).any(-1) & ~rows.hold

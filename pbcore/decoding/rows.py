@@ -34,12 +34,22 @@ class Rows:
         tensors = {name: getattr(self, name)[rows] for name in _TENSORS}
         return Rows(**tensors, kept={name: value[rows] for name, value in self.kept.items()})
 
-    def active(self, size: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The slots of each row's active block: place among the asked positions, canvas position, and whether the row has it (R, C)."""
-        place = self.block[:, None] * size + torch.arange(size, device=self.block.device)  # (R, C)
-        inside = place < self.asked[:, None]
+    def active(self, size: int, prefix: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """The slots of each row's active block: place among the asked positions, canvas position, and whether the row has it (R, C).
+
+        With `prefix` those of the blocks before it too.
+        """
+        start = torch.zeros_like(self.block) if prefix else self.block * size  # (R,)
+        stop = torch.minimum((self.block + 1) * size, self.asked)  # (R,)
+        width = int(self.block.max() + 1) * size if prefix else size
+        place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
+        inside = place < stop[:, None]
         place = place.clamp(max=self.slots.shape[1] - 1)
         return place, self.slots.gather(1, place), inside
+
+    def in_block(self, size: int) -> Tensor:
+        """How many slots (R,) each row's active block has."""
+        return (self.asked - self.block * size).clamp(max=size)
 
     def block_of_first_mask(self, mask_id: int, size: int) -> Tensor:
         """The block (R,) of each row's first mask; one past the last for a row without any."""

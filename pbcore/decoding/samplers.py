@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
-from pbcore.decoding.policies import Policy, build, policies
+from pbcore.decoding.policies import Policy, build, policies, reaches_back
 from pbcore.decoding.remasking import remasked
 from pbcore.names import SamplerName, SamplerNameError, parse
 
@@ -54,7 +54,8 @@ def _number(text: str, kind: Any) -> str:
 def policy(name: SamplerName) -> Policy:
     """The policy of a sampler name with its parameters, ready for the loop.
 
-    Raises SamplerNameError where the policy is unknown, a parameter is wrong, or k and a schedule are both given or both missing.
+    Raises SamplerNameError where the policy is unknown, a parameter is wrong, k and a schedule are both given or both missing, or modifiers
+    don't go together.
     """
     known = policies()
     if name.policy not in known:
@@ -84,7 +85,13 @@ def policy(name: SamplerName) -> Policy:
         raise SamplerNameError(
             f"sampler {name}: {name.policy} chooses tokens other than the prediction, so +no_early_eos can't hold an EOS back; leave it out"
         )
-    return remasked(result, name)
+    result = remasked(result, name)
+    if name.cache and name.block is not None and reaches_back(result):
+        raise SamplerNameError(
+            f"sampler {name}: it masks tokens of earlier blocks again, whose positions a cache no longer runs; "
+            f"leave +{name.cache} or +b{name.block} out"
+        )
+    return result
 
 
 def is_static(cls: type) -> bool:

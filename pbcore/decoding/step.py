@@ -46,7 +46,8 @@ class Step:
     """One forward's outcome for the rows still decoding.
 
     The slots of a row are the positions asked for in its active block, in canvas order; rows with fewer are padded on the right,
-    where `inside` is false. `masked` are the candidates. `token` and `confidence` are the model's prediction there, the latter its
+    where `inside` is false; a policy with `reach = "prefix"` also gets those of the blocks before. `slots` counts the active block's own.
+    `masked` are the candidates. `token` and `confidence` are the model's prediction there, the latter its
     probability under the un-noised softmax, 0 elsewhere. `quota`, where a schedule sets it, is how many to reveal. `review` is there for
     policies that ask for one (`review = "seen"` or `"hidden"`), `frequencies` where the model has them.
     """
@@ -60,6 +61,7 @@ class Step:
     nfe: Tensor  # (R,) long: forwards before this one
     logits: Tensor  # (M, V) float, one row per candidate in row-major order
     quota: Tensor | None  # (R,) long
+    slots: Tensor  # (R,) long
     asked: int  # A, the batch's widest canvas in asked positions
     seed: int
     key: Tensor  # (R,) long

@@ -74,6 +74,7 @@ def read_samples(folder: Path) -> dict[str, dict[int, dict[str, Any]]]:
 
 def sampler_name(method: str, param: str) -> str:
     """Our name for a method and parameter folder of the rewrite, e.g. (`confidence_threshold`, `t0.7`) → `threshold-0.7`.
+    Its factor is the one of its code, so `confidence_factor` is our `factor-…-ref`.
 
     Methods without a counterpart keep their own words, joined so that they can stand in a node id.
     """
@@ -82,7 +83,7 @@ def sampler_name(method: str, param: str) -> str:
     if method == "confidence_threshold":
         return f"threshold-{param.removeprefix('t')}"
     if method == "confidence_factor":
-        return f"factor-{param.removeprefix('f')}"
+        return f"factor-{param.removeprefix('f')}-ref"
     if method == "klass" and (match := re.match(r"conf_threshold([\d.]+)_", param)):
         return f"klass-{match[1]}"
     return f"{method}-{param}"

@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
-import pytest
+from itertools import combinations
 
-from pbcore.analysis.decoding_order import order_statistics
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pbcore.analysis.decoding_order import kendall, order_statistics, v1_correlations
 from pbcore.results import SampleRecord
 
 
 def sample(steps: list[int], confidences: list[float]) -> SampleRecord:
     decoded = sum(step >= 0 for step in steps)
     return SampleRecord(0, "", {}, max(steps) + 1, decoded, decoded, steps=steps, confidences=confidences)
+
+
+class TestV1Correlations:
+    def test_steps_in_order_have_one(self) -> None:
+        """However many tokens a step: unlike τ-b against positions, ties in place cost nothing."""
+        assert v1_correlations([0, 0, 1, 1]) == pytest.approx({"dec_order_kendall": 1, "dec_order_spearman": 1})
+        assert kendall([0, 0, 1, 1]) == pytest.approx((4 / 6) ** 0.5)
+
+    def test_reversed(self) -> None:
+        """One token a step from the right has −1; given positions don't count."""
+        assert v1_correlations([2, -1, 1, 0]) == pytest.approx({"dec_order_kendall": -1, "dec_order_spearman": -1})
+
+    def test_undefined(self) -> None:
+        """All in one step has no order."""
+        assert v1_correlations([0, 0, -1]) == {}
+
+    @given(st.lists(st.integers(-1, 6), min_size=2, max_size=20))
+    def test_by_pairs(self, steps: list[int]) -> None:
+        """τ-b counted pair by pair, between the steps and the same steps sorted, whose ties are as many."""
+        decoded = [step for step in steps if step >= 0]
+        pairs = list(combinations(zip(decoded, sorted(decoded), strict=True), 2))
+        signs = [((a[0] > b[0]) - (a[0] < b[0])) * ((a[1] > b[1]) - (a[1] < b[1])) for a, b in pairs]
+        untied = sum(a[0] != b[0] for a, b in pairs)
+        found = v1_correlations(steps).get("dec_order_kendall")
+        assert found == (pytest.approx(sum(signs) / untied) if untied else None)
 
 
 class TestOrderStatistics:
@@ -24,6 +53,8 @@ class TestOrderStatistics:
         assert found["confidence_min"] == pytest.approx((0.5 + 0.2) / 2)
         assert found["max_tokens_in_step"] == 2
         assert found["kendall"] < found["leftmost_share"]
+        first, second = 1.0, v1_correlations([2, 1, 0, 0])["dec_order_kendall"]
+        assert found["dec_order_kendall"] == pytest.approx((first + second) / 2)
 
     def test_one_step(self) -> None:
         """All at once has no order, and says nothing of it."""

@@ -31,12 +31,14 @@ class TestList:
     def test_facts(self) -> None:
         """Kinds follow from what a policy does, papers and state from its docstring."""
         facts = {item.name: item for item in described()}
-        assert [facts[name].kind for name in ("threshold", "wino", "joint", "+rcr")] == [
+        assert [facts[name].kind for name in ("threshold", "wino", "joint", "+rcr", "+remdmN-early")] == [
             "unmasker",
             "remasker",
             "reviser",
             "remasker",
+            "remasker",
         ]
+        assert [facts[name].parameters for name in ("+rcr-max", "+remdmN")] == ["–", "N rounds"]
         assert facts["eb"].paper == "arXiv 2505.24857"
         assert facts["klass"].state == "each slot's last distribution and last divergences"
         assert facts["threshold"].state == "–"

@@ -96,6 +96,23 @@ class TestEveryPolicy:
             canvases = [canvas for canvas in canvases if canvas.count(MASK) % block == 0] or [[MASK] * ASKED]
         holds(plain(name) + temperature, Fixed(values), canvases, seed, block)
 
+    @pytest.mark.parametrize("remask", ["rcr", "rcr-max", "remdm2", "remdm2-early"])
+    @settings(max_examples=10, deadline=None, derandomize=True, phases=[Phase.generate])
+    @given(
+        values=st.lists(LOGITS, min_size=7, max_size=13),
+        canvases=st.lists(
+            st.sampled_from([[MASK] * 6, [2, *[MASK] * 4, 4], [MASK, 2, 2, 4, MASK, 4]]), min_size=1, max_size=4
+        ),
+        sampler=st.sampled_from(["confidence-k1", "confidence-k3", "confidence+s0_3_0_1", "confidence-k2+t0.8"]),
+        block=st.sampled_from([0, 2]),
+        ending=st.sampled_from(["", "+no_early_eos"]),
+    )
+    def test_remasking(
+        self, remask: str, values: list[float], canvases: list[list[int]], sampler: str, block: int, ending: str
+    ) -> None:
+        """The same around a policy of k tokens, also where an EOS is held back."""
+        holds(f"{sampler}+{remask}{ending}", Fixed(values), canvases, 0, block)
+
     @pytest.mark.parametrize("name", REGISTERED)
     @pytest.mark.parametrize("bad", [math.nan, math.inf])
     def test_logits_that_are_no_numbers(self, name: str, bad: float) -> None:
@@ -175,3 +192,4 @@ class TestAUsersPolicy:
             decode(Toy(), [[5]], "wino")
             decode(Toy(), [[5]], "joint")
             decode(Toy(), [[5]], "confidence-k2+rcr")
+            decode(Toy(), [[5]], "confidence-k2+remdm1")

@@ -43,7 +43,7 @@ def outcome(rule: Any, sampler: str) -> tuple[tuple[int, ...], int]:
     return generation.token_ids, generation.nfe
 
 
-class TestRunningConfidence:
+class TestRcrMax:
     @settings(max_examples=8, deadline=None, derandomize=True)
     @given(seed=SEEDS, k=st.integers(1, 4))
     def test_equals_its_twin(self, seed: int, k: int) -> None:
@@ -61,19 +61,19 @@ class TestRunningConfidence:
             return False
 
         rule = seeded(seed)
-        assert outcome(rule, f"confidence-k{k}+rcr") == loop(rule, move)
+        assert outcome(rule, f"confidence-k{k}+rcr-max") == loop(rule, move)
 
     def test_counts_forwards(self) -> None:
         """NFE is that of the schedule: the kept count grows by k a step."""
-        assert [g.nfe for g in decode(Toy(), [[5]] * 3, "confidence-k2+rcr")] == [4, 4, 4]
+        assert [g.nfe for g in decode(Toy(), [[5]] * 3, "confidence-k2+rcr-max")] == [4, 4, 4]
 
     def test_goes_with_confidence_alone(self) -> None:
         """Other policies are refused."""
         with pytest.raises(SamplerNameError, match="goes with confidence-kN, not margin"):
-            resolve("margin-k2+rcr")
+            resolve("margin-k2+rcr-max")
 
 
-class TestReMask:
+class TestRemdmEarly:
     @settings(max_examples=8, deadline=None, derandomize=True)
     @given(seed=SEEDS, k=st.integers(1, 3), rounds=st.integers(1, 3))
     def test_equals_its_twin(self, seed: int, k: int, rounds: int) -> None:
@@ -91,12 +91,12 @@ class TestReMask:
             return False
 
         rule = seeded(seed)
-        assert outcome(rule, f"confidence-k{k}+remdm{rounds}") == loop(rule, move)
+        assert outcome(rule, f"confidence-k{k}+remdm{rounds}-early") == loop(rule, move)
 
     def test_needs_k(self) -> None:
         """A policy that decides the number of tokens itself is refused."""
         with pytest.raises(SamplerNameError, match="policies of k tokens a step, not threshold"):
-            resolve("threshold-0.9+remdm1")
+            resolve("threshold-0.9+remdm1-early")
 
 
 class TestWino:

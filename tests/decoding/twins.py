@@ -39,15 +39,24 @@ def threshold(gamma: float) -> Twin:
     return lambda block: {i for i in block.masks if block.confidence(i) >= gamma} or {block.surest()[0]}
 
 
-def factor(f: float, ref: bool = False) -> Twin:
+def factor(f: float) -> Twin:
     def reveal(block: Block) -> set[int]:
         order, largest = block.surest(), 0
         for n in range(1, len(order) + 1):
             if (n + 1) * (1 - block.confidence(order[n - 1])) < f:
                 largest = n
-        if ref and largest == len(order) - 1:
-            largest = len(order)
         return set(order[: max(1, largest)])
+
+    return reveal
+
+
+def factor_ref(f: float) -> Twin:
+    def reveal(block: Block) -> set[int]:
+        order, rank = block.surest(), 0
+        bounds = [-1.0, *(1 - f / (n + 1) for n in range(2, len(order) + 1))]
+        while rank < len(order) - 1 and block.confidence(order[rank]) >= bounds[rank]:
+            rank += 1
+        return set(order[: rank + 1 if rank in (0, len(order) - 1) else rank])
 
     return reveal
 

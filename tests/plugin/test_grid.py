@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pbcore.decoding import resolve
@@ -26,6 +28,7 @@ class TestPaper:
         assert sum(name.startswith("random-") for name in names) == 21
         assert sum(name.startswith("threshold-") for name in names) == 36
         assert sum(name.startswith("factor-") for name in names) == 30
+        assert all(re.fullmatch(r"factor-[\d.]+-ref(\+b\d+)?", name) for name in names if name.startswith("factor"))
         assert "confidence-k2" in names
         assert "confidence-k4+b8" in names
         assert not {"confidence-k16+b8", "confidence-k2+b32"} & set(names)

@@ -172,7 +172,7 @@ class TestPublished:
         """Methods get our names where they have one."""
         assert sampler_name("topk_margin", "k2") == "margin-k2"
         assert sampler_name("klass", "conf_threshold0.9_kl_history_length2_kl_threshold0.01") == "klass-0.9"
-        assert sampler_name("confidence_factor", "f1.3") == "factor-1.3"
+        assert sampler_name("confidence_factor", "f1.3") == "factor-1.3-ref"
 
 
 def test_records_need_no_table_library() -> None:

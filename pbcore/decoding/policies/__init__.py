@@ -21,7 +21,7 @@ from pbcore.decoding.policies import (
     threshold,
     wino,
 )
-from pbcore.decoding.policies.registry import Policy, build, policies, register_policy
+from pbcore.decoding.policies.registry import Policy, build, policies, reaches_back, register_policy
 
 __all__ = [
     "Policy",
@@ -43,6 +43,7 @@ __all__ = [
     "pc",
     "policies",
     "random",
+    "reaches_back",
     "register_policy",
     "slowfast",
     "threshold",
