@@ -33,6 +33,11 @@ def _facts(cells: list[CellRecord]) -> list[str]:
     remote = {cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")}
     if remote:
         lines.append(f"code that came with the checkpoint was run: {_joined(remote)}")
+    late = sum(cell.text_after_eos for cell in ran)
+    if late:
+        whole = any(cell.conditions.options.get("official_text") for cell in ran)
+        scored = "is scored (--official-text)" if whole else "is not scored (--official-text scores it)"
+        lines.append(f"{late:,} answers have text after their first EOS, which {scored}")
     if any(cell.conditions.shared_device for cell in ran):
         lines.append("timings were taken while workers shared a device: they say nothing exact about speed")
     return lines
