@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.plugin.options import Settings, given, settings
-from pbcore.plugin.plan import plan
+from pbcore.grid.settings import Settings
+from pbcore.plugin.options import given, on_command_line
+from pbcore.plugin.state import plan, settings
 
 if TYPE_CHECKING:
     from pbcore.analysis.floors import Floor
-    from pbcore.plugin.plan import Plan
-    from pbcore.plugin.timing import Timings
+    from pbcore.grid.plan import Plan
     from pbcore.results.rundir import RunDir, StoredCell
+    from pbcore.timing.gate import Timings
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+VERDICTS = ("gate", "floor", "gate-time", "update-baseline")  # the options that ask for a verdict on the run
 
 
 @dataclass(slots=True)
@@ -36,8 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Baselines and floors that can't be read end the run before it starts."""
     if not given(config) or hasattr(config, "workerinput"):
         return
-    from pbcore.plugin.turns import BaseError, check_base
     from pbcore.results.baseline import BaselineError, read_baseline
+    from pbcore.timing.interleaved import BaseError, check_base
 
     asked = settings(config)
     try:
@@ -51,16 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
     except BaseError as error:
         raise pytest.UsageError(f"--against: {error}") from error
     floors(asked)
-    if _on_command_line(config) and plan(config).numbered:
+    if on_command_line(config, *VERDICTS) and plan(config).numbered:
         raise pytest.UsageError(
-            f"{' and '.join(_on_command_line(config))}: single samples can't be judged by a gate; drop one of the two"
+            f"{' and '.join(on_command_line(config, *VERDICTS))}: single samples can't be judged by a gate; drop one of the two"
         )
-
-
-def _on_command_line(config: pytest.Config) -> list[str]:
-    """The options among the arguments that ask for a verdict on the run."""
-    names = ("gate", "floor", "gate-time", "update-baseline")
-    return [f"--{name}" for name in names if config.getoption(f"pbcore_{name.replace('-', '_')}", None) is not None]
 
 
 def unjudged(config: pytest.Config) -> Ruling:
@@ -68,7 +64,7 @@ def unjudged(config: pytest.Config) -> Ruling:
     the project's other tests run under it, too."""
     if not given(config) or not settings(config).gated:
         return Ruling()
-    requested = _on_command_line(config)
+    requested = on_command_line(config, *VERDICTS)
     if not requested:
         return Ruling([f"no cell in this run: what {config.inipath} sets as gates and floors was not applied"])
     reason = f"{' and '.join(requested)}: the run has no cell, so nothing was judged; check the paths, -k and --task"
@@ -111,7 +107,7 @@ def rule(the_plan: Plan, run: RunDir, complete: bool, rerun: Any, say: Callable[
     if demands:
         _rule_on_floors(demands, stored, ruling)
     if asked.gate_time is not None:
-        from pbcore.plugin import timing
+        from pbcore.timing import gate as timing
 
         gated = {name for baseline in baselines.values() for name in baseline} if baselines else None
         _rule_on_time(timing.judge(the_plan, run, complete, gated, say), ruling)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.plugin.cellname import CellName
-from pbcore.plugin.collection import cell_name, cell_of, drilled
+from pbcore.grid.cellid import CellName
+from pbcore.plugin.collection import left_out
 from pbcore.plugin.drilldown import rerun
 from pbcore.plugin.gate import Ruling, publish, rule, unjudged
-from pbcore.plugin.options import given, settings
-from pbcore.plugin.plan import left_out, plan
+from pbcore.plugin.options import given
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import run_dir, write_facts
+from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
 
 if TYPE_CHECKING:
     from pbcore.results.rundir import RunDir
@@ -33,7 +33,7 @@ class Outcome:
         self.planned: dict[str, CellName] = {}  # node id → cell
         self.finished: set[str] = set()  # node ids
         self.right: Counter[str] = Counter()
-        self.asked: Counter[str] = Counter()
+        self.judged: Counter[str] = Counter()
         self.notes: list[str] = []
         self.written: list[str] = []
         self.ruling = Ruling()
@@ -54,10 +54,10 @@ class Outcome:
             return
         for key, value in report.user_properties:
             if key == "pbcore_unwritten" and report.when != "teardown":
-                self.notes.append(f"{self._id(name)}: its record could not be written ({value})")
+                self.notes.append(f"{name.cell_id}: its record could not be written ({value})")
         if report.when == "call" and drilled(self._config):
-            self.asked[self._id(name)] += not report.skipped
-            self.right[self._id(name)] += report.passed
+            self.judged[name.cell_id] += not report.skipped
+            self.right[name.cell_id] += report.passed
         if report.when == "teardown":
             self.finished.add(report.nodeid)
 
@@ -87,8 +87,7 @@ class Outcome:
                 self.notes.append(
                     f"the report could not be written ({error}); the finished cells are in {run.cells_dir}"
                 )
-        asked = settings(self._config)
-        if asked.gated:
+        if settings(self._config).gated:
             terminal = self._config.pluginmanager.get_plugin("terminalreporter")
             say = terminal.write_line if terminal else self.notes.append
             self.ruling = rule(plan(self._config), run, not self._unfinished(), self._rerun, say)
@@ -110,8 +109,8 @@ class Outcome:
             return
         terminalreporter.write_sep("=", "pbcore")
         if not self._measured:
-            for cell, asked in self.asked.items():
-                terminalreporter.write_line(f"{cell}: {self.right[cell]} of {asked} samples right")
+            for cell, samples in self.judged.items():
+                terminalreporter.write_line(f"{cell}: {self.right[cell]} of {samples} samples right")
             terminalreporter.write_line(
                 "drill-down: single answers were judged; nothing was written, and there are no tables"
             )
@@ -134,9 +133,6 @@ class Outcome:
             listen_to_interrupts()
             write_facts(self._config)
 
-    def _id(self, name: CellName) -> str:
-        return name.cell_id(plan(self._config).paper)
-
     def _rerun(self, cell_id: str, sample: int) -> str:
         """The command that reruns one sample; a cell that this run lacks is looked for by its parts."""
         from pbcore.report.gates import rerun_command
@@ -151,7 +147,7 @@ class Outcome:
         return bool(self.planned) and not self._config.getoption("collectonly", False) and not drilled(self._config)
 
     def _unfinished(self) -> list[str]:
-        return [self._id(name) for node_id, name in self.planned.items() if node_id not in self.finished]
+        return [name.cell_id for node_id, name in self.planned.items() if node_id not in self.finished]
 
     def _missing(self) -> list[str]:
         missing = self._unfinished()
@@ -159,11 +155,11 @@ class Outcome:
             return []
         named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
         return [
-            f"not finished: {len(missing)} of {len(self.planned)} cells ({named}); go on with --resume {run_dir(self._config).path}"
+            f"not finished: {len(missing)} of {len(self.planned)} cells ({named}); resume with --resume {run_dir(self._config).path}"
         ]
 
     def _left_out(self) -> list[str]:
-        """What models can't do; nothing where no cell was ever asked for."""
+        """The combinations that models can't run."""
         counts = left_out(self._config)
         return [f"left out: {count} cells, {reason}" for reason, count in sorted(counts.items())]
 

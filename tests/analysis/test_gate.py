@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from pbcore.analysis.floors import FloorError, parse_floor
 from pbcore.analysis.gate import Judgement, Verdict, judge
 from pbcore.analysis.paired import detectable_drop, holm, mcnemar, power
-from pbcore.analysis.timing import judge_timing
 from pbcore.report.gates import gate_markdown, gate_text, rerun_command
 from pbcore.results import CellRecord, SampleRecord, error_cell
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell
+from pbcore.timing.verdict import judge_timing
 from tests.results import factory
 
 Entry = tuple[CellRecord, list[SampleRecord]]
