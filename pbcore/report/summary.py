@@ -1,4 +1,4 @@
-"""What the terminal shows at the end of a run, on a screen: tables, what failed, what was not measured."""
+"""The summary shown in the terminal at the end of a run: tables, counts, wrong answers by kind, errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _facts(cells: list[CellRecord]) -> list[str]:
     if remote:
         lines.append(f"code that came with the checkpoint was run: {_joined(remote)}")
     if any(cell.shared_device for cell in ran):
-        lines.append("timings were taken while workers shared a device: they say nothing exact about speed")
+        lines.append("timings are inexact: workers shared a device")
     return lines
 
 
