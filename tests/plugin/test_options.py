@@ -28,7 +28,7 @@ class TestUsageErrors:
             (["--tasks", "nothing.yaml"], "no tasks file nothing.yaml"),
             (["--gate", "nothing.json"], "no baseline at nothing.json"),
             (["--floor", "tiny accuracy=1"], "can't be read; write a pattern"),
-            (["--resume", "nothing"], "nothing is no directory"),
+            (["--resume", "nothing"], "nothing is not a directory"),
             (["--gate-time", "10%"], "--gate-time needs a baseline"),
             (["--against", "main"], "--against is what --gate-time compares with"),
             (["--gate-time", "10%", "--against", "no-such-branch"], "neither a folder nor a revision"),
