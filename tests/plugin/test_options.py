@@ -27,7 +27,7 @@ class TestUsageErrors:
             (["--data-dir", "nowhere"], "--data-dir nowhere: no such folder"),
             (["--tasks", "nothing.yaml"], "no tasks file nothing.yaml"),
             (["--gate", "nothing.json"], "no baseline at nothing.json"),
-            (["--floor", "tiny accuracy=1"], "can't be read; write a pattern"),
+            (["--floor", "tiny accuracy=1"], "give a cell id pattern"),
             (["--resume", "nothing"], "nothing is not a directory"),
             (["--gate-time", "10%"], "--gate-time needs a baseline"),
             (["--against", "main"], "--against is what --gate-time compares with"),
