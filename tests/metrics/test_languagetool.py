@@ -18,8 +18,8 @@ from pbcore.metrics.languagetool.cache import VerdictCache, key
 from pbcore.metrics.languagetool.client import Match, check_many
 from pbcore.metrics.languagetool.find import find_installation, find_installations, find_java
 from pbcore.metrics.languagetool.folders import cache_folder
-from pbcore.metrics.languagetool.supervisor import free_port
 from pbcore.metrics.languagetool.server import UserServer
+from pbcore.metrics.languagetool.supervisor import free_port
 from tests.metrics import fake_java
 
 PARAMS = {"language": "en-US"}
