@@ -1,4 +1,4 @@
-"""What the terminal shows at the end of a run, on a screen: tables, what failed, what was not measured."""
+"""The summary shown in the terminal at the end of a run: tables, counts, wrong answers by kind, errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _facts(cells: list[CellRecord]) -> list[str]:
         scored = "is scored (--official-text)" if whole else "is not scored (--official-text scores it)"
         lines.append(f"{late:,} answers have text after their first EOS, which {scored}")
     if any(cell.conditions.shared_device for cell in ran):
-        lines.append("timings were taken while workers shared a device: they say nothing exact about speed")
+        lines.append("timings are inexact: workers shared a device")
     return lines
 
 
