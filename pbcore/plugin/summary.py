@@ -13,7 +13,7 @@ import pytest
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
 from pbcore.plugin.drilldown import rerun
-from pbcore.plugin.gate import Ruling, publish, rule, unjudged
+from pbcore.plugin.gate import publish, verdicts
 from pbcore.plugin.options import given
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import run_dir, write_facts
@@ -21,6 +21,7 @@ from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
 
 if TYPE_CHECKING:
     from pbcore.results.rundir import RunDir
+    from pbcore.ruling import Ruling
 
 NAME = "pbcore-outcome"
 
@@ -36,7 +37,7 @@ class Outcome:
         self.judged: Counter[str] = Counter()
         self.notes: list[str] = []
         self.written: list[str] = []
-        self.ruling = Ruling()
+        self.ruling: Ruling | None = None
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._begin([item.nodeid for item in session.items if cell_name(item) is not None])
@@ -74,8 +75,7 @@ class Outcome:
         """Interrupted runs are reported, too: what is on disk is what was finished. Then the gates speak."""
         if not self._measured:
             if not self.planned and not self._config.getoption("collectonly", False):
-                self.ruling = unjudged(self._config)
-                self._close(session, None)
+                self._without_cells(session)
             return
         from pbcore.report.markdown import write_report
 
@@ -88,23 +88,31 @@ class Outcome:
                     f"the report could not be written ({error}); the finished cells are in {run.cells_dir}"
                 )
         if settings(self._config).gated:
+            from pbcore.ruling import rule
+
             terminal = self._config.pluginmanager.get_plugin("terminalreporter")
             say = terminal.write_line if terminal else self.notes.append
-            self.ruling = rule(plan(self._config), run, not self._unfinished(), self._rerun, say)
-            self._close(session, run)
+            self._close(session, rule(plan(self._config), run, not self._unfinished(), self._rerun, say), run)
 
-    def _close(self, session: pytest.Session, run: RunDir | None) -> None:
+    def _without_cells(self, session: pytest.Session) -> None:
+        if given(self._config) and settings(self._config).gated:
+            from pbcore.ruling import nothing_to_judge
+
+            self._close(session, nothing_to_judge(verdicts(self._config), self._config.inipath), None)
+
+    def _close(self, session: pytest.Session, ruling: Ruling, run: RunDir | None) -> None:
         """Publishes the ruling; a failure in it fails the run."""
-        publish(self.ruling, run, self._config)
-        if self.ruling.failures and session.exitstatus == pytest.ExitCode.OK:
+        self.ruling = ruling
+        publish(ruling, run, self._config)
+        if ruling.failures and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not self.planned and (self._left_out() or self.ruling.text):
+        if not self.planned and (self._left_out() or self.ruling):
             terminalreporter.write_sep("=", "pbcore")
-            left_out = ["no cell is left to measure", *self._left_out()] if self._left_out() else []
-            terminalreporter.write_line("\n".join([*left_out, *self.ruling.text]))
+            reasons = ["no cell is left to measure", *self._left_out()] if self._left_out() else []
+            terminalreporter.write_line("\n".join([*reasons, *self._verdict()]))
         if not self.planned or self._config.getoption("collectonly", False):
             return
         terminalreporter.write_sep("=", "pbcore")
@@ -120,7 +128,7 @@ class Outcome:
         width = terminalreporter.config.get_terminal_writer().fullwidth
         run = run_dir(self._config)
         terminalreporter.write_line(summary([entry.cell for entry in run.read_cells(self.notes.append)], width=width))
-        for line in [*self._missing(), *self._left_out(), *self.notes, *self.ruling.text]:
+        for line in [*self._missing(), *self._left_out(), *self.notes, *self._verdict()]:
             terminalreporter.write_line(line)
         if self.written:
             terminalreporter.write_line(f"{run.path}: {', '.join(self.written)}")
@@ -148,6 +156,9 @@ class Outcome:
 
     def _unfinished(self) -> list[str]:
         return [name.cell_id for node_id, name in self.planned.items() if node_id not in self.finished]
+
+    def _verdict(self) -> list[str]:
+        return self.ruling.text if self.ruling else []
 
     def _missing(self) -> list[str]:
         missing = self._unfinished()

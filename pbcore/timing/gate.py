@@ -131,7 +131,7 @@ def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
     }
 
 
-def judge(
+def judge_time(
     plan: Plan, run: RunDir, complete: bool, gated: Collection[str] | None, say: Callable[[str], None]
 ) -> Sequence[Timings]:
     """The timings against each base that was given: the code of --against, else each --gate."""
