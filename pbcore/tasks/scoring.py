@@ -1,4 +1,4 @@
-"""The registry through which `metrics` gives `tasks` their scorers: tasks name a scorer, metrics register it."""
+"""The registry of scorers: tasks name a scorer, `pbcore.metrics` registers it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Scores of one answer, each in [0, 1], and what a reader wants to know about them.
+    """Scores of one answer, each in [0, 1], and details that explain them.
 
     `details` keys in use: `why` (one sentence on a wrong answer), `failure` (its kind, e.g. `recombined`, `item missing`),
     `matches` (grammar: rule id, message, span), `absent` (metric → why it was not measured). Plain JSON values only.
@@ -24,7 +24,7 @@ class Scored:
 
 
 class Scorer(Protocol):
-    """Scores the answers of one task. `metrics` are the keys it can give, the official ones first."""
+    """Scores the answers of one task. `metrics` are the names of its scores, the official ones first."""
 
     @property
     def metrics(self) -> tuple[str, ...]: ...
@@ -36,14 +36,14 @@ _SCORERS: dict[str, Scorer] = {}
 
 
 def register_scorer(name: str, scorer: Scorer) -> None:
-    """Makes `scorer` available to tasks under `name`; a second, different scorer of that name is an error."""
+    """Makes `scorer` available to tasks under `name`. Raises ValueError if another scorer has that name."""
     if _SCORERS.get(name, scorer) is not scorer:
         raise ValueError(f"a scorer named {name!r} is registered already; choose another name")
     _SCORERS[name] = scorer
 
 
 def scorer(name: str) -> Scorer:
-    """The scorer registered under `name`. Raises KeyError naming the known ones."""
+    """The scorer registered under `name`. Raises KeyError that lists the known names."""
     try:
         return scorers()[name]
     except KeyError:
@@ -51,6 +51,6 @@ def scorer(name: str) -> Scorer:
 
 
 def scorers() -> Mapping[str, Scorer]:
-    """All registered scorers by name. `pbcore.metrics` is loaded by name on first use, as any package that registers scorers could be."""
+    """All registered scorers by name. Imports `pbcore.metrics`, which registers the package's own."""
     import_module("pbcore.metrics")
     return dict(_SCORERS)
