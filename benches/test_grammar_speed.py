@@ -11,8 +11,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from pbcore.metrics.grammar import Checker
 from pbcore.metrics.languagetool.cache import VerdictCache
-from pbcore.metrics.languagetool.server import SharedServer
-from pbcore.metrics.languagetool.shared import HEAP_MEGABYTES
+from pbcore.metrics.languagetool.shared import HEAP_MEGABYTES, SharedServer
 from pbcore.tasks.scenes import word_sets
 
 ANSWERS = 1000

@@ -27,8 +27,8 @@ class LatinSquareScorer:
     """`accuracy`: the first n valid rows form a Latin square. Any square of the symbols is correct; text between the rows is ignored.
 
     `accuracy_strict` is the same, because the official benchmark has no stricter reading. In both, a row may repeat a symbol in an extra
-    cell; `accuracy_as_asked` accepts only rows of n cells. `accuracy_any_layout` also accepts cells separated by blanks, bars or semicolons,
-    in quotes or brackets; it is never lower than `accuracy`.
+    cell; `accuracy_as_asked` accepts only rows of n cells. `accuracy_any_layout` also accepts blanks, bars or semicolons between cells,
+    quotes and brackets; it is never lower than `accuracy`.
     """
 
     @property
