@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pbcore.results import record
 from pbcore.results.plain import plain
 from pbcore.results.record import CellRecord
-from pbcore.tasks.rewrite import NAMES as PAPER_TASKS
+from pbcore.tasks.naming import PAPER_TASKS, category
 from pbcore.tasks.rewrite import SOURCE as REWRITE
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def row(cell: CellRecord) -> dict[str, Any]:
         "id": cell.id,
         "model": cell.model,
         "task": cell.task,
-        "category": cell.task.split("/", 1)[0],
+        "category": category(cell.task),
         "sampler": cell.sampler,
         "status": cell.status,
         "n": cell.n_samples,

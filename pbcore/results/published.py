@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pbcore.tasks.naming import category
 from pbcore.tasks.rewrite import NAMES, SOURCE
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _row(model: str, method: str, param: str, task: str, values: dict[str, Any])
         "id": f"{short}/{task.split('/', 1)[1]}/{sampler}",
         "model": short,
         "task": task,
-        "category": task.split("/", 1)[0],
+        "category": category(task),
         "sampler": sampler,
         "status": "ok",
         "prompts": SOURCE,
@@ -159,7 +160,7 @@ def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
     text = wide["task"].str.startswith("text_writing/")
     return wide.assign(
         id=wide["model"] + "/" + wide["task"].str.split("/").str[1] + "/as-published",
-        category=wide["task"].str.split("/").str[0],
+        category=wide["task"].map(category),
         sampler="as-published",
         prompts="v1",
         headline=text.map({True: "grammar", False: "accuracy"}),

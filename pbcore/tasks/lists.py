@@ -21,7 +21,7 @@ SETTINGS = {"items": "people", "word": None, "identity": False, "infill": False}
 
 # What an operation needs beside the list, and how its answer is found.
 OPERATIONS = (
-    "copy", "reverse", "sort", "shuffle",
+    "copy", "sort", "reverse", "shuffle",
     "insert_index", "insert_random", "remove_index", "remove_random", "replace_index", "replace_random",
 )  # fmt: skip
 

@@ -13,12 +13,11 @@ from pathlib import Path
 
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.generators import Asked, Order
+from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.official import official_rows, read_rows
 from pbcore.tasks.rewrite import is_run_folder, rewrite_samples
 from pbcore.tasks.scoring import scorers
 from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_scorer
-
-PAPER_CATEGORIES = ("waiting_line", "text_writing", "puzzle")
 
 _ADDED: dict[str, TaskSpec] = {}
 
@@ -49,7 +48,7 @@ def _specs() -> dict[str, TaskSpec]:
 
 def task_names() -> list[str]:
     """The 17 tasks of the paper, by category."""
-    return [name for name in _built_in() if name.split("/")[0] in PAPER_CATEGORIES]
+    return list(PAPER_TASKS)
 
 
 def all_task_names() -> list[str]:

@@ -13,6 +13,7 @@ import yaml
 from pbcore.tasks.base import Message
 from pbcore.tasks.generators import Generator, Item
 from pbcore.tasks.lists import LIST_GENERATORS
+from pbcore.tasks.naming import category, short
 from pbcore.tasks.puzzles import PUZZLE_GENERATORS
 from pbcore.tasks.scoring import scorers
 from pbcore.tasks.texts import TEXT_GENERATORS
@@ -47,6 +48,15 @@ class TaskSpec:
     rows: Path | None = None
     official: str | None = None
     prompt_single: str | None = None
+
+    @property
+    def category(self) -> str:
+        return category(self.name)
+
+    @property
+    def short(self) -> str:
+        """The name in node ids: the part after the slash for the paper's tasks, the full name for all others."""
+        return short(self.name)
 
     @property
     def generator(self) -> Generator | None:
