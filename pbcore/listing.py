@@ -23,8 +23,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run_tasks(args: argparse.Namespace) -> int:
-    """Prints a line per task. Raises ValueError or OSError for an invalid or unreadable tasks file."""
-    import pbcore.metrics  # noqa: F401  registers the scorers that tasks name
+    """Prints a line per task. Raises ValueError or OSError for a tasks file that can't be used."""
     from pbcore.tasks import add_tasks_file, all_task_names, task_spec
 
     for file in args.tasks:

@@ -1,5 +1,5 @@
-"""`pbcore verify`: checks a user's copy of the official files against this package's tasks and scorers (`--data-dir DIR`), and says
-how often official and corrected scores differ on the answers of a run (`--run RUN`)."""
+"""`pbcore verify`: checks a copy of the official files against this package's tasks and scorers (`--data-dir DIR`), and counts the
+answers of a run on which official and corrected scores differ (`--run RUN`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pbcore.tasks.lists import formatted, operate, parse_context
 from pbcore.tasks.official import official_place, official_rows
 from pbcore.tasks.puzzles import rows, solutions
 
-# By scorer: the score that a right answer makes 1, beside the score that shows the official one's inconsistency and how it is named.
+# By scorer: the score that is 1 for a correct answer; the corrected score, and the inconsistency of the official one that it shows.
 RIGHT = {"words_to_sentence": "inclusion", "summarization": "rouge_l"}
 CORRECTED = {
     "list_sort": ("accuracy_as_asked", "labels are in the order of the whole names, not by last name as asked"),
@@ -37,7 +37,7 @@ EXAMPLES = 3  # of answers that two scores count differently, per task and score
 
 @dataclass(slots=True)
 class Checked:
-    """What was found in one official file. `labels` were scored, `right` of them score 1; `notes` name inconsistencies, `errors` faults."""
+    """The checks of one official file. `labels` were scored, `right` of them score 1; `notes` name inconsistencies, `errors` faults."""
 
     task: str
     n: int | None
@@ -49,19 +49,19 @@ class Checked:
 
 
 def verify(data_dir: str | Path) -> list[Checked]:
-    """Checks every official file of a folder: all 17 tasks, and the other sizes that lie there (`waiting_line_n15` …).
+    """Checks every official file of a folder: all 17 tasks, and the other sizes in the folder (`waiting_line_n15` …).
 
-    Raises FileNotFoundError for a folder that doesn't exist or holds none of the groups.
+    Raises FileNotFoundError for a folder that doesn't exist or contains none of the groups.
     """
     folder = Path(data_dir)
     groups = sorted({group for group, _ in map(_place, task_names())})
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"no folder {folder}; give the folder that holds {', '.join(f'{group}/' for group in groups)}"
+            f"no folder {folder}; give the folder that contains {', '.join(f'{group}/' for group in groups)}"
         )
     if not any((folder / group).is_dir() for group in groups):
         raise FileNotFoundError(
-            f"{folder} is not the official data: it holds none of {', '.join(f'{group}/' for group in groups)}"
+            f"{folder} is not the official data: it contains none of {', '.join(f'{group}/' for group in groups)}"
         )
     return [_check(name, n, folder) for name in task_names() for n in (None, *_other_sizes(name, folder))]
 
@@ -72,7 +72,7 @@ def _place(name: str) -> tuple[str, str]:
 
 
 def _other_sizes(name: str, folder: Path) -> list[int]:
-    """The n for which the folder holds more files of a task."""
+    """The values of n for which the folder has further files of a task."""
     group, file = _place(name)
     places = [*folder.glob(f"{group}_n*/{file}.jsonl"), *folder.glob(f"{group}/{file}_n*.jsonl")]
     sizes = (re.search(r"_n(\d+)(?:/|\.jsonl)", str(place.relative_to(folder))) for place in places)
@@ -80,43 +80,40 @@ def _other_sizes(name: str, folder: Path) -> list[int]:
 
 
 def _check(name: str, n: int | None, folder: Path) -> Checked:
-    found = Checked(name, n)
+    checked = Checked(name, n)
     try:
         task = load_task(name, data_dir=folder, n=n)
     except (ValueError, FileNotFoundError) as error:
-        found.errors.append(str(error))
-        return found
-    found.samples = len(task.samples)
-    if not found.samples:
-        found.errors.append("no sample: none of the file's rows has this n as metadata.length")
-        return found
-    usual = task_spec(name).count
-    if found.samples != usual:
-        found.notes.append(f"{found.samples} samples, officially {usual}")
-    _check_prompt(task_spec(name), n, folder, found)
-    _check_labels(task, folder, found)
-    return found
+        checked.errors.append(str(error))
+        return checked
+    checked.samples = len(task.samples)
+    official = task_spec(name).count
+    if checked.samples != official:
+        checked.notes.append(f"{checked.samples} samples, officially {official}")
+    _check_prompt(task_spec(name), n, folder, checked)
+    _check_labels(task, folder, checked)
+    return checked
 
 
-def _check_prompt(spec: TaskSpec, n: int | None, folder: Path, found: Checked) -> None:
+def _check_prompt(spec: TaskSpec, n: int | None, folder: Path, checked: Checked) -> None:
     group, file = official_place(spec, n).split("/")
     config = folder / group / "task_config.yaml"
     if not config.is_file():
-        found.notes.append(f"no {group}/task_config.yaml: prompt not compared")
+        checked.notes.append(f"no {group}/task_config.yaml: prompt not compared")
         return
     try:
         prompt = yaml.safe_load(config.read_text(encoding="utf-8"))[f"{group}/{file}"]["prompt"]
     except (yaml.YAMLError, KeyError, TypeError) as error:
-        found.errors.append(f"{config}: no prompt of {group}/{file} ({error})")
+        checked.errors.append(f"{config}: no prompt of {group}/{file} ({error})")
         return
     if prompt != spec.prompt_of(n):
-        found.errors.append(f"{config}: the prompt of {group}/{file} differs from this package's")
+        checked.errors.append(f"{config}: the prompt of {group}/{file} differs from this package's")
 
 
-def _check_labels(task: Task, folder: Path, found: Checked) -> None:
+def _check_labels(task: Task, folder: Path, checked: Checked) -> None:
     """Every label that is an answer must score 1 and follow from its question, and so must the answers of the shots."""
     right = RIGHT.get(task.scorer, "accuracy")
-    corrected, named = CORRECTED.get(task.scorer, ("", ""))
+    corrected, inconsistency = CORRECTED.get(task.scorer, ("", ""))
     missed = 0
     for sample in task.samples:
         if sample.answer is None:
@@ -124,41 +121,42 @@ def _check_labels(task: Task, folder: Path, found: Checked) -> None:
         try:
             scores = task.score(sample.answer, sample, {right, corrected} - {""})
         except ValueError as error:
-            found.errors.append(str(error))
+            checked.errors.append(str(error))
             continue
-        found.labels += 1
-        found.right += scores[right] == 1
+        checked.labels += 1
+        checked.right += scores[right] == 1
         missed += bool(corrected) and scores[corrected] != scores[right]
         if scores[right] != 1:
-            found.errors.append(f"sample {sample.index}: its label scores {scores[right]:g} ({right})")
+            checked.errors.append(f"sample {sample.index}: its label scores {scores[right]:g} ({right})")
         elif not follows(task, sample):
-            found.errors.append(f"sample {sample.index}: its label is not the answer to its question")
-    for shot in _shots(task, folder, found.n):
+            checked.errors.append(f"sample {sample.index}: its label is not the answer to its question")
+    for shot in _shots(task, folder, checked.n):
         if shot.answer is None or task.score(shot.answer, shot, {right})[right] != 1 or not follows(task, shot):
-            found.errors.append(f"sample {shot.index}: the answer of its worked example is wrong")
-    if corrected and found.labels:
-        found.notes.append(f"{missed} of {found.labels} {named}")
-    if found.labels < found.samples:
-        found.notes.append(f"{found.samples - found.labels} samples have no label that is an answer")
+            checked.errors.append(f"sample {shot.index}: the answer of its worked example is wrong")
+    if corrected and checked.labels:
+        checked.notes.append(f"{missed} of {checked.labels} {inconsistency}")
+    if checked.labels < checked.samples:
+        checked.notes.append(f"{checked.samples - checked.labels} samples have no label that is an answer")
 
 
 def follows(task: Task, sample: Sample) -> bool:
-    """Whether a list's or puzzle's label belongs to its question: an answer found from the question alone must score 1.
+    """Whether a list's or puzzle's label belongs to its question: an answer derived from the question alone must score 1.
 
-    A label in the order of the whole names is taken as a sort's answer too. Text labels belong to any question.
+    For sort, a label ordered by the whole names is accepted too. Text labels belong to any question.
     """
-    asked, label = sample.input, sample.label
+    values, label = sample.input, sample.label
     if task.kind == "sudoku":
-        answers = [rows(grid) for grid in solutions(asked["sudoku"].replace("\n", ""))]
+        answers = [rows(grid) for grid in solutions(values["sudoku"].replace("\n", ""))]
         return len(answers) == 1 and task.score(answers[0], sample, {"accuracy"})["accuracy"] == 1
     if task.kind == "latin_square":
-        return bool(asked["symbols"] == f"[{', '.join(label['symbols'])}]" and asked["size"] == len(label["symbols"]))
-    if "context" not in asked:
+        symbols = label["symbols"]
+        return bool(values["symbols"] == f"[{', '.join(symbols)}]" and values["size"] == len(symbols))
+    if "context" not in values:
         return True
-    line = parse_context(asked["context"])
+    line = parse_context(values["context"])
     if not isinstance(label, str):
-        return bool(label["input"] == line and label.get("word") == asked.get("word"))
-    answers = [formatted(operate(task.kind, line, asked.get("index", 0), asked.get("word"), ()))]
+        return bool(label["input"] == line and label.get("word") == values.get("word"))
+    answers = [formatted(operate(task.kind, line, values.get("index", 0), values.get("word"), ()))]
     if task.kind == "sort":
         answers.append(formatted(sorted(line)))
     return any(task.score(answer, sample, {"accuracy"})["accuracy"] == 1 for answer in answers)
@@ -167,56 +165,56 @@ def follows(task: Task, sample: Sample) -> bool:
 def _shots(task: Task, folder: Path, n: int | None) -> Iterator[Sample]:
     """The worked examples before the questions, each as a sample with its question's number."""
     questions = official_rows(task_spec(task.name), folder, None if n is None else (n,))
-    for sample, (_, asked) in zip(task.samples, questions, strict=True):
-        for item in asked.shots:
+    for sample, (_, question) in zip(task.samples, questions, strict=True):
+        for item in question.shots:
             yield replace(sample, input=item.input, label=item.label)
 
 
 def table(checked: list[Checked]) -> str:
-    """The findings as text: a row per file, then faults in full."""
+    """The checks as text: a row per file, then all faults."""
     cells = [
         [
-            found.task,
-            found.n if found.n is not None else "usual",
-            found.samples,
-            f"{found.right} of {found.labels}" if found.labels else "–",
-            "FAULT" if found.errors else "ok",
-            "; ".join(found.notes),
+            one.task,
+            one.n if one.n is not None else "default",
+            one.samples,
+            f"{one.right} of {one.labels}" if one.labels else "–",
+            "FAULT" if one.errors else "ok",
+            "; ".join(one.notes),
         ]
-        for found in checked
+        for one in checked
     ]
     headers = ["task", "n", "samples", "labels score 1", "", "known inconsistencies and remarks"]
     text = tabulate(cells, headers, maxcolwidths=[None] * 5 + [64])
-    faults = [f"{found.task}: {error}" for found in checked for error in found.errors]
-    samples, labels = sum(found.samples for found in checked), sum(found.labels for found in checked)
+    faults = [f"{one.task}: {error}" for one in checked for error in one.errors]
+    samples, labels = sum(one.samples for one in checked), sum(one.labels for one in checked)
     verdict = f"faults: {len(faults)}" if faults else "no fault"
     return "\n".join([text, "", *faults, f"{len(checked)} files, {samples} samples, {labels} labels scored; {verdict}"])
 
 
 def run_text(path: Path) -> str:
-    """What the scores of one run directory say of its answers: a row per task and corrected score, then examples.
+    """Official and corrected scores of one run directory: a row per task and corrected score, then examples of differences.
 
-    Raises LoadError or RunDirError where the directory holds no samples.
+    Raises LoadError or RunDirError if the directory contains no samples.
     """
     samples = load_samples(path)
-    found = differences(load_cells(path), samples)
+    compared = differences(load_cells(path), samples)
     total = sum(map(len, samples.values()))
-    if not found:
+    if not compared:
         return f"{path}: answers: {total}, none with a corrected score beside the official one"
     cells = [
-        [one.task, one.answers, one.official, one.score, one.count, len(one.higher), len(one.lower)] for one in found
+        [one.task, one.answers, one.official, one.score, one.count, len(one.higher), len(one.lower)] for one in compared
     ]
     headers = ["task", "answers", "official score", "corrected score", "differ", "corrected higher", "lower"]
-    examples = [line for one in found for line in _examples(one)]
-    differ = {(cell, *answer.place) for one in found for cell, answer in (*one.higher, *one.lower)}
+    examples = [line for one in compared for line in _examples(one)]
+    differ = {(cell, *answer.place) for one in compared for cell, answer in (*one.higher, *one.lower)}
     verdict = f"{path}: answers: {total}, cells: {sum(map(bool, samples.values()))}, scored differently: {len(differ)}"
     return "\n".join([tabulate(cells, headers), "", *examples, verdict])
 
 
-def _examples(found: Difference) -> Iterator[str]:
-    """The first few answers that two scores count differently, each with its sample's number and what was said of it."""
-    for cell, answer in (*found.higher, *found.lower)[:EXAMPLES]:
-        scores = ", ".join(f"{name} {answer.scores[name]:g}" for name in (found.official, found.score))
+def _examples(difference: Difference) -> Iterator[str]:
+    """The first few answers that two scores rate differently, each with its sample's number and the reason."""
+    for cell, answer in (*difference.higher, *difference.lower)[:EXAMPLES]:
+        scores = ", ".join(f"{name} {answer.scores[name]:g}" for name in (difference.official, difference.score))
         yield f"{cell}, sample {answer.index}{_seed(answer)}: {scores}; {answer.details.get('why', 'no remark')}"
 
 
@@ -225,7 +223,7 @@ def _seed(answer: SampleRecord) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints what was found; 0 if nothing is wrong, else 1. Scores that differ are no fault."""
+    """Prints the checks; 0 without faults, 1 with faults, 2 for unusable arguments. Scores that differ are not faults."""
     if args.data_dir is None and not args.runs:
         print("pbcore verify: give --data-dir DIR, --run RUN, or both", file=sys.stderr)
         return 2
@@ -234,7 +232,7 @@ def run(args: argparse.Namespace) -> int:
         if args.data_dir is not None:
             checked = verify(args.data_dir)
             print(table(checked))
-            faults = any(found.errors for found in checked)
+            faults = any(one.errors for one in checked)
         for number, path in enumerate(args.runs):
             print(*([""] if number or args.data_dir is not None else []), run_text(path), sep="\n")
     except (FileNotFoundError, LoadError, RunDirError) as error:
@@ -247,9 +245,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Adds the `verify` command."""
     parser = subparsers.add_parser(
         "verify",
-        help="check a copy of the official data, and how official and corrected scores differ on a run's answers",
+        help="check a copy of the official data, or compare official and corrected scores on the answers of runs",
     )
-    parser.add_argument("--data-dir", metavar="DIR", help="the folder that holds waiting_line/, puzzle/ …")
+    parser.add_argument("--data-dir", metavar="DIR", help="the folder that contains waiting_line/, puzzle/ …")
     parser.add_argument(
         "--run", dest="runs", nargs="+", type=Path, default=[], metavar="RUN", help="run directories, such as reports/…"
     )

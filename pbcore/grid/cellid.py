@@ -31,6 +31,8 @@ class CellName:
     @property
     def cell_id(self) -> str:
         """The record's id, e.g. `tiny/shuffle/confidence-k2`."""
+        from pbcore.tasks.naming import short
+
         return "/".join((self.model, short(self.task), self.sampler))
 
     @property
@@ -39,18 +41,13 @@ class CellName:
         return self.cell_id + ("" if self.sample is None else f"/{self.sample}")
 
 
-def short(task: str) -> str:
-    """`shuffle` for `waiting_line/shuffle`; tasks beyond the paper's keep their category, so that names stay unique."""
-    from pbcore.tasks import task_names
-
-    return task.split("/", 1)[1] if task in task_names() else task
-
-
 def parse(text: str, tasks: Collection[str]) -> CellName:
     """Reads the name of a cell of these tasks; model names may hold slashes.
 
     Raises CellNameError unless one of the tasks stands before the sampler.
     """
+    from pbcore.tasks.naming import short
+
     parts = text.split("/")
     sample = int(parts.pop()) if parts[-1].isdecimal() else None
     if len(parts) >= 3:

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pbcore.errors import InputError
-from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse, short
+from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
 from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
 
@@ -50,7 +50,9 @@ class Plan:
     @property
     def categories(self) -> set[str]:
         """The categories of all tasks of this run, those of named cells included."""
-        return {task.split("/")[0] for task in (*self.tasks, *(name.task for name in self.named))}
+        from pbcore.tasks.naming import category
+
+        return {category(task) for task in (*self.tasks, *(name.task for name in self.named))}
 
     def items(self) -> dict[str, CellName]:
         """Item id → cell (or sample, in the drill-down): those of the grid, models outermost, then those that node ids name."""
@@ -67,11 +69,12 @@ class Plan:
     def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
         """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
         from pbcore.grid.capabilities import why_not
+        from pbcore.tasks.naming import category
 
         wanted = set(categories)
         for model in self.models:
             for task in self.tasks:
-                if task.split("/")[0] not in wanted or not (self.settings.task or self.profile.has_task(model, task)):
+                if category(task) not in wanted or not (self.settings.task or self.profile.has_task(model, task)):
                     continue
                 for sampler in self._samplers(task):
                     if self.samplers is None and not self.profile.has_sampler(model, sampler):
@@ -97,12 +100,14 @@ class Plan:
 
         A profile's word sets keep their usual number beside lists of an n that no word set has; those that --task names don't.
         """
+        from pbcore.tasks.naming import category
+
         requested = self.settings.n
         if requested and task.startswith(WORD_SETS):
             from pbcore.tasks.scenes.words import WORD_COUNTS
 
             return requested if self.settings.task or set(requested) <= set(WORD_COUNTS) else None
-        return requested if task.split("/")[0] in LISTS else None
+        return requested if category(task) in LISTS else None
 
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
@@ -127,7 +132,9 @@ class Plan:
 
 def masked_tokens(sample: Sample) -> int:
     """How many tokens a sample's answer has to decode: its canvas, or the masks of a canvas that is given in part."""
-    return sample.max_new_tokens if sample.canvas is None else sample.canvas.count("[MASK]")
+    from pbcore.tasks.lists import MASK
+
+    return sample.max_new_tokens if sample.canvas is None else sample.canvas.count(MASK)
 
 
 def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: bool = False) -> Plan:
@@ -136,7 +143,6 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole (DESIGN.md, decision 6).
     Raises InputError for what doesn't exist or can't be used, with close matches.
     """
-    import pbcore.metrics  # noqa: F401  registers the scorers that tasks name
     from pbcore.tasks import add_tasks_file, all_task_names
 
     if settings.profile not in profiles():
@@ -181,6 +187,7 @@ def _check_samples(task: Task, requested: Sequence[int]) -> None:
 
 
 def _tasks(patterns: Iterable[str], known: list[str]) -> list[str]:
+    from pbcore.tasks.naming import short
     from pbcore.tasks.registry import TaskNameError
 
     tasks: list[str] = []

@@ -1,4 +1,4 @@
-"""What an answer says: lists of items, rows of a Latin square, rows of a sudoku, read leniently, strictly and in any layout."""
+"""Parsers of answers: lists of items, rows of a Latin square, rows of a sudoku, read leniently, strictly and in any layout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AROUND_CELLS = "\"'`[](){}"
 def lenient_list(text: str) -> list[str]:
     """The items after the last `[`, up to the next `]`, both optional; split at commas, ordinary spaces and double quotes stripped.
 
-    As the official benchmark's `accuracy` reads lists: pieces that are blank are dropped, but `""` is an item, and a line break, tab or
+    This is the reading of the official benchmark's `accuracy`: blank pieces are dropped, but `""` is an item, and a line break, tab or
     no-break space at an item's edge is part of it.
     """
     return [piece.strip(' "') for piece in _inside(text).split(",") if piece.strip()]
@@ -25,7 +25,7 @@ def lenient_list(text: str) -> list[str]:
 def any_layout_list(text: str) -> list[str]:
     """As `lenient_list`, with line breaks and blanks of every kind stripped from the items, and empty items dropped.
 
-    A list over several lines is a list here.
+    It also reads lists over several lines.
     """
     items = (_EDGES.sub("", piece) for piece in _inside(text).split(","))
     return [item for item in items if item]
@@ -36,9 +36,9 @@ def _inside(text: str) -> str:
 
 
 def strict_list(text: str) -> list[str] | None:
-    """The items of the last list in brackets, every item in double quotes, split at comma and space; None where that isn't so.
+    """The items of the last bracketed list, split at comma-space, every item in double quotes; None if the text has no such list.
 
-    What stands around the list doesn't matter. The official benchmark's `accuracy_strict` reads lists like this.
+    Text around the list is ignored. This is the reading of the official benchmark's `accuracy_strict`.
     """
     start = text.rfind("[")
     end = text.find("]", start)
@@ -50,23 +50,23 @@ def strict_list(text: str) -> list[str] | None:
 
 
 def csv_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines of comma-separated cells that hold every symbol and nothing else.
+    """The lines of comma-separated cells whose set of cells equals the symbols.
 
-    A row that repeats a symbol in an extra cell is among them, as in the official benchmark.
+    As in the official benchmark, this includes a row that repeats a symbol in an extra cell.
     """
     rows = ([cell.strip() for cell in line.split(",")] for line in text.split("\n"))
     return [row for row in rows if set(row) == set(symbols)]
 
 
 def any_layout_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines that hold every symbol once: cells between commas, semicolons, bars or blanks, quoted or in brackets; any line break."""
+    """The lines with every symbol exactly once: cells separated by commas, semicolons, bars or blanks, quoted or in brackets."""
     rows = ([cell.strip(_AROUND_CELLS) for cell in _BETWEEN_CELLS.split(line)] for line in text.splitlines())
     cells = ([cell for cell in row if cell] for row in rows)
     return [row for row in cells if sorted(row) == sorted(symbols)]
 
 
 def ascii_digits(text: str) -> str:
-    """The text with the decimal digits of every script (Unicode category Nd: ٣, ３ …) as 0–9. Superscripts and ③ are no digits."""
+    """The text with the decimal digits of every script (Unicode category Nd: ٣, ３ …) as 0–9. Superscripts and ③ are not converted."""
     return "".join(str(int(sign)) if sign.isdecimal() else sign for sign in text)
 
 
@@ -76,7 +76,7 @@ def digits(text: str) -> str:
 
 
 def digit_rows(text: str, side: int = 4) -> list[str]:
-    """The lines that have exactly `side` digits (of any script), without what stands between them."""
+    """The digits of the lines that have exactly `side` of them (of any script)."""
     rows = (digits(line) for line in text.split("\n"))
     return [row for row in rows if len(row) == side]
 
@@ -87,7 +87,7 @@ def lines(text: str) -> list[str]:
 
 
 def label_part(sample: Sample, key: str, kind: type) -> Any:
-    """One part of a sample's label. Raises ValueError, naming task and sample, where the label lacks it."""
+    """One part of a sample's label. Raises ValueError that names task and sample if the label lacks it."""
     part = sample.label.get(key) if isinstance(sample.label, dict) else None
     if not isinstance(part, kind):
         raise ValueError(
@@ -97,7 +97,7 @@ def label_part(sample: Sample, key: str, kind: type) -> Any:
 
 
 def label_text(sample: Sample) -> str:
-    """A sample's label where it is one text. Raises ValueError, naming task and sample, where it isn't."""
+    """A sample's label as text. Raises ValueError that names task and sample if the label is something else."""
     if not isinstance(sample.label, str):
         raise ValueError(
             f"{sample.task}, sample {sample.index}: its scorer needs a text as label, given {sample.label!r}"

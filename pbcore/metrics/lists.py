@@ -1,4 +1,4 @@
-"""Scores of list answers: what counts as right for each operation, and what is wrong with a wrong one."""
+"""Scores of list answers: the correct answers of each operation, and a diagnosis of wrong ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BLANKS = {"\t": "a tab", "\u00a0": "a no-break space"}
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a list task expects. `known` are the items that may occur at all, `size` the length of a right answer.
+    """What a list task expects. `known` are the items that may occur, `size` the length of a correct answer.
 
-    `needed` are the items that no right answer lacks. `near` holds the wrong answers that a name of their own fits: (answer, failure, why).
+    `needed` are the items that every correct answer contains. `near` lists wrong answers with a specific diagnosis: (answer, failure, why).
     """
 
     accepts: Callable[[list[str]], bool]
@@ -36,7 +36,7 @@ def one_answer(sample: Sample) -> Expected:
     given = any_layout_list(str(sample.input.get("context", "")))
     word = sample.input.get("word")
     near = tuple(
-        (other, "wrong position", f"right for position {index}, asked was position {sample.input['index']}")
+        (other, "wrong position", f"right for position {index}; the question says position {sample.input['index']}")
         for index, other in _everywhere(given, word, len(answer))
         if "index" in sample.input and other != answer
     )
@@ -44,7 +44,7 @@ def one_answer(sample: Sample) -> Expected:
 
 
 def _everywhere(given: list[str], word: str | None, size: int) -> list[tuple[int, list[str]]]:
-    """What insert, remove or replace gives at each index; which of the three, the sizes tell."""
+    """The results of insert, remove or replace at each index; the sizes determine which of the three it is."""
     new = [] if word is None else [str(word)]
     removed = len(given) + len(new) - size
     if removed not in (0, 1):
@@ -53,7 +53,7 @@ def _everywhere(given: list[str], word: str | None, size: int) -> list[tuple[int
 
 
 def sorted_by_last_name(sample: Sample) -> list[str]:
-    """The order that the sort prompt asks for; the official labels are in the order of the whole names."""
+    """The label's items by last name, as the sort prompt says; the official labels are ordered by the whole names."""
     return sorted(any_layout_list(label_text(sample)), key=by_last_name)
 
 
@@ -64,7 +64,7 @@ def permutation(sample: Sample) -> Expected:
 
 
 def other_permutation(sample: Sample) -> Expected:
-    """Any order of the input but its own (`waiting_line/shuffle`)."""
+    """Any order of the input except the original one (`waiting_line/shuffle`)."""
     given = label_part(sample, "input", list)
     unchanged = (list(given), "unchanged", "the order is the same as the original")
     return Expected(
@@ -73,14 +73,14 @@ def other_permutation(sample: Sample) -> Expected:
 
 
 def inserted(sample: Sample) -> Expected:
-    """The new item anywhere, the others in their order."""
+    """The new item at any position, the others in their order."""
     given, word = label_part(sample, "input", list), label_part(sample, "word", str)
     right = [answer for _, answer in _everywhere(given, word, len(given) + 1)]
     return Expected(lambda items: items in right, [*given, word], [*given, word], len(given) + 1)
 
 
 def removed(sample: Sample) -> Expected:
-    """Any one item left out, the others in their order."""
+    """One item removed, the others in their order."""
     given = label_part(sample, "input", list)
     right = [answer for _, answer in _everywhere(given, None, len(given) - 1)]
     unchanged = (list(given), "unchanged", "nobody was removed")
@@ -88,7 +88,7 @@ def removed(sample: Sample) -> Expected:
 
 
 def replaced(sample: Sample) -> Expected:
-    """The new item in any one place, the others in theirs."""
+    """The new item in place of any one item, the others unchanged."""
     given, word = label_part(sample, "input", list), label_part(sample, "word", str)
     right = [answer for _, answer in _everywhere(given, word, len(given))]
     unchanged = (list(given), "unchanged", f'"{word}" replaced nobody')
@@ -96,9 +96,9 @@ def replaced(sample: Sample) -> Expected:
 
 
 def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
-    """What is wrong with a wrong list: the kind of failure (PAPER, Appendix H) and a sentence."""
+    """The diagnosis of a wrong list: the kind of failure (paper, Appendix H) and a sentence."""
     if not items:
-        return "malformed", "the answer holds no list"
+        return "malformed", "the answer contains no list"
     for answer, failure, why in expected.near:
         if items == answer:
             return failure, why
@@ -109,24 +109,24 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
         return "recombined", f"{quoted(recombined)}: first and last names of different people"
     if unknown:
         return "unknown item", f"{quoted(unknown)} is neither in the list nor the new item"
-    twice = [item for item, count in Counter(items).items() if count > max(1, Counter(expected.needed)[item])]
-    if twice:
-        return "item twice", f"{quoted(twice)} occurs more than once"
+    repeated = [item for item, count in Counter(items).items() if count > max(1, Counter(expected.needed)[item])]
+    if repeated:
+        return "item twice", f"{quoted(repeated)} occurs more than once"
     missing = [item for item in expected.needed if item not in items]
     if missing:
         return "item missing", f"{quoted(missing)} is missing"
     if len(items) != expected.size:
         fewer = len(items) < expected.size
-        return "item missing" if fewer else "extra item", f"{len(items)} items where {expected.size} are right"
-    return "wrong order", "the items are right, their order is not"
+        return "item missing" if fewer else "extra item", f"{len(items)} items instead of {expected.size}"
+    return "wrong order", "the items are right, but their order is wrong"
 
 
 def layout_fault(items: Sequence[str]) -> str:
-    """Why a list that is right in any layout is wrong as the official benchmark reads it; `items` as that reads them."""
+    """Why a list that is right in any layout is wrong in the official reading; `items` are those of the official reading."""
     kept = {sign for item in items for sign in item if sign.isspace() and sign != " "}
     blanks = sorted(sign for sign in kept if len(f"a{sign}b".splitlines()) == 1)
     causes = [
-        *(["the list stands over several lines"] if len(kept) > len(blanks) else []),
+        *(["the list spans several lines"] if len(kept) > len(blanks) else []),
         *(f"an item begins or ends with {BLANKS.get(sign, f'U+{ord(sign):04X}')}" for sign in blanks),
         *(['the empty item "" counts'] if "" in items else []),
     ]
@@ -135,23 +135,23 @@ def layout_fault(items: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ListScorer:
-    """`accuracy` of the leniently and `accuracy_strict` of the strictly read list, both as the official benchmark reads them.
+    """`accuracy` of the lenient and `accuracy_strict` of the strict reading, both as in the official benchmark.
 
-    `accuracy_any_layout` also takes lists over several lines, other blanks and empty items; it is never lower than `accuracy`. `asked` adds
-    `accuracy_as_asked`: where the official label isn't what the prompt asks for, it compares the list, read as for `accuracy`, with
-    `asked(sample)`. So each of the two differs from `accuracy` in one thing.
+    `accuracy_any_layout` also accepts lists over several lines, other blanks and empty items; it is never lower than `accuracy`.
+    `as_prompted(sample)` adds `accuracy_as_asked`, for official labels that don't follow the prompt: it compares the list, read as for
+    `accuracy`, with the answer that the prompt requests. Each of the two differs from `accuracy` in one respect.
     """
 
     expect: Callable[[Sample], Expected]
-    asked: Callable[[Sample], list[str]] | None = None
+    as_prompted: Callable[[Sample], list[str]] | None = None
 
     @property
     def metrics(self) -> tuple[str, ...]:
         always = ("accuracy", "accuracy_strict", "accuracy_any_layout")
-        return (*always, *(("accuracy_as_asked",) if self.asked else ()))
+        return (*always, *(("accuracy_as_asked",) if self.as_prompted else ()))
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        """One result per answer; `details` say what is wrong."""
+        """One result per answer; `details` explain wrong answers."""
         return [self._one(text, sample, metrics) for text, sample in zip(predictions, samples, strict=True)]
 
     def _one(self, text: str, sample: Sample, metrics: frozenset[str]) -> Scored:
@@ -163,8 +163,8 @@ class ListScorer:
             "accuracy_strict": float(strict is not None and expected.accepts(strict)),
             "accuracy_any_layout": float(right or expected.accepts(free)),
         }
-        if self.asked:
-            scores["accuracy_as_asked"] = float(items == self.asked(sample))
+        if self.as_prompted:
+            scores["accuracy_as_asked"] = float(items == self.as_prompted(sample))
         details: dict[str, Any] = {}
         if not right and scores["accuracy_any_layout"]:
             details = {"failure": "layout", "why": layout_fault(items)}

@@ -24,11 +24,11 @@ LAYOUT = "right in another layout, but not as the official benchmark reads it:"
 
 @dataclass(frozen=True, slots=True)
 class LatinSquareScorer:
-    """`accuracy`: the first n valid rows form a Latin square; any square of the symbols is right, text between the rows is ignored.
+    """`accuracy`: the first n valid rows form a Latin square. Any square of the symbols is correct; text between the rows is ignored.
 
-    `accuracy_strict` is the same: the official benchmark has no stricter reading. In both, a row may repeat a symbol in an extra cell;
-    `accuracy_as_asked` takes only rows of n cells. `accuracy_any_layout` also takes squares whose cells stand between blanks, bars or
-    semicolons, in quotes or brackets; it is never lower than `accuracy`.
+    `accuracy_strict` is the same, because the official benchmark has no stricter reading. In both, a row may repeat a symbol in an extra
+    cell; `accuracy_as_asked` accepts only rows of n cells. `accuracy_any_layout` also accepts blanks, bars or semicolons between cells,
+    quotes and brackets; it is never lower than `accuracy`.
     """
 
     @property
@@ -36,7 +36,7 @@ class LatinSquareScorer:
         return ("accuracy", "accuracy_strict", "accuracy_any_layout", "accuracy_as_asked")
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        """One result per answer; `details` say what is wrong."""
+        """One result per answer; `details` explain wrong answers."""
         return [self._one(text, sample, metrics) for text, sample in zip(predictions, samples, strict=True)]
 
     def _one(self, text: str, sample: Sample, metrics: frozenset[str]) -> Scored:
@@ -62,27 +62,27 @@ class LatinSquareScorer:
 
 
 def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[str, str] | None:
-    """What keeps the first n rows from being a Latin square, as a kind and a sentence; None if nothing does.
+    """Why the first n rows are not a Latin square, as a kind and a sentence; None if they are one.
 
-    There are as many columns as the shortest row has cells: where every row has an extra one, they make a column that must hold every
-    symbol too (the official rule).
+    The number of columns is the length of the shortest row: if every row has an extra cell, these form a further column, which must contain
+    every symbol too (the official rule).
     """
     side = len(symbols)
     if len(rows) < side:
-        return "row missing", f"only {len(rows)} of {side} rows hold every symbol and nothing else"
+        return "row missing", f"only {len(rows)} of {side} rows contain every symbol and nothing else"
     for number, column in enumerate(zip(*rows[:side], strict=False), 1):
         if set(column) != set(symbols):
             kind = "column repeats" if number <= side else "extra cell"
-            return kind, f"column {number} does not hold every symbol once"
+            return kind, f"column {number} does not contain every symbol once"
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class SudokuScorer:
-    """`accuracy`: the lines with four digits, whatever stands between them, are the solution; `accuracy_strict`: all lines are.
+    """`accuracy`: the lines with exactly four digits, read without other characters, equal the solution. `accuracy_strict`: all lines do.
 
-    Decimal digits of every script count, as in the official benchmark. `accuracy_any_layout`: all digits of the answer in order are the
-    solution, wherever its lines break; it is never lower than `accuracy`.
+    Decimal digits of every script count, as in the official benchmark. `accuracy_any_layout`: all digits of the answer in order equal the
+    solution, whatever its line breaks; it is never lower than `accuracy`.
     """
 
     @property
@@ -90,7 +90,7 @@ class SudokuScorer:
         return ("accuracy", "accuracy_strict", "accuracy_any_layout")
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        """One result per answer; `details` say what is wrong."""
+        """One result per answer; `details` explain wrong answers."""
         return [self._one(text, sample, metrics) for text, sample in zip(predictions, samples, strict=True)]
 
     def _one(self, text: str, sample: Sample, metrics: frozenset[str]) -> Scored:
@@ -115,9 +115,9 @@ class SudokuScorer:
 
 
 def sudoku_fault(rows: Sequence[str], solution: Sequence[str], puzzle: Sequence[str]) -> tuple[str, str]:
-    """What is wrong with the rows of a wrong answer: the kind of failure and a sentence."""
+    """The diagnosis of a wrong answer's rows: the kind of failure and a sentence."""
     if not rows:
-        return "malformed", "the answer holds no row of four digits"
+        return "malformed", "the answer contains no row of four digits"
     if len(rows) != len(solution):
         return (
             "row missing" if len(rows) < len(solution) else "extra row"

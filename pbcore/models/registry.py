@@ -1,14 +1,13 @@
-"""Models by name: the table in data/models.yaml, checkpoint folders, names registered by users, `:dummy` shapes. Doesn't import torch."""
+"""Models by name: the table in data/models.yaml, registered names, checkpoint folders, hub ids, `:dummy` shapes. Doesn't import torch."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ import yaml
 
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.registry import Registry, hint
 
 if TYPE_CHECKING:
     from pbcore.models.base import Model
@@ -27,14 +27,25 @@ _LOADERS = {
     "masked": "pbcore.models.loading",
     "diffusion_gemma": "pbcore.models.native",
 }
-_REGISTERED: dict[str, Callable[..., Any]] = {}
+
+
+def _lazy(point: EntryPoint) -> Callable[..., Any]:
+    """A factory that imports its package only when it is called."""
+
+    def factory(**options: Any) -> Any:
+        return point.load()(**options)
+
+    return factory
+
+
+FACTORIES: Registry[Callable[..., Any]] = Registry("model", "pbcore.models", load=_lazy)
 
 
 def register_model(name: str, factory: Callable[..., Any]) -> None:
     """Makes a model available as `name`: `factory(device=…, dtype=…, **options)` returns a Denoiser or OwnDecoder.
 
     Packages register models by entry points of the group `pbcore.models`, named like the model. Raises ValueError for a name that is
-    taken or has other characters than letters, digits, `_`, `-`, `.` (it becomes part of pytest's node ids).
+    taken or has characters other than letters, digits, `_`, `-`, `.` (it becomes part of pytest's node ids).
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise ValueError(f"model name {name!r}: use letters, digits, '_', '-' and '.'")
@@ -42,20 +53,20 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
         raise ValueError(
             f"model {name!r}: the factory {factory!r} is not callable; give a function of device, dtype and options"
         )
-    if name in _table() or _REGISTERED.get(name, factory) is not factory:
-        raise ValueError(f"model name {name!r} is taken; choose another")
-    _REGISTERED[name] = factory
+    if name in _table():
+        raise ValueError(f"model name {name!r} is already taken by a built-in model; choose another name")
+    FACTORIES.register(name, factory)
 
 
 def model_names() -> list[str]:
     """The names that `load_model` accepts: the table and registered models, without embedded models missing from this installation."""
     known = [name for name, entry in _table().items() if not missing_here(entry)]
-    return known + sorted(set(_users()) - set(known))
+    return known + [name for name in FACTORIES.all() if name not in known]
 
 
 def all_entries() -> list[ModelEntry]:
     """Every entry, including embedded models missing from this installation."""
-    users = [ModelEntry(name, family="user", factory=factory) for name, factory in sorted(_users().items())]
+    users = [ModelEntry(name, family="user", factory=factory) for name, factory in FACTORIES.all().items()]
     return [*_table().values(), *users]
 
 
@@ -85,19 +96,16 @@ def resolve_model(name: str) -> ModelEntry:
                 f"model {name!r} is not part of this installation: {where}. Train it with `python -m pbcore.train`"
             )
         return entry
-    users = _users()
-    if name in users:
-        return ModelEntry(name, family="user", factory=users[name])
+    factories = FACTORIES.all()
+    if name in factories:
+        return ModelEntry(name, family="user", factory=factories[name])
     path = Path(name).expanduser()
     if path.is_dir():
         return ModelEntry(path.name or name, family="masked", folder=path.resolve())
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
         return ModelEntry(name, family="masked", source=name, revision="main")
-    known = [*model_names()]
-    near = get_close_matches(base, known, n=3, cutoff=0.5)
-    hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)}."
     raise ModelError(
-        f"unknown model {name!r}; {hint} A checkpoint folder or a hub id (owner/name) is also a valid name"
+        f"unknown model {name!r}; {hint(base, model_names())} A checkpoint folder or a hub id (owner/name) is also a valid name"
     )
 
 
@@ -105,7 +113,7 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     """Loads a model by name onto a device.
 
     `dtype` defaults to bfloat16 on a GPU and float32 on the CPU. `options` are those of LoadOptions; a registered factory gets them
-    unchanged. Raises ModelError for unknown names (with close matches), checkpoints that don't match their config, an unreachable hub.
+    unchanged. Raises ModelError for unknown names (with close matches), checkpoints that don't match their config, and an unreachable hub.
     """
     entry = resolve_model(name)
     if entry.factory is not None:
@@ -144,19 +152,3 @@ def _entry(name: str, values: Mapping[str, Any], shapes: Mapping[str, Any]) -> M
         embedded=folder is not None,
         shape=shapes[shape] if shape else None,
     )
-
-
-def _users() -> Mapping[str, Callable[..., Any]]:
-    """Registered factories and those of installed packages."""
-    factories = dict(_REGISTERED)
-    for point in entry_points(group="pbcore.models"):
-        if point.name not in factories:
-            factories[point.name] = _lazy(point)
-    return factories
-
-
-def _lazy(point: Any) -> Callable[..., Any]:
-    def factory(**options: Any) -> Any:
-        return point.load()(**options)
-
-    return factory

@@ -15,7 +15,7 @@ from pbcore.tasks.scoring import Scored
 
 
 class Answer(Protocol):
-    """What is needed of a `models.base.Generation`."""
+    """The attributes of a `models.base.Generation` that a record needs."""
 
     @property
     def text(self) -> str: ...
@@ -44,10 +44,9 @@ def build_cell(
     """Fills in a cell's scores, rates and counts; returns it with its samples.
 
     `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline, conditions).
-    `rounds` are the seconds of each timed decoding of all samples; `indices` the samples' own numbers (default 0, 1, …); `seeds` the seed
-    of each answer (default 0), where a sample may occur once for every seed;
-    `absent` metric → reason for metrics that were not measured at all. Raises ValueError where the lists' lengths differ or a
-    score is missing for a sample without a reason.
+    `rounds` are the seconds of each timed decoding of all samples; `indices` the samples' numbers (default 0, 1, …); `seeds` the seed
+    of each answer (default 0), with each sample at most once per seed; `absent` maps metrics that were not measured at all to the reason.
+    Raises ValueError if the lengths of the lists differ, or a score of a sample is missing without a reason.
 
         facts = CellRecord(id=…, model=…, task=…, sampler=…, conditions=…, headline="accuracy")
         cell, samples = build_cell(facts, generations, scored, rounds=[1.9])
@@ -67,7 +66,7 @@ def build_cell(
     missing = {**absent_metrics(scored), **(absent or {})}
     forwards, canvas_rate, answer_rate = _rates(facts.id, samples)
     if not any(forwards):
-        missing["nfe"] = "the model does not say how many forwards it took"
+        missing["nfe"] = "the model does not report its number of forwards"
     seconds, answer_total = median(rounds), sum(sample.answer_tokens for sample in samples)
     cell = replace(
         facts,
@@ -97,7 +96,7 @@ def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
 
 
 def sample_record(index: int, answer: Answer, scored: Scored, seed: int = 0) -> SampleRecord:
-    """One sample's record. Given positions (infilling; `steps` −1) count as neither canvas nor answer tokens: nobody decoded them."""
+    """One sample's record. Given positions (infilling; `steps` −1) count as neither canvas nor answer tokens, as they were not decoded."""
     steps = [int(step) for step in answer.steps]
     return SampleRecord(
         index=int(index),
@@ -115,30 +114,32 @@ def sample_record(index: int, answer: Answer, scored: Scored, seed: int = 0) -> 
 
 
 def _check_complete(cell_id: str, samples: Sequence[SampleRecord]) -> None:
-    """Raises ValueError where an answer is given twice, or a sample has other seeds than the first one."""
+    """Raises ValueError if an answer is given twice, or the samples have different seeds."""
     counts = Counter(sample.place for sample in samples)
-    twice = [place for place, count in counts.items() if count > 1]
-    if twice:
-        raise ValueError(f"cell {cell_id}: two answers for sample {twice[0][0]} and seed {twice[0][1]}; give one each")
-    asked = [(index, [one.seed for one in same]) for index, same in by_index(samples).items()]
-    for index, seeds in asked:
-        if seeds != asked[0][1]:
+    repeated = [place for place, count in counts.items() if count > 1]
+    if repeated:
+        index, seed = repeated[0]
+        raise ValueError(f"cell {cell_id}: two answers for sample {index} and seed {seed}; give one each")
+    seeds_of = {index: [one.seed for one in same] for index, same in by_index(samples).items()}
+    first, expected = next(iter(seeds_of.items()))
+    for index, seeds in seeds_of.items():
+        if seeds != expected:
             raise ValueError(
-                f"cell {cell_id}: sample {asked[0][0]} has seeds {asked[0][1]}, sample {index} {seeds}; give all the same"
+                f"cell {cell_id}: sample {first} has seeds {expected}, sample {index} {seeds}; give all the same"
             )
 
 
 def absent_metrics(scored: Sequence[Scored]) -> dict[str, str]:
     """Metric → why it was not measured, over all samples (the first reason given)."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for result in scored:
         for name, reason in result.details.get("absent", {}).items():
-            found.setdefault(str(name), str(reason))
-    return found
+            reasons.setdefault(str(name), str(reason))
+    return reasons
 
 
 def failure_counts(scored: Sequence[Scored]) -> dict[str, int]:
-    """Failure kind → number of samples that show it. A sample's `failure` detail is one kind or a list of kinds."""
+    """Failure kind → number of samples with it. A sample's `failure` detail is one kind or a list of kinds."""
     counts: Counter[str] = Counter()
     for result in scored:
         kinds: Any = result.details.get("failure") or []
@@ -147,7 +148,7 @@ def failure_counts(scored: Sequence[Scored]) -> dict[str, int]:
 
 
 def _rates(cell_id: str, samples: Sequence[SampleRecord]) -> tuple[list[int], float, float]:
-    """NFE per sample, tokens per step and tokens per forward (DESIGN.md, decision 7: two rates, never mixed)."""
+    """NFE per sample, tokens per step (mean of the samples' rates) and tokens per forward (both summed over samples first)."""
     forwards = [sample.nfe for sample in samples]
     if not any(forwards):
         return forwards, 0.0, 0.0
@@ -159,14 +160,14 @@ def _rates(cell_id: str, samples: Sequence[SampleRecord]) -> tuple[list[int], fl
 
 
 def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:
-    """Every score's mean over samples: the sample is the unit, so that answers of several seeds don't pass for more samples."""
+    """Every score's mean over samples. The sample is the unit: answers of several seeds are averaged first, not counted as more samples."""
     names = list(dict.fromkeys(name for sample in samples for name in sample.scores))
     scores: dict[str, Score] = {}
     for name in names:
-        found = [sample for sample in samples if name in sample.scores]
-        if len(found) < len(samples) and name not in absent:
+        measured = [sample for sample in samples if name in sample.scores]
+        if len(measured) < len(samples) and name not in absent:
             raise ValueError(
-                f"cell {cell_id}: {name!r} is missing for {len(samples) - len(found)} of {len(samples)} samples and no reason is given"
+                f"cell {cell_id}: {name!r} is missing for {len(samples) - len(measured)} of {len(samples)} samples and no reason is given"
             )
-        scores[name] = score_of(name, [fmean(one.scores[name] for one in same) for same in by_index(found).values()])
+        scores[name] = score_of(name, [fmean(one.scores[name] for one in same) for same in by_index(measured).values()])
     return scores

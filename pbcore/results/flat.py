@@ -1,4 +1,4 @@
-"""A cell as one flat row, and as the properties that go on pytest reports, JUnit files and pytest-benchmark JSON."""
+"""A cell as one flat row, and as the properties of pytest reports, JUnit files and pytest-benchmark JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pbcore.results import record
 from pbcore.results.plain import plain
 from pbcore.results.record import CellRecord
-from pbcore.tasks.rewrite import NAMES as PAPER_TASKS
+from pbcore.tasks.naming import PAPER_TASKS, category
 from pbcore.tasks.rewrite import SOURCE as REWRITE
 
 if TYPE_CHECKING:
@@ -29,9 +29,8 @@ CONDITIONS = ("error", "absent", "failures", "decoding", "text_after_eos", *reco
 def row(cell: CellRecord) -> dict[str, Any]:
     """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates, conditions.
 
-    `n` is the number of samples, `length` the values of n among them, `prompts` whose questions they are (`v1`, the paper's;
-    `rewrite-2026`; `own` beside the paper's tasks), `nfe` the mean over samples; what was not measured is None
-    (NaN in a DataFrame).
+    `n` is the number of samples, `length` the values of n among them, `prompts` the source of the questions (`v1`, the paper's;
+    `rewrite-2026`; `own` for other tasks), `nfe` the mean over samples; values that were not measured are None (NaN in a DataFrame).
     """
     ran = cell.status == "ok"
     counted = ran and "nfe" not in cell.absent
@@ -40,7 +39,7 @@ def row(cell: CellRecord) -> dict[str, Any]:
         "id": cell.id,
         "model": cell.model,
         "task": cell.task,
-        "category": cell.task.split("/", 1)[0],
+        "category": category(cell.task),
         "sampler": cell.sampler,
         "status": cell.status,
         "n": cell.n_samples,
@@ -76,19 +75,19 @@ def _prompts(cell: CellRecord) -> str:
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
-    """A DataFrame with a row per cell, in the order given; columns as in `row`, absent numbers NaN."""
-    import pandas as pd  # here and in the readers at first use: the record of a cell needs no table
+    """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers NaN."""
+    import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
     rows = [row(cell) for cell in cells]
     scores = dict.fromkeys(name for entry in rows for name in entry if name not in (*COLUMNS, *RATES, *CONDITIONS))
     table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *CONDITIONS])
     numeric = ["n", "score", "score_low", "score_high", *scores, *RATES]
-    known = dict.fromkeys(("shared_device", "dummy"), "boolean")  # nullable: a cell that failed early knows neither
+    known = dict.fromkeys(("shared_device", "dummy"), "boolean")  # nullable: unknown for a cell that failed early
     return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", **known})
 
 
 def properties(cell: CellRecord) -> list[tuple[str, Any]]:
-    """(name, value) pairs for `user_properties`, `record_property` and `extra_info`: the flat row for people and other
+    """(name, value) pairs for `user_properties`, `record_property` and `extra_info`: the flat row for readers and other
     tools, then the whole record as JSON under `pbcore_record` for `pbcore.results.load`. Exact builtins only."""
     scalars = [(name, value) for name, value in row(cell).items() if value is not None and not isinstance(value, dict)]
     return [
@@ -98,11 +97,11 @@ def properties(cell: CellRecord) -> list[tuple[str, Any]]:
 
 
 def plain_pairs(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Pairs whose values are exact builtins."""
+    """The pairs with their values as exact builtins."""
     return [(str(name), plain(value, name)) for name, value in pairs]
 
 
-def cell_of(found: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> CellRecord | None:
-    """The record in a report's properties or a benchmark's extra_info; None where they carry none of ours."""
-    text = dict(found).get(RECORD_PROPERTY)
+def cell_of(properties: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> CellRecord | None:
+    """The record in a report's properties or a benchmark's extra_info; None if they contain none."""
+    text = dict(properties).get(RECORD_PROPERTY)
     return None if text is None else CellRecord.from_json(json.loads(text))

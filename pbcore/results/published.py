@@ -1,4 +1,4 @@
-"""Results that others published: the 2026 rewrite's run folders and table, and the paper's tables (PAPER.md, Section 4), as our rows."""
+"""Published results in our columns: run folders and the table of the 2026 rewrite, and Tables 5–7 of the paper."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pbcore.tasks.naming import category
 from pbcore.tasks.rewrite import NAMES, SOURCE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TASKS = {theirs: ours for ours, theirs in NAMES.items()}
+TASKS = {published: own for own, published in NAMES.items()}
 SCORES = {
     "score_strict": "accuracy_strict",
     "grammar": "grammar",
@@ -38,12 +39,12 @@ _TOP_K = {
 
 
 def read(path: Path) -> pd.DataFrame | None:
-    """Rows of published results at `path`, or None where it holds none of their kinds.
+    """Rows of published results at `path`, or None if it contains no known kind.
 
-    Read are: a run folder of the 2026 rewrite or any folder above such folders (`<model>/<method>/<param>/<date>_all/`), its
+    Known kinds: a run folder of the 2026 rewrite or any folder above such folders (`<model>/<method>/<param>/<date>_all/`), its
     table as CSV (columns model, method, param, task, score …), and the paper's tables as CSV (columns table, model, task, metric,
-    value_percent). Scores become shares of 1; what was NaN or empty there is NaN here. Column `prompts` says whose questions were
-    answered: the rewrite's differ from the paper's (v1).
+    value_percent). Scores are converted to [0, 1]; NaN and empty values become NaN. Column `prompts` names the source of the questions,
+    since the rewrite's differ from the paper's (v1).
     """
     import pandas as pd
 
@@ -63,20 +64,20 @@ def read(path: Path) -> pd.DataFrame | None:
 
 
 def read_samples(folder: Path) -> dict[str, dict[int, dict[str, Any]]]:
-    """The samples of one run folder of the rewrite: task → doc_id → its row. Ids are the rewrite's `doc_id`, never row numbers."""
-    found: dict[str, dict[int, dict[str, Any]]] = {}
+    """The samples of one run folder of the rewrite: task → `doc_id` → row."""
+    samples: dict[str, dict[int, dict[str, Any]]] = {}
     for file in sorted(folder.glob("samples_parallelbench_*.jsonl")):
         task = TASKS.get(file.stem.removeprefix("samples_parallelbench_"), file.stem)
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-        found[task] = {int(entry["doc_id"]): entry for entry in rows}
-    return found
+        samples[task] = {int(entry["doc_id"]): entry for entry in rows}
+    return samples
 
 
 def sampler_name(method: str, param: str) -> str:
     """Our name for a method and parameter folder of the rewrite, e.g. (`confidence_threshold`, `t0.7`) → `threshold-0.7`.
-    Its factor is the one of its code, so `confidence_factor` is our `factor-…-ref`.
 
-    Methods without a counterpart keep their own words, joined so that they can stand in a node id.
+    `confidence_factor` becomes `factor-…-ref`, since the rewrite uses the reference code's rule. Methods without a counterpart keep their
+    own name, joined with the parameter so that it can be part of a node id.
     """
     if method in _TOP_K and re.fullmatch(r"k\d+", param):
         return f"{_TOP_K[method]}-{param}"
@@ -130,7 +131,7 @@ def _row(model: str, method: str, param: str, task: str, values: dict[str, Any])
         "id": f"{short}/{task.split('/', 1)[1]}/{sampler}",
         "model": short,
         "task": task,
-        "category": task.split("/", 1)[0],
+        "category": category(task),
         "sampler": sampler,
         "status": "ok",
         "prompts": SOURCE,
@@ -147,7 +148,7 @@ def _row(model: str, method: str, param: str, task: str, values: dict[str, Any])
 
 
 def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
-    """Tables 5–7 of the paper: a row per model and task, a column per metric; headline as for the rewrite. The tables give one
+    """Tables 5–7 of the paper: a row per model and task, a column per metric; headline as for the rewrite. The tables have one
     setting per model (column `setting`), so the sampler is called `as-published`."""
     names = table["task"].map(lambda name: TASKS.get(str(name), str(name)))
     wide = (
@@ -159,7 +160,7 @@ def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
     text = wide["task"].str.startswith("text_writing/")
     return wide.assign(
         id=wide["model"] + "/" + wide["task"].str.split("/").str[1] + "/as-published",
-        category=wide["task"].str.split("/").str[0],
+        category=wide["task"].map(category),
         sampler="as-published",
         prompts="v1",
         headline=text.map({True: "grammar", False: "accuracy"}),
@@ -176,5 +177,5 @@ def _share(percent: Any) -> float:
 
 
 def _number(value: Any) -> float:
-    """A number as published; NaN for what is absent or was written as text such as N/A."""
+    """A published number; NaN for a missing value and for text such as N/A."""
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan

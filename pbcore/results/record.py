@@ -1,4 +1,4 @@
-"""One cell's record: what every run writes, every report reads. Plain JSON values only."""
+"""One cell's record, which runs write and reports read. Plain JSON values only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 SCHEMA = 2
-READABLE = (1, 2)  # schema 1 kept the conditions beside the scores and had defaults for those it didn't know
+READABLE = (1, 2)  # schema 1 had the conditions on the top level, with defaults for unknown ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """One answer to one sample. `scores` as the task gives them; `details` as in `tasks.scoring.Scored`; `seed` that it was decoded by;
-    `official_text` the text of the whole canvas, where some of it follows the first EOS."""
+    """One answer to one sample. `scores` and `details` as in `tasks.scoring.Scored`; `seed` the seed of its decoding;
+    `official_text` the text of the whole canvas, if there is text after the first EOS, else None."""
 
     index: int
     text: str
@@ -40,25 +40,25 @@ class SampleRecord:
 
     @property
     def place(self) -> tuple[int, int]:
-        """What tells answers of one cell apart, and their order: index, seed."""
+        """Index and seed, which identify an answer within its cell and order the answers."""
         return self.index, self.seed
 
 
 def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
-    """Index → its answers by seed, both in rising order."""
-    found: dict[int, list[SampleRecord]] = {}
+    """Index → its answers by seed, both in ascending order."""
+    groups: dict[int, list[SampleRecord]] = {}
     for sample in sorted(samples, key=lambda sample: sample.place):
-        found.setdefault(sample.index, []).append(sample)
-    return found
+        groups.setdefault(sample.index, []).append(sample)
+    return groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What a cell was measured with and on, as far as the run knew it. None: unknown, e.g. the dtype of a model that failed to load.
+    """The conditions of a cell's measurement. None means unknown, e.g. the dtype of a model that failed to load.
 
-    `options` are the settings that were requested; `versions` the packages that decide a result; `worker` the xdist worker, empty without
-    one; `shared_device` whether other workers computed on the same device, which makes timings inexact; `dummy` whether the weights are
-    random; `key` a digest of everything that decides the outcome.
+    `options` are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker, empty without one;
+    `shared_device` whether other workers used the same device, which makes timings inexact; `peak_memory_is` how peak memory was
+    measured; `dummy` whether the weights are random; `key` a digest of everything that determines the outcome.
     """
 
     options: dict[str, Any]
@@ -79,18 +79,19 @@ class Conditions:
 
     @classmethod
     def unknown(cls, **known: Any) -> Conditions:
-        """Conditions of which only these are known."""
+        """Conditions with these values; all others are unknown."""
         empty: dict[str, Any] = {"options": {}, "versions": {}, "seeds": []}
         return cls(**{**dict.fromkeys(f.name for f in fields(cls)), **empty, **known})
 
 
 @dataclass(frozen=True, slots=True)
 class CellRecord:
-    """One cell = task × model × sampler. Seconds are wall-clock of decoding alone; rates are defined in DESIGN.md (two rates).
+    """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the mean over samples of
+    canvas tokens / NFE; `tokens_per_forward` is answer tokens before the first EOS / NFE, both summed over samples first.
 
     `status` is `ok` or `error`; `absent` maps a metric to the reason why it was not measured. Each of the `n_samples` samples was
-    answered once for each of the seeds; with several, scores are means over samples of a sample's mean over seeds, and rates count every
-    answer. `text_after_eos` counts the answers in which text follows the first EOS token.
+    answered once per seed; with several seeds, scores are means over samples of a sample's mean over seeds, and rates count every
+    answer. `text_after_eos` counts the answers with text after the first EOS token.
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
@@ -125,7 +126,7 @@ class CellRecord:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> CellRecord:
-        """Reads a record; unknown fields are refused so that a newer schema is noticed."""
+        """Reads a record. Raises ValueError for unknown fields, which a newer schema may have written."""
         if "conditions" not in data:
             data = _from_schema_1(data)
         unknown = (set(data) - {f.name for f in fields(cls)}) | (set(data["conditions"]) - set(CONDITIONS))
@@ -141,7 +142,7 @@ CONDITIONS = tuple(f.name for f in fields(Conditions))
 
 
 def _from_schema_1(data: dict[str, Any]) -> dict[str, Any]:
-    """A record of schema 1 as one of schema 2. Its failed cells held defaults for conditions that were unknown; these become None."""
+    """Converts a record of schema 1 to schema 2. Its failed cells had defaults for unknown conditions; these become None."""
     settings = dict(data.get("settings", {}))
     measured = {name: settings.pop(name, None) for name in ("threads", "peak_memory_is")}
     known = {name: data[name] for name in CONDITIONS if name in data and name != "settings"}

@@ -1,4 +1,4 @@
-"""What decides a cell's outcome, as one digest: a finished cell is taken over by a later run only where its key is the same."""
+"""A digest of everything that determines a cell's outcome: a resumed run reuses a finished cell only if its key is the same."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def cell_key(
     seeds: Sequence[int],
     code: str | None = None,
 ) -> str:
-    """A digest over everything that decides a cell's outcome.
+    """A digest over everything that determines a cell's outcome.
 
-    `model_identity` says which weights (revision, fingerprint, source), `settings` how it is generated (max_new_tokens, metrics,
-    limit …; not the batch size, which changes no result). `code` defaults to `code_version()`. The key is the same in every
-    process and on every machine. Raises TypeError or ValueError for values that are not plain.
+    `model_identity` identifies the weights (revision, fingerprint, source); `settings` are the settings of generation and scoring (not the
+    batch size, which doesn't change results). `code` defaults to `code_version()`. The key is the same in every process and on every
+    machine. Raises TypeError or ValueError for values that are not plain JSON values.
 
         key = cell_key(model="tiny", model_identity=dict(model.info), task=task.name, data_hash=task.data_hash, sampler="random-k2",
                        settings={"max_new_tokens": 32}, dtype="float32", seeds=[0])
@@ -53,8 +53,8 @@ def cell_key(
 
 @cache
 def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files of decoding, metrics, models, tasks and theory (also YAML), by package path, so that it is the
-    same wherever they are installed. Raises ModuleNotFoundError for an unknown package."""
+    """A digest of the source files (.py and .yaml) of decoding, metrics, models, tasks and theory, by their path in the package, so that
+    it is the same wherever the package is installed. Raises ModuleNotFoundError for an unknown package."""
     roots = {}
     for package in packages:
         spec = find_spec(package)
@@ -65,7 +65,7 @@ def code_version(packages: tuple[str, ...] = CODE) -> str:
 
 
 def source_digest(roots: Mapping[str, Path]) -> str:
-    """A digest of all .py and .yaml files under each root, by the root's name and their place in it; line ends don't count."""
+    """A digest of all .py and .yaml files under each root, by the root's name and their relative path; line endings are normalised."""
     digest = hashlib.sha256()
     for name, root in roots.items():
         for file in sorted(file for pattern in ("*.py", "*.yaml") for file in root.rglob(pattern)):
@@ -77,8 +77,8 @@ def source_digest(roots: Mapping[str, Path]) -> str:
 def finished(
     run_dir: str | Path | Iterable[str | Path], say: Callable[[str], None] | None = None
 ) -> dict[str, tuple[str, StoredCell]]:
-    """id → (key, stored cell) of every cell of a run (or several; later ones win) that ended well. Cells that errored are not
-    finished: a resumed run does them again. Corrupt files are set aside and named through `say` (default: a warning).
+    """id → (key, stored cell) of every cell with status `ok` in a run, or in several runs (later ones win). Failed cells are not
+    finished: a resumed run repeats them. Corrupt files are renamed and reported through `say` (default: a warning).
 
         done = finished("reports/20260102-030405-ab12")
         if cell_id in done and done[cell_id][0] == key: run.write_cell(done[cell_id][1].cell, done[cell_id][1].samples)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pbcore.tasks.naming import category
 from pbcore.tasks.scoring import Scored, scorer
 
 Message = dict[str, str]
@@ -68,7 +69,7 @@ class Task:
 
     @property
     def category(self) -> str:
-        return self.name.split("/", 1)[0]
+        return category(self.name)
 
     def score(self, prediction: str, sample: Sample, metrics: Collection[str] | None = None) -> dict[str, float]:
         """Scores of one answer, each in [0, 1]; `metrics` selects the scores to compute (default: all).

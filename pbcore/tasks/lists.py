@@ -20,7 +20,7 @@ NEW_SYMBOL = "F"
 SETTINGS = {"items": "people", "word": None, "identity": False, "infill": False}
 
 OPERATIONS = (
-    "copy", "reverse", "sort", "shuffle",
+    "copy", "sort", "reverse", "shuffle",
     "insert_index", "insert_random", "remove_index", "remove_random", "replace_index", "replace_random",
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Rows in the official layout: a folder of `<group>/<task>.jsonl` files, or one such file of a user's own."""
+"""Rows in the official layout: a folder of `<group>/<task>.jsonl` files, or a single such file given by the user."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Row = tuple[int, Asked]
 
 
 class RowError(ValueError):
-    """A row that can't be read; the message names the file and its line."""
+    """An invalid row; the message names the file and the line."""
 
 
 def official_place(spec: TaskSpec, n: int | None) -> str:
-    """The `folder/file` of a task's official rows of one n, or of the usual ones (None).
+    """The `folder/file` of a task's official rows for one n, or of the default rows (None).
 
-    Lists: the usual file holds the usual lengths, other n are in `waiting_line_n15/`. All else: each n has a file of its own
-    (`easy_n3`), also where it is the usual number: `easy_n4` is another file than `easy`.
+    Lists: the default file holds n = 3 to 6; other lengths are in folders such as `waiting_line_n15/`. Other tasks have one file per n
+    (`easy_n3`), including the default n: `easy_n4` and `easy` are different files.
     Raises ValueError for a task without official data.
     """
     if spec.official is None:
-        raise ValueError(f"{spec.name} has no official data; leave data_dir out")
+        raise ValueError(f"{spec.name} has no official data; omit data_dir")
     group, name = spec.official.split("/")
     if n is None:
         return spec.official
@@ -38,47 +38,47 @@ def official_place(spec: TaskSpec, n: int | None) -> str:
 
 
 def official_rows(spec: TaskSpec, data_dir: Path, lengths: tuple[int, ...] | None) -> Iterable[Row]:
-    """The official questions of a task, numbered; of some lengths only where `lengths` says so.
+    """The official questions of a task with their numbers, filtered by `lengths` (None: the default file, unfiltered).
 
-    The number is the row's in its file. Where the lengths lie in several files they take turns, smallest first, and are numbered
-    in that order. Raises ValueError for a task or an n that has no official rows, FileNotFoundError for a missing folder or file.
+    The number is the row's position in its file. If the lengths are in several files, they alternate, smallest first, and are numbered in
+    that order. Raises ValueError for a task or an n without official rows, FileNotFoundError for a missing folder or file.
     """
     if lengths is None:
         return read_rows(_file(spec, data_dir, None), spec)
-    wanted: dict[Path, list[int]] = {}
+    lengths_of: dict[Path, list[int]] = {}
     for n in lengths:
-        wanted.setdefault(_file(spec, data_dir, n), []).append(n)
-    rows = [row for path, some in wanted.items() for row in read_rows(path, spec) if row[1].item.length in some]
+        lengths_of.setdefault(_file(spec, data_dir, n), []).append(n)
+    rows = [row for path, ns in lengths_of.items() for row in read_rows(path, spec) if row[1].item.length in ns]
     by_length = {n: [row for row in rows if row[1].item.length == n] for n in lengths}
-    for n, found in by_length.items():
-        if not found:
-            raise ValueError(f"{spec.name}: {_file(spec, data_dir, n)} holds no sample of n = {n}; ask for another n")
-    if len(wanted) == 1:
+    for n, matches in by_length.items():
+        if not matches:
+            raise ValueError(f"{spec.name}: {_file(spec, data_dir, n)} has no sample with n = {n}; choose another n")
+    if len(lengths_of) == 1:
         return rows
-    turns = chain.from_iterable(zip_longest(*by_length.values()))
-    return enumerate(asked for _, asked in filter(None, turns))
+    alternating = chain.from_iterable(zip_longest(*by_length.values()))
+    return enumerate(question for _, question in filter(None, alternating))
 
 
 def _file(spec: TaskSpec, data_dir: Path, n: int | None) -> Path:
     place = official_place(spec, n)
     if not data_dir.is_dir():
         raise FileNotFoundError(
-            f"no folder {data_dir}; give the folder that holds waiting_line/, puzzle/ … as data_dir"
+            f"no folder {data_dir}; data_dir must be the folder that contains waiting_line/, puzzle/ …"
         )
     path = data_dir / f"{place}.jsonl"
     if not path.is_file():
         group, name = str(spec.official).split("/")
-        found = sorted(str(file.relative_to(data_dir)) for file in data_dir.glob(f"{group}*/{name}*.jsonl"))
+        available = sorted(str(file.relative_to(data_dir)) for file in data_dir.glob(f"{group}*/{name}*.jsonl"))
         raise FileNotFoundError(
-            f"{spec.name}: no file {path}; of this task {data_dir} holds {', '.join(found) or 'nothing'}"
+            f"{spec.name}: no file {path}; files of this task in {data_dir}: {', '.join(available) or 'none'}"
         )
     return path
 
 
 def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
-    """The questions of a file, one JSON object a line: `input` with what fills the prompt (and `icl_examples`), `answer`, `metadata`.
+    """The questions of a file, one JSON object per line: `input` (the values of the prompt, and `icl_examples`), `answer`, `metadata`.
 
-    Raises FileNotFoundError, or RowError naming file, line and what is wrong.
+    Raises FileNotFoundError, or RowError that names file, line and fault.
     """
     if not path.is_file():
         raise FileNotFoundError(
@@ -87,7 +87,7 @@ def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
     lines = path.read_text(encoding="utf-8").splitlines()
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
-        raise RowError(f"{path} has no rows; give one JSON object a line")
+        raise RowError(f"{path} has no rows; give one JSON object per line")
     for index, (number, line) in enumerate(numbered):
         try:
             asked = _asked(json.loads(line), spec)

@@ -1,4 +1,4 @@
-"""The tasks by name: `load_task`, `generate`, and a user's own tasks file."""
+"""Tasks by name: `load_task`, `generate`, and the user's own tasks files."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from pathlib import Path
 
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.generators import Asked, Order
+from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.official import official_rows, read_rows
 from pbcore.tasks.rewrite import is_run_folder, rewrite_samples
 from pbcore.tasks.scoring import scorers
 from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_scorer
 
-PAPER_CATEGORIES = ("waiting_line", "text_writing", "puzzle")
-
 _ADDED: dict[str, TaskSpec] = {}
 
 
 class TaskNameError(ValueError):
-    """A task name that doesn't exist; `matches` holds the closest ones that do."""
+    """An unknown task name; `matches` holds the closest known names."""
 
     def __init__(self, name: object) -> None:
         official = {spec.official: spec.name for spec in _specs().values() if spec.official}
         close = get_close_matches(str(name), [*all_task_names(), *official], n=3, cutoff=0.5)
         self.matches = list(dict.fromkeys(official.get(match, match) for match in close))
         hint = (
-            f"close matches: {', '.join(self.matches)}" if self.matches else f"there are {', '.join(all_task_names())}"
+            f"close matches: {', '.join(self.matches)}"
+            if self.matches
+            else f"the tasks are {', '.join(all_task_names())}"
         )
         super().__init__(f"no task named {name!r}; {hint}")
 
@@ -47,16 +48,16 @@ def _specs() -> dict[str, TaskSpec]:
 
 def task_names() -> list[str]:
     """The 17 tasks of the paper, by category."""
-    return [name for name in _built_in() if name.split("/")[0] in PAPER_CATEGORIES]
+    return list(PAPER_TASKS)
 
 
 def all_task_names() -> list[str]:
-    """All tasks: the 17, `list_ops/*`, and those that `add_tasks_file` added."""
+    """All tasks: the 17 of the paper, `list_ops/*`, and those added by `add_tasks_file`."""
     return list(_specs())
 
 
 def task_spec(name: str) -> TaskSpec:
-    """What was declared for a task. Raises TaskNameError (a ValueError) with close matches."""
+    """The declaration of a task. Raises TaskNameError (a ValueError) with close matches."""
     try:
         return _specs()[name]
     except (KeyError, TypeError):
@@ -64,10 +65,10 @@ def task_spec(name: str) -> TaskSpec:
 
 
 def add_tasks_file(path: str | Path) -> list[str]:
-    """Adds the tasks of a user's YAML file and returns their names; docs/tasks.md shows one.
+    """Adds the tasks of a user's YAML file and returns their names; docs/tasks.md shows an example.
 
-    Paths in the file are relative to it. Adding the same file again changes nothing. Raises ValueError, naming file, task and
-    key, for anything unknown, and for a name that exists already; FileNotFoundError for a file that doesn't.
+    Paths in the file are relative to it. Adding the same file again changes nothing. Raises ValueError that names file, task and key for
+    any invalid entry and for a name that is already taken; FileNotFoundError for a missing file.
     """
     file = Path(path)
     if not file.is_file():
@@ -83,13 +84,13 @@ def add_tasks_file(path: str | Path) -> list[str]:
 
 
 def _probe(spec: TaskSpec, where: str) -> None:
-    """Raises ValueError unless the samples of a user's task can be made, and the scorer takes their labels as right."""
+    """Raises ValueError unless the samples of a user's task can be created and their labels score 1."""
     every = len(spec.lengths or (0,))
     try:
         rows = enumerate(_stream(spec, None, "test", 0, every)) if spec.rows is None else read_rows(spec.rows, spec)
         samples = list(_samples(spec, rows, "own"))
     except KeyError as error:
-        raise ValueError(f"{where}: the prompt asks for {error}, which {spec.kind} does not give") from None
+        raise ValueError(f"{where}: the prompt needs {error}, which {spec.kind} does not provide") from None
     chosen = scorers()[spec.scorer]
     if "accuracy" not in chosen.metrics:
         return
@@ -103,7 +104,7 @@ def _probe(spec: TaskSpec, where: str) -> None:
         if scored.scores["accuracy"] != 1:
             raise ValueError(
                 f"{where}, sample {sample.index}: its own label {sample.answer!r} is wrong under the scorer {spec.scorer} "
-                f"({scored.details.get('why', 'no reason given')}); mend the label or choose another scorer"
+                f"({scored.details.get('why', 'no reason given')}); correct the label or choose another scorer"
             )
 
 
@@ -115,12 +116,12 @@ def load_task(
     seed: int = 0,
     split: str = "test",
 ) -> Task:
-    """A task with its samples: own data by seed, or those of `data_dir`: the official rows, or a run folder of the 2026 rewrite.
+    """A task with its samples: generated by seed, or read from `data_dir` (the official rows, or a run folder of the 2026 rewrite).
 
-    `n` is the length, or several that take turns; `limit` the number of samples (more than the task's usual number where the data is
-    generated). The first k samples are the same for every limit. `split` is `test` or `train`; they share no list, puzzle or text.
-    Raises ValueError (TaskNameError for the name) for arguments that can't be or leave no sample, and FileNotFoundError for files that
-    are missing.
+    `n` is the length, or several lengths that alternate; `limit` the number of samples, which for generated data may exceed the default.
+    The first k samples are the same for every limit. `split` is `test` or `train`, which have no list, puzzle or text in common.
+    Raises ValueError (TaskNameError for the name) for invalid arguments and for a selection without samples, FileNotFoundError for missing
+    files.
     """
     spec = task_spec(name)
     _check_integer("limit", limit, 1)
@@ -129,42 +130,44 @@ def load_task(
     samples: Iterable[Sample]
     if data_dir is not None:
         if not isinstance(data_dir, str | Path):
-            raise ValueError(f"data_dir {data_dir!r}: give the path of the folder that holds waiting_line/, puzzle/ …")
+            raise ValueError(
+                f"data_dir {data_dir!r}: give the path of the folder that contains waiting_line/, puzzle/ …"
+            )
         if split != "test":
             raise ValueError(
-                f"split {split!r}: the official data has only a test split; leave data_dir out for {split} data"
+                f"split {split!r}: the official data has only a test split; omit data_dir for {split} data"
             )
         samples = _from_folder(spec, Path(data_dir), lengths)
     elif spec.rows is not None:
         if split != "test" or n is not None:
-            raise ValueError(f"{name} reads its samples from {spec.rows}: it has no split but test, and no n to choose")
+            raise ValueError(f"{name} reads its samples from {spec.rows}: it has only the split test, and no n")
         samples = _samples(spec, read_rows(spec.rows, spec), "own")
     else:
         samples = _samples(spec, enumerate(_stream(spec, lengths, split, seed, limit or spec.count)), "own")
     taken = tuple(islice(samples, limit))
     if not taken:
         raise ValueError(
-            f"{name} has no samples in {data_dir or spec.rows or 'its generator'}: there is nothing to ask"
+            f"{name} has no samples in {data_dir or spec.rows or 'its generator'}; give a source with at least one"
         )
     options = {"split": split, "seed": seed, "lengths": _lengths(spec, taken), **spec.settings}
     return Task(spec.name, spec.kind, taken, spec.scorer, spec.headline, taken[0].source, data_hash(taken), options)
 
 
 def generate(name: str, split: str = "train", seed: int = 0, n: int | Sequence[int] | None = None) -> Iterator[Sample]:
-    """Own samples of a task, one after another, for ever (texts: until the grammar has no more; then ValueError says how many there are).
+    """Generated samples of a task, without end (texts: until the grammar is exhausted; then ValueError gives their number).
 
-    Samples may repeat, which `load_task` does not allow. Raises as `load_task` does, before the first sample is asked for.
+    Samples may repeat; those of `load_task` don't. Raises the errors of `load_task`, before the first sample is drawn.
     """
     spec = task_spec(name)
     _check_integer("seed", seed, 0)
     if spec.generator is None:
-        raise ValueError(f"{name} reads its samples from {spec.rows}: there is no generator to ask for more")
+        raise ValueError(f"{name} reads its samples from {spec.rows}; only tasks with a generator can produce more")
     lengths = None if n is None else check_lengths(name, spec.kind, n)
     return _samples(spec, enumerate(_stream(spec, lengths, split, seed, None)), "own")
 
 
 def data_hash(samples: Iterable[Sample]) -> str:
-    """sha256 over all that a run depends on: messages, labels, canvases and lengths, in order."""
+    """sha256 over the data of a run: messages, labels, canvases and lengths, in order."""
     digest = hashlib.sha256()
     for sample in samples:
         row = [sample.task, sample.index, sample.messages, sample.label, sample.max_new_tokens, sample.canvas]
@@ -180,7 +183,7 @@ def _check_integer(name: str, given: object, least: int) -> None:
 def _stream(
     spec: TaskSpec, lengths: tuple[int, ...] | None, split: str, seed: int, count: int | None
 ) -> Iterator[Asked]:
-    """`count` different questions of a task, or without end."""
+    """`count` different questions of a task, or (None) a stream without end."""
     order = Order(spec.name, spec.settings, lengths or spec.lengths, spec.shots, split, seed, count)
     return islice(GENERATORS[spec.kind].stream(order), count)
 
@@ -193,17 +196,17 @@ def _from_folder(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) 
 
 
 def _lengths(spec: TaskSpec, samples: Iterable[Sample]) -> list[int]:
-    """The n that occur, where the task has an n to choose."""
+    """The values of n among the samples, if the task has an n."""
     return sorted({sample.length for sample in samples if spec.lengths and sample.length is not None})
 
 
 def _samples(spec: TaskSpec, rows: Iterable[tuple[int, Asked]], source: str) -> Iterator[Sample]:
-    for index, asked in rows:
-        item = asked.item
+    for index, question in rows:
+        item = question.item
         yield Sample(
             task=spec.name,
             index=index,
-            messages=spec.messages(item, asked.shots),
+            messages=spec.messages(item, question.shots),
             input=item.input,
             label=item.label,
             max_new_tokens=spec.tokens(item.length),

@@ -1,7 +1,7 @@
-"""A run folder of the benchmark's 2026 rewrite as data: its samples files hold every question word for word, with its label.
+"""A run folder of the benchmark's 2026 rewrite as data: its samples files contain every question verbatim, with its label.
 
-The rewrite asks other questions than v1 (blank lines in list prompts; many lists, the sudokus and many texts drawn anew), so its scores
-compare only with answers to them. A folder is `<model>/<method>/<param>/<date>_all/` with `samples_parallelbench_<task>.jsonl`.
+The rewrite's questions differ from v1's (blank lines in list prompts; many new lists, sudokus and texts), so its scores are comparable
+only with answers to the same questions. A folder is `<model>/<method>/<param>/<date>_all/` with `samples_parallelbench_<task>.jsonl`.
 """
 
 from __future__ import annotations
@@ -32,47 +32,47 @@ _ROLES = ("system", "user", "assistant")
 
 
 def is_run_folder(folder: Path) -> bool:
-    """Whether a folder holds samples files of the rewrite."""
+    """Whether a folder contains samples files of the rewrite."""
     return any(folder.glob(f"{_PREFIX}*.jsonl"))
 
 
 def rewrite_samples(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
-    """The questions of a task in a run folder, in the order of their `doc_id`, which is their number; of some lengths only if asked for.
+    """The questions of a task in a run folder, in the order of their `doc_id`, which is their number, filtered by `lengths`.
 
-    The answers of that run are not read. Raises FileNotFoundError where the folder has no file of the task, RowError naming file and
-    line for a row that can't be read, and ValueError for an n of which there is no row.
+    The answers of that run are not read. Raises FileNotFoundError if the folder has no file of the task, RowError that names file and
+    line for an invalid row, and ValueError for an n without rows.
     """
     if spec.name not in NAMES:
-        raise ValueError(f"{spec.name} is no task of the rewrite; leave data_dir out")
+        raise ValueError(f"{spec.name} is not a task of the rewrite; omit data_dir")
     path = folder / f"{_PREFIX}{NAMES[spec.name]}.jsonl"
     if not path.is_file():
-        there = sorted(file.stem.removeprefix(_PREFIX) for file in folder.glob(f"{_PREFIX}*.jsonl"))
-        raise FileNotFoundError(f"{spec.name}: no file {path}; the folder has samples of {', '.join(there)}")
-    found: dict[int, Sample] = {}
+        available = sorted(file.stem.removeprefix(_PREFIX) for file in folder.glob(f"{_PREFIX}*.jsonl"))
+        raise FileNotFoundError(f"{spec.name}: no file {path}; the folder has samples of {', '.join(available)}")
+    samples: dict[int, Sample] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip():
             continue
         try:
             sample = _sample(spec, json.loads(line))
-            if sample.index in found:
+            if sample.index in samples:
                 raise ValueError(f"doc_id {sample.index} occurs twice")
         except (ValueError, KeyError, TypeError) as error:
-            said = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise RowError(f"{path}, line {number}: {said}") from None
-        found[sample.index] = sample
+            fault = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise RowError(f"{path}, line {number}: {fault}") from None
+        samples[sample.index] = sample
     for n in lengths or ():
-        if all(sample.length != n for sample in found.values()):
-            raise ValueError(f"{spec.name}: {path} holds no sample of n = {n}; ask for another n")
-    return [found[index] for index in sorted(found) if lengths is None or found[index].length in lengths]
+        if all(sample.length != n for sample in samples.values()):
+            raise ValueError(f"{spec.name}: {path} has no sample with n = {n}; choose another n")
+    return [samples[index] for index in sorted(samples) if lengths is None or samples[index].length in lengths]
 
 
 def _sample(spec: TaskSpec, row: Any) -> Sample:
     doc = row["doc"]
     if doc.get("output_prefix") is not None:
-        raise ValueError("output_prefix: questions with a pre-filled answer can't be read")
+        raise ValueError("output_prefix: questions with a pre-filled answer are not supported")
     messages = tuple(_message(message) for message in doc["messages"])
     if not messages or messages[-1]["role"] != "user":
-        raise ValueError("messages must end with a question of the user")
+        raise ValueError("messages must end with a user turn")
     if type(row["doc_id"]) is not int:
         raise ValueError(f"doc_id {row['doc_id']!r} must be an integer")
     label = _label(doc["label"])
@@ -94,12 +94,12 @@ def _sample(spec: TaskSpec, row: Any) -> Sample:
 
 def _message(given: Any) -> Message:
     if given["role"] not in _ROLES or not isinstance(given["content"], str):
-        raise ValueError(f"a message needs a role ({', '.join(_ROLES)}) and a text as content, not {str(given)[:80]}")
+        raise ValueError(f"a message needs a role ({', '.join(_ROLES)}) and a text as content, given {str(given)[:80]}")
     return {"role": given["role"], "content": given["content"]}
 
 
 def _label(given: Any) -> str | dict[str, Any]:
-    """The label as v1 writes it: there a list is its printed form, here JSON; keys that a row lacks are null here."""
+    """The label in v1's form: a JSON list becomes its printed form, and null entries of an object are dropped."""
     if isinstance(given, str):
         return given
     if isinstance(given, list) and given and all(isinstance(item, str) for item in given):
@@ -110,9 +110,9 @@ def _label(given: Any) -> str | dict[str, Any]:
 
 
 def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:
-    """What fills the prompt, found in the question, whose words are v1's; only white space differs. Empty where the words are others.
+    """The values of the prompt, extracted from a question that differs from v1's prompt only in white space; empty for other wordings.
 
-    Scores need none of it: it serves to name what is wrong with an answer.
+    They are used for diagnoses of wrong answers, not for scores.
     """
     match = _pattern(spec.prompt).fullmatch(question.strip())
     values: dict[str, Any] = match.groupdict() if match else {}
@@ -126,7 +126,7 @@ def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:
 
 @cache
 def _pattern(prompt: str) -> re.Pattern[str]:
-    """Matches a prompt's questions, whatever their white space. A 0 may be `_`: so some runs write the blanks of a sudoku, and say it."""
+    """A pattern for a prompt's questions with any white space. `_` matches 0, because some runs write the blanks of a sudoku as `_`."""
     parts, seen = [], set()
     for text, name, _, _ in string.Formatter().parse(prompt.replace("\\n", "\n").strip()):
         words = re.split(r"(\s+)", text)

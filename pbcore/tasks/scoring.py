@@ -1,11 +1,12 @@
-"""The registry of scorers: tasks name a scorer, `pbcore.metrics` registers it."""
+"""Scorers by name: a task names its scorer; `pbcore.metrics` defines the package's own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
+
+from pbcore.registry import Registry
 
 if TYPE_CHECKING:
     from pbcore.tasks.base import Sample
@@ -32,25 +33,22 @@ class Scorer(Protocol):
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]: ...
 
 
-_SCORERS: dict[str, Scorer] = {}
+SCORERS: Registry[Scorer] = Registry("scorer", "pbcore.scorers", builtins="pbcore.metrics")
 
 
 def register_scorer(name: str, scorer: Scorer) -> None:
-    """Makes `scorer` available to tasks under `name`. Raises ValueError if another scorer has that name."""
-    if _SCORERS.get(name, scorer) is not scorer:
-        raise ValueError(f"a scorer named {name!r} is registered already; choose another name")
-    _SCORERS[name] = scorer
+    """Makes `scorer` available to tasks under `name`. Raises ValueError if another scorer has that name.
+
+    Packages register scorers by entry points of the group `pbcore.scorers`, named like the scorer.
+    """
+    SCORERS.register(name, scorer)
 
 
 def scorer(name: str) -> Scorer:
-    """The scorer registered under `name`. Raises KeyError that lists the known names."""
-    try:
-        return scorers()[name]
-    except KeyError:
-        raise KeyError(f"no scorer named {name!r}; known: {', '.join(sorted(_SCORERS))}") from None
+    """The scorer registered under `name`. Raises KeyError with close matches, or else all names."""
+    return SCORERS[name]
 
 
 def scorers() -> Mapping[str, Scorer]:
-    """All registered scorers by name. Imports `pbcore.metrics`, which registers the package's own."""
-    import_module("pbcore.metrics")
-    return dict(_SCORERS)
+    """All registered scorers by name."""
+    return SCORERS.all()

@@ -1,4 +1,4 @@
-"""Tasks declared as data: what one entry of tasks.yaml, or of a user's own file, says."""
+"""Tasks as data: the entries of tasks.yaml, or of a user's own tasks file, read and checked."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import yaml
 from pbcore.tasks.base import Message
 from pbcore.tasks.generators import Generator, Item
 from pbcore.tasks.lists import LIST_GENERATORS
+from pbcore.tasks.naming import category, short
 from pbcore.tasks.puzzles import PUZZLE_GENERATORS
 from pbcore.tasks.scoring import scorers
 from pbcore.tasks.texts import TEXT_GENERATORS
@@ -28,10 +29,10 @@ DEFAULT_SAMPLES = 100
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """A task as declared. Questions come from `generator` (`count` of them) or from the rows of `rows`.
+    """A task as declared. Questions come from `generator` (`count` of them) or from the rows of the file `rows`.
 
-    `kind` is the generator's name, or `rows`; `lengths` the values of n when none is asked for; `official` the place of the
-    official rows, `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` where n = 1.
+    `kind` is the generator's name, or `rows`; `lengths` the default values of n; `official` the location of the official rows,
+    `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` for n = 1.
     """
 
     name: str
@@ -49,49 +50,63 @@ class TaskSpec:
     prompt_single: str | None = None
 
     @property
+    def category(self) -> str:
+        return category(self.name)
+
+    @property
+    def short(self) -> str:
+        """The name in node ids: the part after the slash for the paper's tasks, the full name for all others."""
+        return short(self.name)
+
+    @property
     def generator(self) -> Generator | None:
         return GENERATORS.get(self.kind)
 
     def tokens(self, length: int | None) -> int:
-        """Canvas tokens of a question: `max_new_tokens`, or more where a longer n needs them."""
+        """Canvas length of a question in tokens: `max_new_tokens`, or more if n needs it."""
         room = self.generator.room(length) if self.generator and length is not None and self.lengths else 0
         return max(self.max_new_tokens, room)
 
     def prompt_of(self, length: int | None) -> str:
-        """The prompt of questions of a length."""
+        """The prompt template for questions of one length."""
         return self.prompt_single if length == 1 and self.prompt_single else self.prompt
 
-    def filled(self, asked: Mapping[str, Any], length: int | None) -> str:
-        """The prompt of one question; a literal backslash-n becomes a newline. Raises KeyError for a value that is missing."""
-        return self.prompt_of(length).format(**asked).replace("\\n", "\n")
+    def filled(self, values: Mapping[str, Any], length: int | None) -> str:
+        """The prompt of one question; a literal backslash-n becomes a newline. Raises KeyError for a missing value."""
+        return self.prompt_of(length).format(**values).replace("\\n", "\n")
 
     def messages(self, item: Item, shots: tuple[Item, ...]) -> tuple[Message, ...]:
-        """The chat: per shot a user turn and the assistant's answer, then the question."""
+        """The chat: for each shot a user turn and the assistant's answer, then the question."""
         turns: list[Message] = []
         for shot in shots:
             answer = shot.label if isinstance(shot.label, str) else shot.label.get("example", shot.label.get("summary"))
             if answer is None:
-                raise ValueError(f"{self.name}: a shot has no answer to show; its label has {sorted(shot.label)}")
+                raise ValueError(
+                    f"{self.name}: a shot needs an answer; its label has only {', '.join(sorted(shot.label)) or 'nothing'}, "
+                    "give a text, or an object with example or summary"
+                )
             turns.append({"role": "user", "content": self.filled(shot.input, shot.length)})
             turns.append({"role": "assistant", "content": str(answer)})
         return (*turns, {"role": "user", "content": self.filled(item.input, item.length)})
 
 
 def check_prompt(prompt: str, where: str) -> None:
-    """Raises ValueError for braces in a prompt that don't hold the name of a value."""
+    """Raises ValueError for braces in a prompt that don't contain the name of a value."""
     try:
         names = [name for _, name, _, _ in string.Formatter().parse(prompt) if name is not None]
     except ValueError as error:
         raise ValueError(f"{where}: {error}; write a literal brace twice: {{{{ or }}}}") from None
     for name in names:
         if not name.isidentifier():
-            raise ValueError(f"{where}: {{{name}}} is no value's name; write a literal brace twice: {{{{ or }}}}")
+            raise ValueError(
+                f"{where}: {{{name}}} is not the name of a value; write a literal brace twice: {{{{ or }}}}"
+            )
 
 
 def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, TaskSpec]:
-    """The tasks of a YAML text; `where` names it in errors, `folder` is what the paths of `samples` are relative to.
+    """The tasks of a YAML text; `where` names it in errors, and paths of `samples` are relative to `folder`.
 
-    Raises ValueError that says which task and key is wrong, what was given and what is allowed.
+    Raises ValueError that names the task, the key, the given value and the allowed ones.
     """
     try:
         loaded = yaml.safe_load(text)
@@ -103,20 +118,20 @@ def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, T
 
 
 def read_spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
-    """One entry as a TaskSpec, every key checked."""
+    """One entry as a TaskSpec, with every key checked."""
     if name.count("/") != 1 or not all(part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")):
-        raise ValueError(f"{where}: a task's name is `category/name` in letters, digits, _ and -")
+        raise ValueError(f"{where}: a task's name must be `category/name` in letters, digits, _ and -")
     if not isinstance(entry, dict):
         raise ValueError(f"{where}: give the keys of the task, such as generator, scorer and prompt")
     unknown = sorted(set(map(str, entry)) - KEYS)
     if unknown:
-        raise ValueError(f"{where}: no key {', '.join(unknown)}; there are {', '.join(sorted(KEYS))}")
+        raise ValueError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(sorted(KEYS))}")
     missing = [key for key in REQUIRED if key not in entry]
     if missing:
-        raise ValueError(f"{where}: the keys {', '.join(missing)} are missing")
+        raise ValueError(f"{where}: missing {', '.join(missing)}")
     rows = entry.get("samples") if isinstance(entry.get("samples"), str) else None
     if (rows is None) == ("generator" not in entry):
-        raise ValueError(f"{where}: give either a generator, or samples: a file of rows (and not both)")
+        raise ValueError(f"{where}: give either a generator or samples: FILE with rows, not both")
     kind = "rows" if rows is not None else _one_of(where, "generator", entry["generator"], GENERATORS)
     spec = TaskSpec(
         name=name,
@@ -141,9 +156,9 @@ def read_spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpe
 
 
 def with_scorer(spec: TaskSpec, where: str) -> TaskSpec:
-    """The task with its headline score, by default the scorer's first.
+    """The task with its headline score filled in, by default the scorer's first.
 
-    Raises ValueError where the scorer is not registered, or has no such score.
+    Raises ValueError if the scorer is not registered or lacks that score.
     """
     known = scorers()
     metrics = known[_one_of(where, "scorer", spec.scorer, known)].metrics
@@ -151,10 +166,10 @@ def with_scorer(spec: TaskSpec, where: str) -> TaskSpec:
 
 
 def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
-    """`n` or `lengths`, an integer or several, as a tuple. Raises ValueError for what the generator can't do."""
+    """`n` or `lengths`, one integer or several, as a sorted tuple. Raises ValueError for lengths that the generator doesn't support."""
     generator = GENERATORS.get(kind)
     if generator is None or generator.lengths is None:
-        raise ValueError(f"{where}: n = {given!r}, but {kind} has no length to choose; leave it out")
+        raise ValueError(f"{where}: n = {given!r}, but {kind} has no n; omit it")
     values = list(given) if isinstance(given, list | tuple | range | set) else [given]
     low, high = generator.lengths[0], generator.lengths[-1]
     if not values or any(type(value) is not int or value not in generator.lengths for value in values):

@@ -1,7 +1,7 @@
-"""Text as word-level tokens, losslessly: `"".join(tokens(text)) == text`.
+"""Lossless word-level tokenization: `"".join(tokens(text)) == text`.
 
-A word takes the space before it; list punctuation (`["`, `", "`, `"]`) is one token; digits, single capitals and all else are
-characters, so that sudoku rows and Latin-square symbols have one token a cell. `ideal` and `tiny` both read text this way.
+A word includes the space before it; list punctuation (`["`, `", "`, `"]`) is one token; digits, single capitals and everything else are
+single characters, so sudoku rows and Latin squares have one token per cell. Used by the models `ideal` and `tiny`.
 """
 
 from __future__ import annotations
@@ -13,5 +13,5 @@ _TOKEN = re.compile(PATTERN)
 
 
 def tokens(text: str) -> list[str]:
-    """The tokens of `text` in order; joined they give `text` back."""
+    """The tokens of `text` in order; joined, they are `text` again."""
     return _TOKEN.findall(text)

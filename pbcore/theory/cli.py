@@ -13,7 +13,7 @@ from pbcore.theory.tables import equality, figure2, table1
 
 def add_parser(commands: Any) -> None:
     """Adds `theory` to the subparsers of a command."""
-    parser = commands.add_parser("theory", help="what an ideal model must lose: closed forms for the list operations")
+    parser = commands.add_parser("theory", help="losses of an ideal model: closed forms for the list operations")
     add_arguments(parser)
 
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the tables; 2 for an n that has none."""
+    """Prints the tables; 2 for an n without tables."""
     try:
         text = report(arguments.n)
     except ValueError as error:
@@ -35,12 +35,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def report(n: int) -> str:
     """The closed forms for lists of n, as text. Raises ValueError for n < 2."""
-    findings = table1(n)
+    table = table1(n)
     rows = [
-        [f.op, f.total_correlation, f.limit, f.pairs_bound, *f.top_k.values(), *f.threshold.values()] for f in findings
+        [row.op, row.total_correlation, row.limit, row.pairs_bound, *row.top_k.values(), *row.threshold.values()]
+        for row in table
     ]
     head = ["operation", "C(Y|X)", "n → ∞", "L, pairs"]
-    head += [f"greedy k={k}" for k in findings[0].top_k] + [f"γ={gamma:g}" for gamma in findings[0].threshold]
+    head += [f"greedy k={k}" for k in table[0].top_k] + [f"γ={gamma:g}" for gamma in table[0].threshold]
     parts = [
         f"List operations, n = {n}: bits lost in one step and in pairs, accuracy of the ideal model (greedy)",
         tabulate(rows, head, floatfmt=".4g"),
@@ -70,11 +71,11 @@ def _figure(n: int) -> str:
 
 
 def _equality(n: int) -> str:
-    found = equality(n)
+    at = equality(n)
     return (
-        f"\nNo γ above equals a confidence. At γ = {n - 1}/{n} the accuracy of replace_random is {found.exceed:g} "
-        f"if confidences must exceed γ\n(the paper), {found.reach:g} if they may equal it (the reference code), "
-        f"{found.noise:.5f} in the limit of small noise."
+        f"\nNo γ above equals a confidence. At γ = {n - 1}/{n} the accuracy of replace_random is {at.exceed:g} "
+        f"if confidences must exceed γ\n(the paper), {at.reach:g} if they may equal it (the reference code), "
+        f"{at.noise:.5f} in the limit of small noise."
     )
 
 

@@ -1,4 +1,4 @@
-"""Table 1 and Figure 2 of ParallelBench as data: what the ideal model must lose, and how accurate it is."""
+"""Table 1 and Figure 2 of ParallelBench as data: the losses of the ideal model and its accuracy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pbcore.theory.accuracy import LIST_OPS, accuracy
 from pbcore.theory.bounds import step_bound, total_correlation
 
 LIMITS = {"copy": 0.0, "replace_index": 0.0, "replace_random": log2(e), "shuffle": inf}
-# No γ of two decimals that ends in 7 (or .6) is 1/m or (m − 1)/m: at those a confidence equals γ, and the reading of "exceeds" decides.
+# γ = 1/m or (m − 1)/m can equal a confidence, where the result depends on the reading of "exceeds". No γ below is such a value.
 GAMMAS = (0.07, 0.17, 0.27, 0.37, 0.47, 0.57, 0.67, 0.77, 0.87, 0.97)
 SIDES = (0.6, 0.97)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row of Table 1 for one n. `limit` is C(Y|X) for n → ∞; accuracies are greedy, by k and by γ; bits throughout."""
+    """A row of Table 1 for one n. `limit` is C(Y|X) for n → ∞; losses in bits; greedy accuracies by k (`top_k`) and γ (`threshold`)."""
 
     op: str
     n: int
@@ -41,10 +41,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """Greedy `replace_random` at γ = (n − 1)/n, the confidence of every position.
+    """Accuracy of greedy `replace_random` at γ = (n − 1)/n, the confidence of every position.
 
-    Its accuracy where a confidence must exceed γ (the paper's words), where it may equal γ (the reference code), and in the limit of small
-    noise, which decides at each position.
+    `exceed`: a confidence must exceed γ (the paper's wording); `reach`: it may equal γ (the reference code); `noise`: the limit of small
+    noise, which puts each position above or below γ.
     """
 
     exceed: float
@@ -53,9 +53,9 @@ class Equality:
 
 
 def equality(n: int) -> Equality:
-    """The readings of γ = (n − 1)/n, where they differ. Raises ValueError for n < 3: two items are tied at ½ for both tokens."""
+    """The accuracies of the three readings at γ = (n − 1)/n. Raises ValueError for n < 3: two items are tied at ½ for both tokens."""
     if type(n) is not int or n < 3:
-        raise ValueError(f"the equality is about lists of at least 3 items, not n = {n!r}")
+        raise ValueError(f"n = {n!r}: the equality needs lists of at least 3 items")
     above, below = (accuracy("replace_random", n, f"threshold-{(n - 1) / n + step:.8f}") for step in (1e-6, -1e-6))
     return Equality(above, below, 1 - 2.0**-n)
 
@@ -63,7 +63,7 @@ def equality(n: int) -> Equality:
 def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
     """Table 1 for lists of n: a row per operation. `pairs_bound` is L_T for two tokens a step. Raises ValueError for n < 2."""
     if type(n) is not int or n < 2:
-        raise ValueError(f"Table 1 is about lists of at least 2 items, not n = {n!r}")
+        raise ValueError(f"n = {n!r}: Table 1 needs lists of at least 2 items")
     pairs = [2] * (n // 2) + [1] * (n % 2)
     return [
         Finding(
@@ -81,8 +81,8 @@ def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
 
 def figure2(lengths: Sequence[int] = range(2, 17), n: int = 10, gammas: Sequence[float] = GAMMAS) -> list[Point]:
     """Figure 2's curves: (a) shuffle τ = 1, (b) τ = 0, (c) replace_random τ = 1, (d) τ = 0, random top-k with k = 1, 2, n over `lengths`;
-    (e) both under the confidence threshold at `n`. The default γ keep off every confidence that greedy decoding meets, 1/m and
-    (m − 1)/m, where noise decides."""
+    (e) both under the confidence threshold at `n`. The default γ avoid the confidences of greedy decoding, 1/m and (m − 1)/m, where the
+    result depends on noise."""
     panels = (
         ("a", "shuffle", "+t1.0"),
         ("b", "shuffle", ""),

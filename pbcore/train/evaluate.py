@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-import pbcore.metrics  # noqa: F401  (registers the scorers)
 from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.tasks.registry import load_task, task_names

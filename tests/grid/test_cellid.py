@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse, short
+from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
 from pbcore.tasks import all_task_names
+from pbcore.tasks.naming import short
 
 
 class TestShort:

@@ -142,7 +142,7 @@ class TestWrong:
         rest = line[other + (operation != "insert_index") :]
         [scored] = task.score_many([formatted([*line[:other], *([word] if word else []), *rest])], [sample])
         assert scored.details["failure"] == "wrong position"
-        assert f"right for position {other}, asked was position {index}" in scored.details["why"]
+        assert f"right for position {other}; the question says position {index}" in scored.details["why"]
 
     def test_a_right_answer_without_quotes_says_so(self) -> None:
         """Lenient but not strict: no failure, but a reason."""

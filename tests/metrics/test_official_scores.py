@@ -107,7 +107,7 @@ class TestLayouts:
     @pytest.mark.parametrize(
         ("text", "official", "why"),
         [
-            ('[\n  "A B",\n  "C D"\n]', ['\n  "A B', '\n  "C D"\n'], "the list stands over several lines"),
+            ('[\n  "A B",\n  "C D"\n]', ['\n  "A B', '\n  "C D"\n'], "the list spans several lines"),
             ('["A B", "C D"\u00a0]', ["A B", 'C D"\u00a0'], "an item begins or ends with a no-break space"),
             ('["\tA B", "C D"]', ["\tA B", "C D"], "an item begins or ends with a tab"),
             ('["\u2003A B", "C D"]', ["\u2003A B", "C D"], "an item begins or ends with U+2003"),

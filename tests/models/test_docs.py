@@ -22,7 +22,7 @@ class TestOwnDecoderExample:
 
     def test_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The page's class is an OwnDecoder, loads by its name, answers through decode and refuses other samplers."""
-        monkeypatch.setattr(registry_module, "_REGISTERED", {})
+        monkeypatch.setattr(registry_module.FACTORIES, "_registered", {})
         (code,) = [
             block
             for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

@@ -7,7 +7,6 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-import pbcore.metrics  # noqa: F401 - registers the scorers
 from pbcore.decoding.run import decode
 from pbcore.models.base import Denoiser, ModelError, Query
 from pbcore.models.ideal import Ideal, load_ideal

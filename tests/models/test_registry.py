@@ -98,7 +98,7 @@ class TestRegister:
 
     def test_a_factory_gets_device_dtype_and_options(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """load_model of a registered name calls its factory."""
-        monkeypatch.setattr(registry_module, "_REGISTERED", {})
+        monkeypatch.setattr(registry_module.FACTORIES, "_registered", {})
         asked: dict[str, Any] = {}
         register_model("mine", lambda **options: asked.update(options) or "a model")
         assert load_model("mine", device="cpu", dtype="float32", size=3) == "a model"
@@ -108,13 +108,13 @@ class TestRegister:
     @pytest.mark.parametrize("name", ["ideal", "with space", "a/b", "", None])
     def test_taken_or_unusable_names(self, name: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """A name of the table, or one that can't stand in a node id, is refused."""
-        monkeypatch.setattr(registry_module, "_REGISTERED", {})
+        monkeypatch.setattr(registry_module.FACTORIES, "_registered", {})
         with pytest.raises(ValueError, match="model name"):
             register_model(name, lambda **_: None)
 
     def test_a_factory_is_a_function(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What can't be called is refused when it is registered, not when it is asked for."""
-        monkeypatch.setattr(registry_module, "_REGISTERED", {})
+        monkeypatch.setattr(registry_module.FACTORIES, "_registered", {})
         with pytest.raises(ValueError, match="not callable"):
             register_model("mine", None)  # type: ignore[arg-type]
 

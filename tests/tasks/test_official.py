@@ -86,7 +86,7 @@ class TestOfficialFiles:
 class TestErrors:
     def test_no_folder(self, tmp_path: Path) -> None:
         """A folder that isn't there is named."""
-        with pytest.raises(FileNotFoundError, match=r"no folder .*nowhere; give the folder"):
+        with pytest.raises(FileNotFoundError, match=r"no folder .*nowhere; data_dir must be the folder"):
             load_task("waiting_line/copy", data_dir=tmp_path / "nowhere")
 
     def test_no_file_names_what_is_there(self, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ class TestErrors:
         write(tmp_path, "waiting_line/copy", row())
         with pytest.raises(
             FileNotFoundError,
-            match=r"no file .*waiting_line_n9/copy.jsonl; of this task .* holds waiting_line/copy.jsonl",
+            match=r"no file .*waiting_line_n9/copy.jsonl; files of this task in .*: waiting_line/copy.jsonl",
         ):
             load_task("waiting_line/copy", data_dir=tmp_path, n=9)
 
@@ -120,14 +120,14 @@ class TestErrors:
         """No sample of an n that was asked for is an error, also beside others that have some."""
         write(tmp_path, "waiting_line/copy", row(metadata={"length": 3}))
         write(tmp_path, "waiting_line_n15/copy", row(metadata={"length": 15}))
-        with pytest.raises(ValueError, match=r"waiting_line/copy: .*copy.jsonl holds no sample of n = 4"):
+        with pytest.raises(ValueError, match=r"waiting_line/copy: .*copy.jsonl has no sample with n = 4"):
             load_task("waiting_line/copy", data_dir=tmp_path, n=n)
 
     def test_the_usual_words_are_no_n(self, tmp_path: Path) -> None:
         """n = 4 is easy_n4, never the usual file."""
         words = ["dog", "park", "ball", "throw"]
         write(tmp_path, "words_to_sentence/easy", {"input": {"words": "dog"}, "answer": {"words": words}})
-        with pytest.raises(FileNotFoundError, match=r"no file .*easy_n4.jsonl; .* holds words_to_sentence/easy.jsonl"):
+        with pytest.raises(FileNotFoundError, match=r"no file .*easy_n4.jsonl; .*: words_to_sentence/easy.jsonl"):
             load_task("text_writing/w2s_easy", data_dir=tmp_path, n=4)
 
     def test_no_official_data(self, tmp_path: Path) -> None:
@@ -150,7 +150,10 @@ class TestErrors:
             (row(input={"text": "x"}), "line 2: the prompt needs 'context', which the input lacks"),
             (row(metadata={"length": "four"}), "line 2: metadata.length 'four' must be an integer"),
             (row(input={"context": "[]", "icl_examples": 5}), "line 2: icl_examples must be a list"),
-            (row(input={"context": "[]", "icl_examples": [row(answer={"words": []})]}), "line 2: .*shot has no answer"),
+            (
+                row(input={"context": "[]", "icl_examples": [row(answer={"words": []})]}),
+                "line 2: .*shot needs an answer",
+            ),
         ],
     )
     def test_broken_row(self, tmp_path: Path, broken: object, said: str) -> None:

@@ -48,7 +48,7 @@ class TestNames:
 
     def test_hopeless_name_lists_all(self) -> None:
         """Where nothing is close, the error lists what there is."""
-        with pytest.raises(TaskNameError, match=r"there are waiting_line/copy, .*list_ops/shuffle"):
+        with pytest.raises(TaskNameError, match=r"the tasks are waiting_line/copy, .*list_ops/shuffle"):
             load_task("zzz")
 
 
@@ -117,7 +117,7 @@ class TestLoadTask:
 
     def test_sudoku_has_no_length(self) -> None:
         """n where there is no length is an error, not ignored."""
-        with pytest.raises(ValueError, match="sudoku has no length to choose"):
+        with pytest.raises(ValueError, match="sudoku has no n"):
             load_task("puzzle/sudoku", n=4)
 
     def test_too_few_different_questions(self) -> None:

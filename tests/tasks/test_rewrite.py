@@ -129,7 +129,7 @@ class TestErrors:
             ({"doc_id": 1}, "line 2: 'doc' is missing"),
             (doc(1, label=5), "line 2: label 5: must be a text"),
             (doc(1, label=[]), "line 2: label .*: must be a text"),
-            (doc(1, messages=[]), "line 2: messages must end with a question"),
+            (doc(1, messages=[]), "line 2: messages must end with a user turn"),
             (doc(1, messages=[{"role": "robot", "content": "x"}]), "line 2: a message needs a role"),
             (doc(1, output_prefix="["), "line 2: output_prefix"),
             (doc(1, metadata={"length": "two"}), "line 2: metadata.length 'two' must be an integer"),
@@ -150,7 +150,7 @@ class TestErrors:
         """An empty file and an n without rows are errors; so is a task that the rewrite doesn't have."""
         with pytest.raises(ValueError, match="waiting_line/insert_index has no samples in"):
             load_task("waiting_line/insert_index", data_dir=folder(tmp_path, "\n"))
-        with pytest.raises(ValueError, match="holds no sample of n = 5"):
+        with pytest.raises(ValueError, match="has no sample with n = 5"):
             load_task("waiting_line/insert_index", data_dir=folder(tmp_path, doc()), n=5)
-        with pytest.raises(ValueError, match="list_ops/copy is no task of the rewrite"):
+        with pytest.raises(ValueError, match="list_ops/copy is not a task of the rewrite"):
             load_task("list_ops/copy", data_dir=tmp_path)

@@ -72,7 +72,7 @@ class TestAddTasksFile:
         assert task.score("[green, white, red]", task.samples[1], ["accuracy", "accuracy_strict"]) == {
             "accuracy": 1.0, "accuracy_strict": 0.0,
         }  # fmt: skip
-        with pytest.raises(ValueError, match="no split but test"):
+        with pytest.raises(ValueError, match="only the split test"):
             load_task("kitchen/flags", split="train")
 
     def test_names(self, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ class TestAddTasksFile:
             ("samples: 40", "samples: 0", "samples 0; give an integer of at least 1"),
             ("samples: 40", "headline: bleu", "headline 'bleu'; give one of accuracy, accuracy_any_layout"),
             ("shots: 1", "shots: many", "shots 'many'; give an integer of at least 0"),
-            ("shots: 1", "shot: 1", "no key shot; there are generator, headline"),
+            ("shots: 1", "shot: 1", "unknown key shot; the keys are generator, headline"),
             ("lengths: [3, 4]", "lengths: [1]", r"n = \[1\]; give an integer from 2 to 60"),
             ("  lengths: [3, 4]\n", "", "reverse needs lengths"),
             ("lengths: [3, 4]", "lengths: [3, 9]", "n = 9 needs 9 different items, settings.items has 6"),
@@ -108,17 +108,17 @@ class TestAddTasksFile:
             ("salt, pepper, basil, thyme, cumin, clove", "salt, salt, salt", "a list of at least 3 different texts"),
             ("[salt, pepper,", '["sa,lt", pepper,', "quote, comma or bracket"),
             ("max_new_tokens: 32", "max_new_tokens: lots", "max_new_tokens 'lots'; give an integer"),
-            ("  max_new_tokens: 32\n", "", "the keys max_new_tokens are missing"),
-            ("{context}", "{contxt}", "the prompt asks for 'contxt', which reverse does not give"),
-            ("{context}", "{}", "is no value's name"),
+            ("  max_new_tokens: 32\n", "", "missing max_new_tokens"),
+            ("{context}", "{contxt}", "the prompt needs 'contxt', which reverse does not provide"),
+            ("{context}", "{}", "is not the name of a value"),
             ("{context}", "{context", "write a literal brace twice"),
             ("samples: flags.jsonl", "samples: none.jsonl", "no file .*none.jsonl"),
-            ("samples: flags.jsonl", "shots: 1", "give either a generator, or samples"),
-            ("samples: flags.jsonl", "samples: flags.jsonl\n  generator: copy", "give either a generator, or samples"),
+            ("samples: flags.jsonl", "shots: 1", "give either a generator or samples"),
+            ("samples: flags.jsonl", "samples: flags.jsonl\n  generator: copy", "give either a generator or samples"),
             ("samples: flags.jsonl", "samples: flags.jsonl\n  official: flags", "give `folder/file`"),
             ("{country}", "{land}", "line 1: the prompt needs 'land', which the input lacks"),
             ("kitchen/reverse", "waiting_line/copy", "a task named 'waiting_line/copy' exists already"),
-            ("kitchen/reverse", "kitchen", "a task's name is `category/name`"),
+            ("kitchen/reverse", "kitchen", "a task's name must be `category/name`"),
             (GOOD, "[1, 2]", "give one entry per task"),
             (GOOD, "a: [", "is not valid YAML"),
             (GOOD, "a/b: 3", "give the keys of the task"),

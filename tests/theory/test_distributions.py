@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import pbcore.metrics  # noqa: F401 - registers the scorers
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import all_task_names, load_task
 from pbcore.tasks.words import tokens

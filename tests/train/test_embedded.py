@@ -7,7 +7,6 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-import pbcore.metrics
 import pbcore.train.recipe
 from pbcore.decoding import decode
 from pbcore.models import load_model

@@ -8,7 +8,6 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-import pbcore.metrics  # noqa: F401
 from pbcore.tasks.registry import task_names
 from pbcore.train import loop
 from pbcore.train.recipe import Phase, Recipe

@@ -8,7 +8,6 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-import pbcore.metrics  # noqa: F401
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import load_task
 from pbcore.train.rows import SLACK, Batches, Draw, answers, encoded

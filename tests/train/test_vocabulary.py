@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-import pbcore.metrics  # noqa: F401
 from pbcore.tasks.registry import generate, load_task, task_names
 from pbcore.tasks.words import tokens
 from pbcore.train.markers import ASSISTANT, SPECIAL, UNKNOWN, USER

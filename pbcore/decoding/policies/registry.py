@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, TypeVar, get_type_hints
 
 from torch import Tensor
 
 from pbcore.decoding.step import Move, Step
 from pbcore.names import POLICY, SamplerName, SamplerNameError
+from pbcore.registry import Registry
 
 
 class Policy(Protocol):
-    """Answers which masked slots to reveal.
+    """Chooses the masked slots to reveal.
 
-    Optional attributes: `cap(slots)`, the most steps it takes in a block, for one that may reveal nothing, takes tokens back or holds a
-    row; `review` ("seen" or "hidden"), to be told what the model says of revealed tokens; `rewrites`, where it reveals other tokens than
-    the predicted ones; `reach` ("prefix"), to be given the slots of all blocks up to the active one, which ends when none of them is
-    masked.
+    Optional attributes: `cap(slots)`, the maximum number of steps in a block, for a policy that may reveal nothing, mask tokens again or
+    hold a row; `review` ("seen" or "hidden"), to receive the model's predictions for revealed tokens; `rewrites`, if it reveals other
+    tokens than the predicted ones; `reach` ("prefix"), to receive the slots of all blocks up to the active one, which ends when none of
+    them is masked.
     """
 
     def select(self, step: Step) -> Tensor | Move:
@@ -29,50 +28,38 @@ class Policy(Protocol):
 
 
 def reaches_back(policy: Policy) -> bool:
-    """Whether a policy is given the slots of the blocks before the active one too."""
+    """Whether a policy also receives the slots of the blocks before the active one."""
     return getattr(policy, "reach", None) == "prefix"
 
 
+def _check(name: str, cls: Any) -> None:
+    if not isinstance(cls, type) or not is_dataclass(cls) or not callable(getattr(cls, "select", None)):
+        given = getattr(cls, "__name__", repr(cls))
+        raise TypeError(f"policy {name!r}: {given} must be a dataclass with a method select(step)")
+    if not isinstance(name, str) or not POLICY.fullmatch(name):
+        raise ValueError(f"policy {name!r}: use lower-case letters, digits and _")
+
+
 P = TypeVar("P", bound=type)
-_POLICIES: dict[str, type] = {}
+POLICIES: Registry[type] = Registry("policy", "pbcore.policies", builtins="pbcore.decoding.policies", check=_check)
 
 
 def register_policy(name: str) -> Callable[[P], P]:
     """Class decorator: makes a policy dataclass available as `name` in sampler names.
 
-    Raises TypeError for a class that is no dataclass or has no `select`, ValueError for a name that is taken or can't be parsed.
+    Packages register policies by entry points of the group `pbcore.policies`, named like the policy. Raises TypeError for a class that is
+    not a dataclass or has no `select`, ValueError for a name that is taken or can't be parsed.
     """
-
-    def register(cls: P) -> P:
-        if not is_dataclass(cls) or not callable(getattr(cls, "select", None)):
-            raise TypeError(f"policy {name!r}: {cls.__name__} must be a dataclass with a method select(step)")
-        if not POLICY.fullmatch(name):
-            raise ValueError(f"policy {name!r}: use lower-case letters, digits and _")
-        known = _POLICIES.get(name)
-        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise ValueError(f"policy {name!r} is {known.__module__}.{known.__qualname__} already; choose another name")
-        _POLICIES[name] = cls
-        return cls
-
-    return register
+    return POLICIES.decorator(name)
 
 
 def policies() -> Mapping[str, type]:
-    """All policies by name: built in, registered by the user, and from entry points of the group `pbcore.policies`."""
-    for entry in _entry_points():
-        if entry.name not in _POLICIES:
-            register_policy(entry.name)(entry.load())
-    return dict(sorted(_POLICIES.items()))
-
-
-@cache
-def _entry_points() -> tuple[EntryPoint, ...]:
-    """Looked up once: installed packages don't change while a process runs."""
-    return tuple(entry_points(group="pbcore.policies"))
+    """All policies by name: the package's own, the user's, and those of entry points."""
+    return POLICIES.all()
 
 
 def build(name: SamplerName) -> Policy:
-    """The policy that a sampler name asks for, with its parameters. Raises SamplerNameError for unknown or unusable parameters."""
+    """The policy of a sampler name, with its parameters. Raises SamplerNameError for unknown or invalid parameters."""
     cls = policies()[name.policy]
     hints = get_type_hints(cls)
     names = [f.name for f in fields(cls) if f.init]

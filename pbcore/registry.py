@@ -1,0 +1,105 @@
+"""A registry: objects by name, from pbcore itself, from user code and from installed packages. Policies, models and scorers use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Registry(Generic[T]):
+    """Objects of one kind by name.
+
+    `kind` names them in errors (`policy`). Installed packages add objects by entry points of the group `entry_point_group`, named like
+    the object; `load` turns an entry point into an object. pbcore's own objects register themselves when the module `builtins` is imported,
+    which happens at the first look-up, so the code that looks up a name need not import the modules that define the objects.
+    `check(name, object)` raises an exception for an invalid name or object.
+
+        SCORERS: Registry[Scorer] = Registry("scorer", "pbcore.scorers", builtins="pbcore.metrics")
+        SCORERS.register("mine", scorer)
+        SCORERS["mine"]
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        entry_point_group: str,
+        builtins: str | None = None,
+        check: Callable[[str, Any], None] | None = None,
+        load: Callable[[EntryPoint], Any] = EntryPoint.load,
+    ) -> None:
+        self.kind = kind
+        self.group = entry_point_group
+        self._builtins = builtins
+        self._check = check
+        self._load = load
+        self._registered: dict[str, T] = {}
+
+    def register(self, name: str, value: T) -> None:
+        """Makes `value` available as `name`. Registering the same object, or the same class defined again, changes nothing.
+
+        Raises ValueError if the name belongs to another object, and the exceptions of `check`.
+        """
+        if self._check is not None:
+            self._check(name, value)
+        known = self._registered.get(name)
+        if known is not None and known is not value and (not _is_class(known) or place(known) != place(value)):
+            raise ValueError(f"{self.kind} name {name!r} is already taken by {place(known)}; choose another name")
+        self._registered[name] = value
+
+    def decorator(self, name: str) -> Callable[[U], U]:
+        """`register` as a decorator of a class or function."""
+
+        def decorate(value: U) -> U:
+            self.register(name, value)  # type: ignore[arg-type]
+            return value
+
+        return decorate
+
+    def all(self) -> Mapping[str, T]:
+        """All objects by name, sorted: registered ones, and those of entry points with other names."""
+        if self._builtins is not None:
+            import_module(self._builtins)
+        return dict(sorted({**self._installed, **self._registered}.items()))
+
+    @cached_property
+    def _installed(self) -> dict[str, T]:
+        """The objects of entry points; found once, since installed packages don't change while a process runs."""
+        points = [point for point in entry_points(group=self.group) if point.name not in self._registered]
+        installed = {point.name: self._load(point) for point in points}
+        for name, value in installed.items():
+            if self._check is not None:
+                self._check(name, value)
+        return installed
+
+    def __getitem__(self, name: str) -> T:
+        """The object of that name. Raises KeyError with close matches, or else all names."""
+        known = self.all()
+        if name not in known:
+            raise KeyError(f"unknown {self.kind} {name!r}; {hint(name, known)}")
+        return known[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.all()
+
+
+def hint(name: object, known: Mapping[str, Any] | list[str]) -> str:
+    """For errors about an unknown name: `did you mean a, b?` if close matches exist, else `known: a, b, c.`"""
+    near = get_close_matches(str(name), known, n=3, cutoff=0.5)
+    return f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)}."
+
+
+def place(value: Any) -> str:
+    """Where an object, or an instance's class, is defined: `module.name`."""
+    owner = value if hasattr(value, "__qualname__") else type(value)
+    return f"{owner.__module__}.{owner.__qualname__}"
+
+
+def _is_class(value: Any) -> bool:
+    return isinstance(value, type)

@@ -1,0 +1,21 @@
+"""Names of tasks, `category/name`: the category, the paper's tasks, the short names in node ids. Reads no data."""
+
+from __future__ import annotations
+
+from pbcore.tasks.lists import OPERATIONS
+
+PAPER_TASKS = (
+    *(f"waiting_line/{operation}" for operation in OPERATIONS),
+    *(f"text_writing/{name}" for name in ("summarization", "paraphrasing", "w2s_easy", "w2s_medium", "w2s_hard")),
+    *(f"puzzle/{name}" for name in ("latin_square", "sudoku")),
+)  # the 17, in the paper's order
+
+
+def category(task: str) -> str:
+    """`waiting_line` for `waiting_line/shuffle`: the part before the slash."""
+    return task.split("/", 1)[0]
+
+
+def short(task: str) -> str:
+    """`shuffle` for `waiting_line/shuffle`. Tasks outside the paper keep their full name, so that short names are unique."""
+    return task.split("/", 1)[1] if task in PAPER_TASKS else task
