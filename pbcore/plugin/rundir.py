@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from datetime import datetime
 from pathlib import Path
@@ -54,7 +53,9 @@ def _path(config: pytest.Config) -> Path:
         except RunDirError as error:
             raise pytest.UsageError(f"--resume: {error}") from error
     if requested.out is None:
-        return config.rootpath / "reports" / f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        from pbcore.results.rundir import new_name
+
+        return config.rootpath / "reports" / new_name()
     if requested.out.exists() and (not requested.out.is_dir() or any(requested.out.iterdir())):
         raise pytest.UsageError(
             f"--out {requested.out} exists and is not empty; choose another name, or resume it: --resume {requested.out}"

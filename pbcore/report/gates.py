@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from pbcore.analysis.gate import Judgement, Verdict
+from pbcore.report.text import listed
 
 Rerun = Callable[[str, int], str]
 LISTED = 12  # flipped samples named per cell
@@ -26,24 +27,25 @@ def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_com
         + verdict.of("missing")
         + verdict.of("floor")
     )
-    for cell in failed[:limit]:
-        lines.append(f"  {cell.status.upper():<8} {cell.id}: {cell.reason}")
-        if cell.newly_wrong:
-            lines.append(f"           {_flips(cell)}: {rerun(cell.id, cell.newly_wrong[0])}")
-    if len(failed) > limit:
-        lines.append(f"  … and {len(failed) - limit} more")
+    lines += listed([_failure(cell, rerun) for cell in failed], limit)
     flipped = [cell for cell in verdict.of("passed") if cell.newly_wrong or cell.newly_right]
-    for cell in flipped[:limit]:
-        command = f": {rerun(cell.id, cell.newly_wrong[0])}" if cell.newly_wrong else ""
-        lines.append(f"  flipped  {cell.id}: {_flips(cell)}{command}")
-    if len(flipped) > limit:
-        lines.append(f"  … and {len(flipped) - limit} more cells with flipped samples")
+    lines += listed([_flipped(cell, rerun) for cell in flipped], limit, " cells with flipped samples")
     new = verdict.of("new")
     if new:
         lines.append(
             f"  new, not judged: {', '.join(cell.id for cell in new[:4])}{' …' if len(new) > 4 else ''} ({len(new)})"
         )
     return "\n".join([*lines, f"  {power_text(verdict)}"])
+
+
+def _failure(cell: Judgement, rerun: Rerun) -> str:
+    line = f"  {cell.status.upper():<8} {cell.id}: {cell.reason}"
+    return f"{line}\n           {_flips(cell)}: {rerun(cell.id, cell.newly_wrong[0])}" if cell.newly_wrong else line
+
+
+def _flipped(cell: Judgement, rerun: Rerun) -> str:
+    command = f": {rerun(cell.id, cell.newly_wrong[0])}" if cell.newly_wrong else ""
+    return f"  flipped  {cell.id}: {_flips(cell)}{command}"
 
 
 def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pbcore.report.tables import terminal, trade_off_tables
+from pbcore.report.text import listed
 from pbcore.results.flat import frame
 from pbcore.results.record import CellRecord
 
@@ -55,9 +56,8 @@ def _failures(cells: list[CellRecord]) -> list[str]:
 
 def _errors(cells: list[CellRecord]) -> list[str]:
     failed = [cell for cell in cells if cell.status != "ok"]
-    shown = [f"  {cell.id}: {(cell.error or 'no cause recorded').splitlines()[0][:160]}" for cell in failed[:10]]
-    more = [f"  … and {len(failed) - 10} more"] if len(failed) > 10 else []
-    return [f"{len(failed)} cells could not be run:", *shown, *more] if failed else []
+    causes = [f"  {cell.id}: {(cell.error or 'no cause recorded').splitlines()[0][:160]}" for cell in failed]
+    return [f"{len(failed)} cells could not be run:", *listed(causes, 10)] if failed else []
 
 
 def _joined(names: Iterable[str]) -> str:

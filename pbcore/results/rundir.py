@@ -97,14 +97,17 @@ class RunDir:
         )
 
 
+def new_name() -> str:
+    """A name for a run directory: date-time and a short random suffix."""
+    return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
 def create(root: str | Path = "reports", name: str | None = None) -> RunDir:
     """Creates a new run directory `root/name` and its cells/. Default name: date-time and a short random suffix.
 
     Raises RunDirError if `root/name` exists and is not empty: a run never overwrites an earlier one.
     """
-    if name is None:
-        name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    path = Path(root) / name
+    path = Path(root) / (new_name() if name is None else name)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunDirError(f"{path} exists and is not empty; choose another name for the run, or resume it")
     (path / "cells").mkdir(parents=True, exist_ok=True)
