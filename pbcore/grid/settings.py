@@ -205,6 +205,9 @@ class Settings:
     resume: Path | None = _option(
         Role.WRITES, "resume run directory RUN: finished cells whose key still matches are kept", Path, metavar="RUN"
     )
+    resume_anyway: bool = _option(
+        Role.WRITES, "with --resume: measure cells again whose settings differ from the earlier run's", None
+    )
     shard: tuple[int, int] | None = _option(
         Role.SELECTS, "run part I of N of the cells, split by model first", values.shard, metavar="I/N"
     )
@@ -231,6 +234,12 @@ class Settings:
         kept = {name: value for name, value in given.items() if name not in own}
         return {"device": self.device, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
 
+    @property
+    def remembered(self) -> dict[str, Any]:
+        """The settings that run.json keeps and `--resume` compares: those that decide what is asked and answered."""
+        given = self._given(Role.ANSWERS, Role.LOADS)
+        return {"profile": self.profile, "limit": self.limit, **given, "seed": self.seed}
+
     def _given(self, *roles: Role) -> dict[str, Any]:
         """Name → value of the options of these roles that are neither off nor empty."""
         return {o.field: value for o in OPTIONS if o.role in roles and (value := getattr(self, o.field))}
@@ -243,6 +252,8 @@ def check(settings: Settings) -> Settings:
     """The settings, if they go together. Raises InputError for options that exclude each other or lack one another."""
     if settings.out and settings.resume:
         raise InputError("--out and --resume both name the run directory; give one of them")
+    if settings.resume_anyway and not settings.resume:
+        raise InputError("--resume-anyway goes with --resume RUN")
     if settings.gated and (settings.per_sample or settings.sample):
         raise InputError(
             "--per-sample and --sample look at single answers and can't be judged by a gate, floor or baseline; drop one of the two"

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from pbcore.plugin.options import given
+
 STATS = "pbcore_benchmark"  # the report property that carries a worker's statistics
 SAVES = ("benchmark_json", "benchmark_save", "benchmark_autosave")
 
@@ -39,9 +41,14 @@ class WorkerBenchmark:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Only the controller writes files; a worker that is switched off by option says nothing of it (the fixture switches it on)."""
+    """Only the controller writes files.
+
+    Where cells are likely, a worker is switched off by option, without pytest-benchmark's warning that it switches itself off; a cell's
+    setup switches it on.
+    """
     if hasattr(config, "workerinput"):
-        config.option.benchmark_disable, config.option.benchmark_enable = True, False
+        if given(config) or any("benches" in argument for argument in config.args):
+            config.option.benchmark_disable, config.option.benchmark_enable = True, False
         for name in SAVES:
             setattr(config.option, name, None)
 

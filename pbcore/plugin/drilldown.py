@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pbcore.grid.settings import OPTIONS, Role
+from pbcore.plugin.options import flag
 
 if TYPE_CHECKING:
     from pbcore.models.base import Model
@@ -45,7 +46,7 @@ def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = N
         if option.role not in (Role.ANSWERS, Role.LOADS, Role.COMPUTES) or value in (None, [], False):
             continue
         for one in value if option.many else [value]:
-            words += [f"--{option.name}"] if option.kind is None else [f"--{option.name}", _text(one)]
+            words += [flag(config, option), *([] if option.kind is None else [_text(one)])]
     return shlex.join(words)
 
 

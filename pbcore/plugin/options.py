@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Generator
 from typing import Any, Literal
 
 import pytest
@@ -11,28 +12,48 @@ from pbcore.errors import InputError
 from pbcore.grid.settings import OPTIONS, Option, Settings, check
 from pbcore.grid.values import natural, positive
 
+_SHORT = pytest.StashKey[frozenset[str]]()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("pbcore", "pbcore: parallel decoding in diffusion LLMs")
+    """The options under their prefixed names, `--pbcore-model`, which no other plugin has."""
     for option in OPTIONS:
-        text = f"{option.help} [ini: {option.dest}]"
-        if option.kind is None:
-            group.addoption(f"--{option.name}", dest=option.dest, action="store_true", default=None, help=text)
-            parser.addini(option.dest, option.help, type="bool", default=None)
-            continue
-        extra: dict[str, Any] = {"nargs": "?", "const": option.const} if option.const is not None else {}
-        action, metavar = "append" if option.many else "store", option.metavar or option.name.upper()
-        group.addoption(
-            f"--{option.name}",
-            dest=option.dest,
-            action=action,
-            type=option.kind,
-            default=None,
-            metavar=metavar,
-            help=text,
-            **extra,
-        )
+        _add(parser, option, f"--pbcore-{option.name}", f"{option.help} [ini: {option.dest}]")
         parser.addini(option.dest, option.help, type=_ini_type(option), default=None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> Generator[None, Any, Any]:
+    """The same options under their short names, `--model`, unless another plugin or the project's conftest.py has taken a name: all of
+    those have added their options by now, so that ours yield."""
+    outcome = yield
+    free = set()
+    for option in OPTIONS:
+        try:
+            _add(parser, option, f"--{option.name}", f"short for --pbcore-{option.name}")
+            free.add(option.name)
+        except (ValueError, argparse.ArgumentError):
+            continue  # taken
+    early_config.stash[_SHORT] = frozenset(free)
+    return outcome
+
+
+def _add(parser: pytest.Parser, option: Option, flag: str, text: str) -> None:
+    """Adds one flag of an option. Raises ValueError or argparse.ArgumentError (by pytest's version) if the flag is taken."""
+    group = parser.getgroup("pbcore", "pbcore: parallel decoding in diffusion LLMs")
+    if option.kind is None:
+        group.addoption(flag, dest=option.dest, action="store_true", default=None, help=text)
+        return
+    extra: dict[str, Any] = {"nargs": "?", "const": option.const} if option.const is not None else {}
+    action, metavar = "append" if option.many else "store", option.metavar or option.name.upper()
+    group.addoption(
+        flag, dest=option.dest, action=action, type=option.kind, default=None, metavar=metavar, help=text, **extra
+    )
+
+
+def flag(config: pytest.Config, option: Option) -> str:
+    """How the option is written on the command line of this run: short, unless that name is another plugin's."""
+    return f"--{option.name}" if option.name in config.stash.get(_SHORT, frozenset()) else f"--pbcore-{option.name}"
 
 
 def _ini_type(option: Option) -> Literal["linelist", "int", "string"]:
@@ -48,7 +69,7 @@ def given(config: pytest.Config) -> bool:
 
 def on_command_line(config: pytest.Config, *names: str) -> list[str]:
     """Those of the options that stand on the command line, as written there."""
-    return [f"--{o.name}" for o in OPTIONS if o.name in names and config.getoption(o.dest, None) is not None]
+    return [flag(config, o) for o in OPTIONS if o.name in names and config.getoption(o.dest, None) is not None]
 
 
 def read(config: pytest.Config) -> Settings:

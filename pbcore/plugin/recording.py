@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Generator as Yields
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pbcore.errors import PbcoreError
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.cell import RECORDED, Cell, conditions
 from pbcore.plugin.rundir import run_dir
@@ -46,6 +48,11 @@ def _finished(config: pytest.Config) -> dict[str, tuple[str, StoredCell]]:
     return config.stash[_BEFORE]
 
 
+def _kept(config: pytest.Config) -> Collection[str]:
+    """The cells that the resumed run had finished: an error never replaces a good record."""
+    return _finished(config) if settings(config).resume is not None else ()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -58,11 +65,15 @@ def pytest_runtest_makereport(
     assert call.excinfo is not None
     error = f"{call.excinfo.typename}: {call.excinfo.value}"
     first = item.config.stash.setdefault(_ERRORS, {}).setdefault(error, item.nodeid)
-    if first != item.nodeid:
+    if isinstance(call.excinfo.value, PbcoreError | OSError) and not item.config.getoption("fulltrace", False):
+        report.longrepr = error  # the user's to mend; a traceback is for bugs
+    elif first != item.nodeid:
         # A model that can't be loaded fails all its cells; one traceback says it.
         report.longrepr = f"{error}\n(the same error as in {first}, which has the traceback)"
     fixtures: dict[str, Any] = getattr(item, "funcargs", {})
-    report.user_properties.extend(record_error(item.config, name, error, fixtures.get("model"), fixtures.get("task")))
+    pairs = record_error(item.config, name, error, fixtures.get("model"), fixtures.get("task"))
+    report.user_properties.extend(pairs)
+    item.user_properties.extend(pairs)  # JUnit reads those of the teardown's report
     item.stash[RECORDED] = True
     return report
 
@@ -81,6 +92,8 @@ def record_error(
     facts = CellRecord(name.cell_id, name.model, name.task, name.sampler, conditions(config, model, task))
     cell = error_cell(facts, error)
     pairs = properties(cell)
+    if name.cell_id in _kept(config):
+        return [*pairs, ("pbcore_kept", "its record of an earlier run was kept")]
     try:
         run_dir(config).write_cell(cell, ())
     except OSError as full:

@@ -11,17 +11,28 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pbcore.plugin.options import given
-from pbcore.plugin.state import settings
+from pbcore.plugin.state import drilled, plan, settings
 
 if TYPE_CHECKING:
     from pbcore.results.rundir import RunDir
 
 _PATH = pytest.StashKey[Path]()
+_LOCK = pytest.StashKey["RunLock"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if given(config):
-        run_dir(config)
+    """Takes a directory that the options name before anything is loaded."""
+    if not given(config):
+        return
+    run = run_dir(config)
+    requested = settings(config)
+    if hasattr(config, "workerinput") or not (requested.out or requested.resume):
+        return
+    if config.getoption("collectonly", False) or drilled(config):
+        return  # nothing will be written
+    if requested.resume is not None and not requested.resume_anyway:
+        _check_same_settings(config, run)
+    lock(config)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -31,44 +42,78 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def run_dir(config: pytest.Config) -> RunDir:
-    """This session's run directory; nothing is created here. Raises pytest.UsageError where it can't be used."""
+    """This session's run directory; nothing is created here. Raises pytest.UsageError if it can't be used."""
     from pbcore.results.rundir import RunDir
 
-    path = config.stash.get(_PATH, None)
-    if path is None:
-        path = config.stash[_PATH] = _path(config)
-    return RunDir(path)
+    if _PATH not in config.stash:
+        config.stash[_PATH] = _path(config)
+    return RunDir(config.stash[_PATH])
+
+
+def lock(config: pytest.Config) -> None:
+    """Makes this session the one writer of its run directory. Raises pytest.UsageError if another process writes it, or nobody can."""
+    from pbcore.results.lock import lock_run
+    from pbcore.results.rundir import RunDirError
+
+    if _LOCK in config.stash:
+        return
+    requested = settings(config)
+    name = "--resume" if requested.resume else "--out"
+    try:
+        config.stash[_LOCK] = lock_run(run_dir(config).path)
+    except RunDirError as error:
+        raise pytest.UsageError(f"{name}: {error}") from error
 
 
 def _path(config: pytest.Config) -> Path:
+    from pbcore.results.lock import is_empty
+    from pbcore.results.rundir import RunDirError, new_name, open_run
+
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         return Path(worker["pbcore_run"])
     requested = settings(config)
     if requested.resume is not None:
-        from pbcore.results.rundir import RunDirError, open_run
-
         try:
             return open_run(requested.resume).path.absolute()
         except RunDirError as error:
             raise pytest.UsageError(f"--resume: {error}") from error
     if requested.out is None:
-        from pbcore.results.rundir import new_name
-
         return config.rootpath / "reports" / new_name()
-    if requested.out.exists() and (not requested.out.is_dir() or any(requested.out.iterdir())):
+    if requested.out.exists() and (not requested.out.is_dir() or not is_empty(requested.out)):
         raise pytest.UsageError(
             f"--out {requested.out} exists and is not empty; choose another name, or resume it: --resume {requested.out}"
         )
     return requested.out.absolute()
 
 
+def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
+    """Raises pytest.UsageError if the resumed run had other settings, saying which and what would happen to its cells."""
+    from pbcore.results.plain import plain
+    from pbcore.results.resume import differences, finished
+
+    different = differences(run.read_run(), plain(settings(config).remembered, "settings"))
+    if not different:
+        return
+    stored = set(finished(run.path))
+    again = stored & {name.cell_id for name in plan(config).items().values()}
+    raise pytest.UsageError(
+        f"--resume {run.path}: its settings differ: {'; '.join(different)}. Of its {len(stored)} finished cells up to "
+        f"{len(again)} would be measured again and overwritten, {len(stored) - len(again)} are not in this run and would stay. "
+        "Give the same options, another --out, or --resume-anyway"
+    )
+
+
 def write_facts(config: pytest.Config) -> None:
-    """run.json: command, versions, machine; written first, so that a killed run stays identifiable."""
+    """run.json: command, settings, versions, machine; written first, so that a killed run stays identifiable.
+
+    A resumed run keeps what the earlier ones wrote under `history`.
+    """
     from pbcore.results.facts import machine, versions
 
     requested, run = settings(config), run_dir(config)
     earlier = run.read_run() if requested.resume is not None else {}
+    history = [*earlier.pop("history", []), *([earlier] if earlier else [])]
     run.write_run(
         {
             "command": ["pytest", *map(str, config.invocation_params.args)],
@@ -79,16 +124,25 @@ def write_facts(config: pytest.Config) -> None:
             "data_dir": None if requested.data_dir is None else str(requested.data_dir),
             "limit": requested.limit,
             "shard": None if requested.shard is None else "/".join(map(str, requested.shard)),
+            "settings": requested.remembered,
             "versions": versions(),
             "machine": machine(requested.gpu),
-            "resumes": [*earlier.get("resumes", []), *([earlier["started"]] if "started" in earlier else [])],
+            "history": history,
         }
     )
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Keeps a copy of the JUnit file, where one was asked for, with the run it belongs to."""
+    """Copies the JUnit file, if one was written, to the run it belongs to, and frees the run directory."""
+    try:
+        _keep_junit(config)
+    finally:
+        if _LOCK in config.stash:
+            config.stash[_LOCK].release()
+
+
+def _keep_junit(config: pytest.Config) -> None:
     path, junit = config.stash.get(_PATH, None), config.getoption("xmlpath", None)
     if path is None or not junit or hasattr(config, "workerinput") or not path.is_dir():
         return

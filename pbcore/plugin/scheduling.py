@@ -153,13 +153,37 @@ def model_of(config: pytest.Config, node_id: str) -> str:
     return "" if name is None else name.model
 
 
+class CellsOrOthers:
+    """xdist's own scheduling until the first collection shows that the run has cells; then `ours`."""
+
+    def __init__(self, others: Any, ours: ModelScheduling, has_cells: Callable[[Sequence[str]], bool]) -> None:
+        self._inner, self._ours, self._has_cells = others, ours, has_cells
+        self._decided = False
+
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        if not self._decided and self._has_cells(collection):
+            for known in self._inner.nodes:
+                self._ours.add_node(known)
+            self._inner = self._ours
+        self._decided = True
+        self._inner.add_node_collection(node, collection)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ModelScheduling | None:
-    """Ours for plain `-n`; any other --dist is the user's own choice."""
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> CellsOrOthers | None:
+    """Ours for plain `-n` and runs with cells; any other --dist is the user's own choice."""
     if config.getvalue("dist") != "load":
         return None
+    from xdist.scheduler import LoadScheduling
+
     terminal = config.pluginmanager.get_plugin("terminalreporter")
-    return ModelScheduling(_workers(config), partial(model_of, config), terminal.write_line if terminal else log)
+    ours = ModelScheduling(_workers(config), partial(model_of, config), terminal.write_line if terminal else log)
+    return CellsOrOthers(
+        LoadScheduling(config, log), ours, lambda ids: any(cell_of(config, node_id) for node_id in ids)
+    )
 
 
 def _workers(config: pytest.Config) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +16,7 @@ from pbcore.plugin.drilldown import rerun
 from pbcore.plugin.gate import publish, verdicts
 from pbcore.plugin.options import given
 from pbcore.plugin.recording import record_error
-from pbcore.plugin.rundir import run_dir, write_facts
+from pbcore.plugin.rundir import lock, run_dir, write_facts
 from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Outcome:
         self.finished: set[str] = set()  # node ids
         self.right: Counter[str] = Counter()
         self.judged: Counter[str] = Counter()
+        self.resumed = 0
+        self._crashed: dict[str, list[tuple[str, Any]]] = {}  # node id → properties of its record
         self.notes: list[str] = []
         self.written: list[str] = []
         self.ruling: Ruling | None = None
@@ -46,16 +48,26 @@ class Outcome:
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
         self._begin(ids)
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
+        self._take(report)
+        yield
+        if report.nodeid in self._crashed and report.when != "teardown":
+            self._finish_crashed(report.nodeid)
+
+    def _take(self, report: pytest.TestReport) -> None:
         name = self.planned.get(report.nodeid)
         if name is None:
             return
         if report.keywords and "cells" not in report.keywords:
             del self.planned[report.nodeid]  # another test, whose parameters read like a cell of this run
             return
-        for key, value in report.user_properties:
-            if key == "pbcore_unwritten" and report.when != "teardown":
+        for key, value in report.user_properties if report.when != "teardown" else ():
+            if key == "pbcore_unwritten":
                 self.notes.append(f"{name.cell_id}: its record could not be written ({value})")
+            if key == "pbcore_kept":
+                self.notes.append(f"{name.cell_id}: {value}")
+            self.resumed += key == "pbcore_resumed"
         if report.when == "call" and drilled(self._config):
             self.judged[name.cell_id] += not report.skipped
             self.right[name.cell_id] += report.passed
@@ -68,7 +80,21 @@ class Outcome:
         name = self.planned.get(crashitem)
         if name is None or drilled(self._config):
             return
-        record_error(self._config, name, "the worker process died while running this cell (killed, or out of memory)")
+        cause = "the worker process died while running this cell (killed, or out of memory)"
+        self._crashed[crashitem] = record_error(self._config, name, cause)
+
+    def _finish_crashed(self, node_id: str) -> None:
+        """Reports a teardown that never was, since JUnit takes a test's properties from there."""
+        report = pytest.TestReport(
+            node_id,
+            location=(node_id.partition("::")[0], None, node_id),
+            keywords={"cells": 1},
+            outcome="passed",
+            longrepr=None,
+            when="teardown",
+            user_properties=self._crashed.pop(node_id),
+        )
+        self._config.hook.pytest_runtest_logreport(report=report)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -128,6 +154,8 @@ class Outcome:
         width = terminalreporter.config.get_terminal_writer().fullwidth
         run = run_dir(self._config)
         terminalreporter.write_line(summary([entry.cell for entry in run.read_cells(self.notes.append)], width=width))
+        if settings(self._config).resume is not None:
+            self.notes.insert(0, f"resumed: {self.resumed} cells kept, {len(self.finished) - self.resumed} measured")
         for line in [*self._missing(), *self._left_out(), *self.notes, *self._verdict()]:
             terminalreporter.write_line(line)
         if self.written:
@@ -137,8 +165,11 @@ class Outcome:
         if self.planned:
             return
         self.planned = {node_id: name for node_id in node_ids if (name := cell_of(self._config, node_id)) is not None}
+        if self.planned:
+            _check_benchmark(self._config)
         if self._measured:
             listen_to_interrupts()
+            lock(self._config)
             write_facts(self._config)
 
     def _rerun(self, cell_id: str, sample: int) -> str:
@@ -173,6 +204,15 @@ class Outcome:
         """The combinations that models can't run."""
         counts = left_out(self._config)
         return [f"left out: {count} cells, {reason}" for reason, count in sorted(counts.items())]
+
+
+def _check_benchmark(config: pytest.Config) -> None:
+    """Raises pytest.UsageError if cells can't be timed."""
+    options = {"-p no:benchmark": not config.pluginmanager.hasplugin("benchmark")}
+    options |= {f"--benchmark-{word}": config.getoption(f"benchmark_{word}", False) for word in ("disable", "skip")}
+    wrong = [option for option, is_set in options.items() if is_set]
+    if wrong:
+        raise pytest.UsageError(f"{' and '.join(wrong)}: cells are timed by pytest-benchmark; drop that option")
 
 
 def listen_to_interrupts() -> None:

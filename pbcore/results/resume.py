@@ -86,3 +86,31 @@ def finished(
     paths = [run_dir] if isinstance(run_dir, (str, Path)) else list(run_dir)
     stored = [entry for path in paths for entry in open_run(path).read_cells(say)]
     return {entry.cell.id: (entry.cell.conditions.key or "", entry) for entry in stored if entry.cell.status == "ok"}
+
+
+def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+    """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from these, plain values by name.
+
+    A run.json without settings, as the first release wrote it, is compared by the few that it has.
+    """
+    known = earlier.get("settings")
+    if known is None:
+        names = {
+            "profile": "profile",
+            "limit": "limit",
+            "seeds": "seed",
+            "data_dir": "data_dir",
+            "data_seed": "data_seed",
+        }
+        known = {names[key]: value for key, value in earlier.items() if key in names}
+        settings = {name: settings.get(name) for name in known}
+    every = sorted(known.keys() | settings.keys())
+    return [
+        f"{name.replace('_', '-')} was {_shown(known.get(name))}, is {_shown(settings.get(name))}"
+        for name in every
+        if (known.get(name) or None) != (settings.get(name) or None)
+    ]
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value in (None, [], False) else str(value)

@@ -190,7 +190,7 @@ class TestResume:
         """A record whose key differs is not taken over."""
         cells = ("--model", "ideal", "--limit", "4", "--sampler", "random-k2", "--task", "copy")
         run(*cells, "--out", "out")
-        run(*cells, "--resume", "out", "--seed", "9")
+        run(*cells, "--resume", "out", "--seed", "9", "--resume-anyway")
         assert pbcore.results.load("out")["seeds"].tolist() == ["9"]
 
 

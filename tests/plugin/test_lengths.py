@@ -55,7 +55,7 @@ class TestWordSets:
         monkeypatch.setenv("SPEAKER_SAYS", "Something else.")
         run("--resume", "out", *SPEAKER[:-2], *WORDS, *asked).assert_outcomes(passed=3)
         assert texts(project) == {"The dog threw a ball in the park."}
-        run("--resume", "out", *SPEAKER[:-2], *WORDS, *asked, "--n", "1,4").assert_outcomes(passed=3)
+        run("--resume", "out", *SPEAKER[:-2], *WORDS, *asked, "--n", "1,4", "--resume-anyway").assert_outcomes(passed=3)
         assert texts(project) == {"Something else."}
 
     def test_one_sample_of_several_files(self, run: Run) -> None:
@@ -85,7 +85,7 @@ class TestWordSets:
         """There are no official sets of two words."""
         result = run(*WORDS, "--n", "1,2", "--data-dir", str(reference("official-v1-words")), "--co", "-q")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        assert "easy_n2.jsonl; of this task" in result.stderr.str()
+        assert "easy_n2.jsonl; files of this task" in result.stderr.str()
 
 
 class TestRewrite:

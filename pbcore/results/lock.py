@@ -1,0 +1,73 @@
+"""One writer per run directory: a lock that is held while a run writes, and names its holder."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from pbcore.results.rundir import RunDirError, write_atomic
+
+LOCK, HOLDER = ".lock", ".holder.json"
+
+
+@dataclass(frozen=True, slots=True)
+class RunLock:
+    """A held lock. The system releases it when the process ends, however it ends; `release` also removes its files."""
+
+    path: Path
+    _lock: FileLock
+
+    def release(self) -> None:
+        """Frees the directory for other runs. A directory that is empty then is removed."""
+        for name in (HOLDER, LOCK):  # removed while still held: nobody can take the lock of a file that is about to go
+            (self.path / name).unlink(missing_ok=True)
+        self._lock.release()
+        if self.path.is_dir() and not any(self.path.iterdir()):
+            self.path.rmdir()
+
+
+def lock_run(path: Path) -> RunLock:
+    """Takes the lock of a run directory, which is created if it is missing.
+
+    Raises RunDirError if another process holds it (with its pid, host and start), and if the directory can't be written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path / LOCK, timeout=0)
+        lock.acquire()
+    except Timeout:
+        raise RunDirError(
+            f"{path} is being written by {_holder(path)}; wait for it, or choose another directory"
+        ) from None
+    except OSError as error:
+        raise RunDirError(f"{path} can't be written ({error}); choose another directory") from error
+    facts = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+    }
+    write_atomic(path / HOLDER, json.dumps(facts))
+    return RunLock(path, lock)
+
+
+def is_empty(path: Path) -> bool:
+    """Whether a directory holds no run: nothing but the files of a lock."""
+    return not any(file.name not in (LOCK, HOLDER) for file in path.iterdir())
+
+
+def _holder(path: Path) -> str:
+    """`process 123 on host since …`. A process names itself right after it took the lock, so a missing name is waited for."""
+    for _ in range(20):
+        try:
+            facts = json.loads((path / HOLDER).read_text(encoding="utf-8"))
+            return f"process {facts['pid']} on {facts['host']} since {facts['started']}"
+        except (OSError, ValueError, KeyError, TypeError):
+            time.sleep(0.05)
+    return "another process"

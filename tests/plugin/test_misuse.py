@@ -1,0 +1,166 @@
+"""Runs that are resumed with other options, started twice, or fail: nothing good is lost, and nothing stale passes for new."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import pbcore
+from pbcore.results.lock import lock_run
+from pbcore.results.rundir import RunDirError
+from tests.plugin.conftest import Run
+
+CELLS = ("--model", "ideal", "--limit", "2", "--task", "copy", "--sampler", "random-k8")
+LATER = """
+import os
+from pbcore import register_model
+from pbcore.models.ideal import load_ideal
+
+def make(**options):
+    if os.environ.get("BROKEN"):
+        raise RuntimeError("weights not here")
+    return load_ideal()
+
+register_model("later", make)
+"""
+
+
+def errors(result: pytest.RunResult) -> str:
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    return result.stderr.str()
+
+
+class TestResume:
+    def test_an_error_never_replaces_a_good_record(
+        self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A resumed run whose model fails to load leaves the earlier record, and says so; the run fails."""
+        (project.path / "conftest.py").write_text(LATER)
+        run("--model", "later", *CELLS[2:], "--out", "out").assert_outcomes(passed=1)
+        before = {path: path.read_bytes() for path in (project.path / "out" / "cells").iterdir()}
+        monkeypatch.setenv("BROKEN", "1")
+        result = run("--model", "later", *CELLS[2:], "--resume", "out")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        assert {path: path.read_bytes() for path in (project.path / "out" / "cells").iterdir()} == before
+        result.stdout.fnmatch_lines(["*later/copy/random-k8: its record of an earlier run was kept"])
+        assert len(pbcore.results.load("out")) == 1
+
+    @pytest.mark.parametrize(
+        ("option", "difference"),
+        [
+            (("--limit", "3"), "limit was 2, is 3"),
+            (("--seed", "4"), "seed was [0], is [4]"),
+            (("--data-seed", "1"), "data-seed was not given, is 1"),
+            (("--n", "7"), "n was not given, is [7]"),
+            (("--profile", "ci"), "profile was quick, is ci"),
+        ],
+    )
+    def test_other_settings_are_refused(
+        self, run: Run, project: pytest.Pytester, option: tuple[str, str], difference: str
+    ) -> None:
+        """The difference is named with what would become of the cells, and nothing on disk changes."""
+        run(*CELLS, "--sampler", "random-k4", "--out", "out").assert_outcomes(passed=2)
+        before = {path: path.read_bytes() for path in (project.path / "out").rglob("*.json")}
+        message = errors(run(*CELLS, *option, "--resume", "out"))
+        assert difference in message
+        assert "Of its 2 finished cells up to 1 would be measured again" in message
+        assert "1 are not in this run" in message
+        assert {path: path.read_bytes() for path in (project.path / "out").rglob("*.json")} == before
+
+    def test_they_are_taken_on_demand_and_the_history_is_kept(self, run: Run, project: pytest.Pytester) -> None:
+        """--resume-anyway measures again; run.json holds every run's command and settings, and the screen counts the cells."""
+        run(*CELLS, "--out", "out")
+        run(*CELLS, "--resume", "out").stdout.fnmatch_lines(["resumed: 1 cells kept, 0 measured"])
+        result = run(*CELLS, "--seed", "3", "--resume", "out", "--resume-anyway")
+        result.stdout.fnmatch_lines(["resumed: 0 cells kept, 1 measured"])
+        facts = json.loads((project.path / "out" / "run.json").read_text())
+        assert facts["settings"]["seed"] == [3]
+        assert [earlier["settings"]["seed"] for earlier in facts["history"]] == [[0], [0]]
+        assert "--resume" in facts["history"][1]["command"]
+
+    def test_anyway_needs_a_run(self, run: Run) -> None:
+        """Alone it means nothing."""
+        assert "--resume-anyway goes with --resume RUN" in errors(run(*CELLS, "--resume-anyway"))
+
+
+class TestOneWriter:
+    def test_the_second_start_is_refused(self, run: Run, project: pytest.Pytester) -> None:
+        """A directory that another process writes is refused with that process's pid and host, from its first moment on."""
+        code = (
+            "import sys, time; from pathlib import Path; from pbcore.results.lock import lock_run\n"
+            "lock = lock_run(Path('out')); print('held', flush=True); sys.stdin.read()"
+        )
+        holder = subprocess.Popen(
+            [sys.executable, "-c", code], cwd=project.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        message = errors(run(*CELLS, "--out", "out"))
+        assert f"is being written by process {holder.pid} on {socket.gethostname()}" in message
+        holder.communicate("")
+        run(*CELLS, "--out", "out").assert_outcomes(passed=1)
+
+    def test_the_lock_leaves_nothing_behind(self, run: Run, project: pytest.Pytester) -> None:
+        """Neither a finished run's directory nor a run without cells shows that there was one."""
+        run(*CELLS, "--out", "out")
+        assert not [path for path in (project.path / "out").iterdir() if path.name.startswith(".")]
+        run("--model", "ideal", "--task", "summarization", "--out", "none")
+        assert not (project.path / "none").exists()
+
+    def test_a_process_that_died_frees_it(self, tmp_path: Path) -> None:
+        """The system releases the lock of a killed process."""
+        code = (
+            "import os; from pathlib import Path; from pbcore.results.lock import lock_run\n"
+            f"lock = lock_run(Path({str(tmp_path / 'out')!r})); os._exit(9)"
+        )
+        subprocess.run([sys.executable, "-c", code], check=False)
+        lock = lock_run(tmp_path / "out")
+        with pytest.raises(RunDirError, match=f"process {os.getpid()} on"):
+            lock_run(tmp_path / "out")
+        lock.release()
+        assert not (tmp_path / "out").exists()
+
+    def test_a_place_that_cannot_be_written(self, run: Run, project: pytest.Pytester) -> None:
+        """It is a usage error before a model is loaded."""
+        (project.path / "file").write_text("")
+        assert "can't be written" in errors(run(*CELLS, "--out", "file/out"))
+
+
+class TestJunit:
+    def test_it_has_every_cell(self, run: Run, project: pytest.Pytester) -> None:
+        """Cells that could not be run are errors with the properties of their record, so that a kept file gives whole tables."""
+        models = ("--model", "ideal", "--model", "missing", "--model", "breaking")
+        run(*models, *CELLS[2:], "--task", "sort", "--out", "out", "--junitxml", "j.xml")
+        kept = pbcore.results.load("j.xml").set_index("id")
+        rows = pbcore.results.load("out").set_index("id")
+        assert kept["status"].to_dict() == rows["status"].to_dict()
+        assert kept.loc["missing/copy/random-k8", "error"] == "RuntimeError: weights not here"
+
+    def test_a_dead_workers_cell_too(self, run: Run, project: pytest.Pytester) -> None:
+        """The controller reports it."""
+        run("--model", "dying", *CELLS[2:], "--task", "sort", "--out", "out", "-n", "2", "--junitxml", "j.xml")
+        kept = pbcore.results.load("j.xml").set_index("id")
+        assert kept["status"].to_dict() == {"dying/copy/random-k8": "ok", "dying/sort/random-k8": "error"}
+        cases = [case for case in ElementTree.parse("j.xml").iter("testcase") if "sort" in case.get("name", "")]
+        assert len(cases) == 1
+
+
+class TestErrors:
+    def test_what_the_user_can_mend_has_no_traceback(self, run: Run, project: pytest.Pytester) -> None:
+        """A checkpoint without weights: a line or two a cell; --full-trace shows where it came from."""
+        folder = project.path / "broken"
+        folder.mkdir()
+        (folder / "config.json").write_text('{"model_type": "llama"}')
+        cells = ("--model", str(folder), *CELLS[2:])
+        short, long = run(*cells), run(*cells, "--full-trace")
+        assert short.ret == long.ret == pytest.ExitCode.TESTS_FAILED
+        assert "ModelError" in short.stdout.str()
+        assert "checkpoints.py" not in short.stdout.str()
+        assert "checkpoints.py" in long.stdout.str()
