@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
@@ -29,16 +29,17 @@ _LOADERS = {
 }
 
 
-def _lazy(point: EntryPoint) -> Callable[..., Any]:
-    """A factory that imports its package only when it is called."""
+@dataclass(frozen=True)
+class _Installed:
+    """The factory of an entry point, which imports its package only when it is called."""
 
-    def factory(**options: Any) -> Any:
-        return point.load()(**options)
+    point: EntryPoint
 
-    return factory
+    def __call__(self, **options: Any) -> Any:
+        return self.point.load()(**options)
 
 
-FACTORIES: Registry[Callable[..., Any]] = Registry("model", "pbcore.models", load=_lazy)
+FACTORIES: Registry[Callable[..., Any]] = Registry("model", "pbcore.models", load=_Installed)
 
 
 def register_model(name: str, factory: Callable[..., Any]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 
+from pbcore.source import source_of
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.generators import Asked, Order
 from pbcore.tasks.naming import PAPER_TASKS
@@ -150,7 +152,9 @@ def load_task(
             f"{name} has no samples in {data_dir or spec.rows or 'its generator'}; give a source with at least one"
         )
     options = {"split": split, "seed": seed, "lengths": _lengths(spec, taken), **spec.settings}
-    return Task(spec.name, spec.kind, taken, spec.scorer, spec.headline, taken[0].source, data_hash(taken), options)
+    return Task(
+        spec.name, spec.kind, taken, spec.scorer, spec.headline, taken[0].source, data_hash(taken), options, identity(spec)
+    )  # fmt: skip
 
 
 def generate(name: str, split: str = "train", seed: int = 0, n: int | Sequence[int] | None = None) -> Iterator[Sample]:
@@ -164,6 +168,17 @@ def generate(name: str, split: str = "train", seed: int = 0, n: int | Sequence[i
         raise ValueError(f"{name} reads its samples from {spec.rows}; only tasks with a generator can produce more")
     lengths = None if n is None else check_lengths(name, spec.kind, n)
     return _samples(spec, enumerate(_stream(spec, lengths, split, seed, None)), "own")
+
+
+def identity(spec: TaskSpec) -> str:
+    """A digest of a task's declaration (prompts, lengths, settings …), its headline, its scorer's scores and the scorer's code.
+
+    The samples have their own digest, so the location of a file of rows and the number of samples are not part of it.
+    """
+    declared = {name: value for name, value in asdict(spec).items() if name not in ("rows", "count", "official")}
+    chosen = scorers()[spec.scorer]
+    facts = {**declared, "metrics": list(chosen.metrics), "scorer code": source_of(chosen)}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 def data_hash(samples: Iterable[Sample]) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pbcore.tasks import add_tasks_file, all_task_names, load_task, task_names
-from pbcore.tasks.scoring import scorers
+from pbcore.metrics.lists import ListScorer, one_answer
+from pbcore.tasks import add_tasks_file, all_task_names, load_task, task_names, task_spec
+from pbcore.tasks.registry import identity
+from pbcore.tasks.scoring import SCORERS, register_scorer, scorers
 from pbcore.tasks.spec import GENERATORS, KEYS
 
 GOOD = """
@@ -45,6 +49,51 @@ def tasks_file(folder: Path, text: str = GOOD) -> Path:
     path = folder / "my.yaml"
     path.write_text(text)
     return path
+
+
+class TestIdentity:
+    """Task.identity: what decides scores beside the samples."""
+
+    def identity(self, folder: Path, text: str = GOOD, name: str = "kitchen/reverse") -> str:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pbcore.tasks.registry._ADDED", {})
+            add_tasks_file(tasks_file(folder, text))
+            return load_task(name, limit=2).identity
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("scorer: list_match\n  shots", "scorer: list_sort\n  headline: accuracy_strict\n  shots"),
+            ("  shots: 1", "  shots: 1\n  headline: accuracy_strict"),
+            ("  shots: 1", "  shots: 2"),
+            ("lengths: [3, 4]", "lengths: [3, 4, 5]"),
+            ("Reverse this list", "Turn this list around"),
+            ("max_new_tokens: 32", "max_new_tokens: 64"),
+            ("clove]", "clove, mint]"),
+        ],
+    )
+    def test_every_declaration_counts(self, tmp_path: Path, old: str, new: str) -> None:
+        """Scorer, headline, shots, lengths, prompt, canvas and settings change the identity."""
+        assert self.identity(tmp_path, GOOD.replace(old, new, 1)) != self.identity(tmp_path)
+
+    def test_what_does_not_count(self, tmp_path: Path) -> None:
+        """The number of samples and the place of the file leave it as it is; the samples have their own digest."""
+        other = tmp_path / "other"
+        other.mkdir()
+        assert self.identity(other, GOOD.replace("samples: 40", "samples: 20")) == self.identity(tmp_path)
+        assert self.identity(other, name="kitchen/flags") == self.identity(tmp_path, name="kitchen/flags")
+
+    def test_the_code_of_a_users_scorer(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A scorer of the same name and scores with other code is another identity."""
+        digests, known = [], dict(SCORERS.all())
+        for answer in ("expected", "list(expected)"):
+            monkeypatch.setattr(SCORERS, "_registered", dict(known))
+            namespace: dict[str, Any] = {"__name__": "console", "ListScorer": ListScorer, "one_answer": one_answer}
+            exec(f"def expect(sample):\n    expected = one_answer(sample)\n    return {answer}\n", namespace)
+            register_scorer("mine", ListScorer(namespace["expect"]))
+            spec = replace(task_spec("waiting_line/copy"), scorer="mine")
+            digests.append(identity(spec))
+        assert digests[0] != digests[1]
 
 
 class TestAddTasksFile:
