@@ -34,7 +34,8 @@ def source_of(value: Any) -> str:
 
     It covers the module that defines the object, all modules of its package (of an installed package: its version), the base classes, the
     fields of a dataclass instance, and the values that a function has bound. An attribute `version` (text or integer) of the object or its
-    class replaces all this: then only a new version changes the digest. The digest is taken at the first call and kept for the process.
+    class replaces all this: then only a new version changes the digest. Other code, such as a module beside a conftest.py, doesn't count.
+    The digest is taken at the first call and kept for the process.
     """
     known = _KNOWN.get(id(value))
     if known is None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pbcore.source import source_of
 from pbcore.tasks.base import Sample, Task
+from pbcore.tasks.files import read_text
 from pbcore.tasks.generators import Asked, Order
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.official import official_rows, read_rows
@@ -22,6 +23,7 @@ from pbcore.tasks.scoring import scorers
 from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_scorer
 
 _ADDED: dict[str, TaskSpec] = {}
+_FILES: dict[str, Path] = {}  # where the added tasks were read
 
 
 class TaskNameError(ValueError):
@@ -69,19 +71,21 @@ def task_spec(name: str) -> TaskSpec:
 def add_tasks_file(path: str | Path) -> list[str]:
     """Adds the tasks of a user's YAML file and returns their names; docs/tasks.md shows an example.
 
-    Paths in the file are relative to it. Adding the same file again changes nothing. Raises ValueError that names file, task and key for
-    any invalid entry and for a name that is already taken; FileNotFoundError for a missing file.
+    Paths in the file are relative to it. Adding the same file again reads it again. Raises ValueError that names file, task and key for
+    any invalid entry, and both files for a name that another file has given; FileNotFoundError for a missing file.
     """
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"no tasks file {file}; give a YAML file with one entry per task")
-    read = read_specs(file.read_text(encoding="utf-8"), str(file), file.parent)
+    read = read_specs(read_text(file), str(file), file.parent)
     added = {name: with_scorer(spec, f"{file}, task {name}") for name, spec in read.items()}
     for name, spec in added.items():
-        if _specs().get(name, spec) != spec:
-            raise ValueError(f"{file}: a task named {name!r} exists already; choose another name")
+        owner = "pbcore's tasks.yaml" if name in _built_in() else _FILES.get(name) if name in _ADDED else None
+        if owner is not None and owner != file.resolve():
+            raise ValueError(f"{file}: a task named {name!r} exists already in {owner}; choose another name")
         _probe(spec, f"{file}, task {name}")
     _ADDED.update(added)
+    _FILES.update(dict.fromkeys(added, file.resolve()))
     return list(added)
 
 
@@ -93,6 +97,8 @@ def _probe(spec: TaskSpec, where: str) -> None:
         samples = list(_samples(spec, rows, "own"))
     except KeyError as error:
         raise ValueError(f"{where}: the prompt needs {error}, which {spec.kind} does not provide") from None
+    except ValueError as error:
+        raise ValueError(str(error) if spec.rows is not None else f"{where}: {error}") from None
     chosen = scorers()[spec.scorer]
     if "accuracy" not in chosen.metrics:
         return
