@@ -1,4 +1,4 @@
-"""Parallel decoding in diffusion LLMs, measured. This file is the public API; names load on first use, so importing pbcore is cheap."""
+"""Measures parallel decoding in diffusion LLMs. This is the public API; names are imported on first use, so `import pbcore` is fast."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"pbcore.{name}")
     if name in _WHERE:
         return getattr(import_module(_WHERE[name]), name)
-    raise AttributeError(f"module 'pbcore' has no attribute {name!r}; its names: {', '.join(__all__)}")
+    raise AttributeError(f"module 'pbcore' has no attribute {name!r}; it has {', '.join(__all__)}")
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""`python -m pbcore` is the command `pbcore`."""
+"""`python -m pbcore` runs the command `pbcore`."""
 
 from pbcore.cli import main
 

@@ -1,4 +1,4 @@
-"""The command `pbcore`: looks up what a subcommand needs when it is called, so that `pbcore --help` is quick."""
+"""The command `pbcore`. A subcommand's module is imported only when it is called, so that `pbcore --help` is fast."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from importlib.metadata import version
 
 # command → the module that adds its parser, and its line in `pbcore --help`
 COMMANDS = {
-    "tasks": ("pbcore.listing", "the tasks there are"),
-    "samplers": ("pbcore.decoding.cli", "the samplers there are; token frequencies for those that need them"),
-    "models": ("pbcore.models.cli", "the models, and which of them are available here"),
-    "theory": ("pbcore.theory.cli", "what an ideal model must lose: closed forms for the list operations"),
-    "report": ("pbcore.report.commands", "tables and curves from what runs left behind"),
-    "merge": ("pbcore.report.commands", "join run directories, e.g. of shards, into one"),
+    "tasks": ("pbcore.listing", "list the tasks"),
+    "samplers": ("pbcore.decoding.cli", "list the samplers; make token frequencies for those that need them"),
+    "models": ("pbcore.models.cli", "list the models and whether they are available on this machine"),
+    "theory": ("pbcore.theory.cli", "the loss and accuracy of an ideal model on the list operations, in closed form"),
+    "report": ("pbcore.report.commands", "tables and curves from the results of runs"),
+    "merge": ("pbcore.report.commands", "merge run directories, e.g. of shards, into one"),
     "compare": ("pbcore.report.commands", "judge one run against another, sample by sample"),
     "verify": ("pbcore.verify", "check a copy of the official data, or the scores of a run"),
-    "doctor": ("pbcore.doctor", "what is present on this machine"),
-    "languagetool": ("pbcore.metrics.languagetool.cli", "the grammar checker: install it, or say what is there"),
-    "bertscore": ("pbcore.metrics.semantic", "BERTScore's model: whether it is here, and its download"),
+    "doctor": ("pbcore.doctor", "show what is installed on this machine: libraries, GPU, Java, LanguageTool, models"),
+    "languagetool": ("pbcore.metrics.languagetool.cli", "install the grammar checker, or show its status"),
+    "bertscore": ("pbcore.metrics.semantic", "install BERTScore's model, or show whether it is installed"),
     "agreement": ("pbcore.metrics.agreement", "compare this package's text scores with published ones"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one subcommand and returns its exit status; 2 and one line on stderr for what can't be done as asked."""
+    """Runs one subcommand and returns its exit status; for invalid input it is 2, with one line on stderr."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         "pbcore",
-        description="Parallel decoding in diffusion LLMs, measured. Measuring itself is pytest's: pytest benches --help",
+        description="Measures parallel decoding in diffusion LLMs. To run the benchmark, use pytest: pytest benches --help",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"pbcore {version('pbcore')}")
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(parsed.run(parsed))
     except BrokenPipeError:
-        # `pbcore … | head`: nobody reads on, which is no error; what is still buffered must not raise again at exit.
+        # `pbcore … | head` closed the pipe, which is not an error; flushing the buffer at exit must not raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, OSError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""`pbcore doctor`: what is present on this machine, and what to do about what is not."""
+"""`pbcore doctor`: shows what is installed on this machine, and how to install what is missing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIBRARIES = (
 
 
 def report() -> str:
-    """What was found, a line each: Python, torch and GPU, libraries, Java, LanguageTool, BERTScore, caches, and which API keys are set."""
+    """A line each for Python, cores, torch and GPU, libraries, Java, LanguageTool, BERTScore, caches, and whether API keys are set."""
     checks: dict[str, Callable[[], str]] = {
         "Python": lambda: f"{platform.python_version()} ({sys.executable}) on {platform.platform()}",
         "cores": lambda: (
@@ -55,13 +55,13 @@ def report() -> str:
         except (Unavailable, semantic.Unavailable) as error:
             lines.append((name, f"MISSING: {error}"))
     width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name:<{width}}  {said}" for name, said in lines)
+    return "\n".join(f"{name:<{width}}  {result}" for name, result in lines)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `pbcore doctor`."""
     parser = subparsers.add_parser(
-        "doctor", help="what is present on this machine: torch, Java, LanguageTool, models, caches, keys"
+        "doctor", help="show what is installed on this machine: torch, Java, LanguageTool, models, caches, keys"
     )
     parser.set_defaults(run=_run)
 
@@ -91,8 +91,8 @@ def _languagetool() -> str:
     url = os.environ.get(URL_VARIABLE)
     if url:
         return f"{UserServer(url).identity} answers at {url} ({URL_VARIABLE})"
-    found = find_installation()
-    return f"{found.version} in {found.folder} (found by {found.origin})"
+    installation = find_installation()
+    return f"{installation.version} in {installation.folder} (found through {installation.origin})"
 
 
 def _bertscore() -> str:
@@ -104,7 +104,7 @@ def _bertscore() -> str:
 
 def _cache() -> str:
     folder = cache_folder()
-    return f"{folder}, {_megabytes(folder)}" if folder.is_dir() else f"{folder}, not there yet"
+    return f"{folder}, {_megabytes(folder)}" if folder.is_dir() else f"{folder}, not created yet"
 
 
 def _verdicts() -> str:

@@ -1,4 +1,4 @@
-"""The command `pbcore tasks`: what there is to measure."""
+"""The command `pbcore tasks`: lists the tasks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tabulate import tabulate
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `tasks` to the command line."""
-    tasks = subparsers.add_parser("tasks", help="the tasks there are")
+    tasks = subparsers.add_parser("tasks", help="list the tasks")
     tasks.add_argument(
         "--tasks",
         type=Path,
         action="append",
         default=[],
         metavar="FILE",
-        help="YAML file with tasks of your own (repeatable)",
+        help="YAML file with your own tasks (repeatable)",
     )
     tasks.set_defaults(run=run_tasks)
 

@@ -1,7 +1,7 @@
 """Sampler names: `policy-parameter` and modifiers joined by `+`, e.g. `confidence-k2+b8+prefix+t1.0`.
 
-This module only parses and prints; whether a policy exists and takes such parameters is `decoding.policies`' business.
-A name uses the characters that pytest's `-k` accepts (letters, digits, `_`, `-`, `.`, `+`), so it can stand in a node id.
+This module only parses and prints names; `decoding.samplers` checks that the policy exists and takes the parameters.
+Names consist of characters that pytest's `-k` accepts (letters, digits, `_`, `-`, `.`, `+`), so they can be part of a node id.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _COUNTS = re.compile(r"\d+(_\d+)*")
 
 
 class SamplerNameError(ValueError):
-    """A sampler name that can't be read."""
+    """An invalid sampler name."""
 
 
 @dataclass(frozen=True, slots=True)
 class SamplerName:
-    """A sampler name taken apart.
+    """The parts of a sampler name.
 
-    `arguments` are the policy's as written, in order: `("k", "2")` for `k2`, `("", "0.9")` for a bare number, `("ref", "")` for a
-    bare word. `block` is None for one block over the whole canvas; `temperature` 0 is greedy; `remask_variant` (`max` of rcr, `early` of
-    remdm) is empty for the official runs' rule; `counts` is an explicit schedule
-    (tokens to reveal at each step of a block), or `schedule` names one (`linear`, `cosine`) over `schedule_steps` steps.
+    `arguments` are the policy's, as written and in order: `("k", "2")` for `k2`, `("", "0.9")` for a bare number, `("ref", "")` for a
+    bare word. `block` is None for one block over the whole canvas. `temperature` 0 is greedy. `remask_variant` (`max` for rcr, `early` for
+    remdm) is empty for the official runs' rule. `counts` is an explicit schedule, the tokens to reveal at each step of a block;
+    `schedule` names one (`linear`, `cosine`) over `schedule_steps` steps.
     """
 
     policy: str
@@ -69,20 +69,20 @@ class SamplerName:
 
 
 def parse(name: str) -> SamplerName:
-    """Takes a sampler name apart. Raises SamplerNameError that says which part can't be read and what is allowed."""
+    """Parses a sampler name. Raises SamplerNameError that names the invalid part and what is allowed."""
     if not isinstance(name, str):
         raise SamplerNameError(f"sampler {name!r}: give a name such as confidence-k2+b8")
     head, *modifiers = name.split("+")
     policy, *arguments = head.split("-")
     if not POLICY.fullmatch(policy):
-        raise SamplerNameError(f"sampler {name!r}: {policy!r} is no policy name; write e.g. confidence-k2+b8")
+        raise SamplerNameError(f"sampler {name!r}: {policy!r} is not a policy name; write e.g. confidence-k2+b8")
     result = SamplerName(policy, tuple(_argument(name, text) for text in arguments))
     seen: set[str] = set()
     for text in modifiers:
         changes = _modifier(name, text)
         twice = seen & set(changes)
         if twice:
-            raise SamplerNameError(f"sampler {name!r}: +{text} sets {sorted(twice)[0]} a second time")
+            raise SamplerNameError(f"sampler {name!r}: +{text} sets {sorted(twice)[0]} a second time; give it once")
         seen |= set(changes)
         result = replace(result, **changes)  # type: ignore[arg-type]
     if result.counts is not None and result.schedule:
@@ -91,7 +91,7 @@ def parse(name: str) -> SamplerName:
 
 
 def canonical(name: str) -> str:
-    """The one spelling of a sampler name: modifiers in a fixed order, defaults left out."""
+    """A sampler name with its modifiers in a fixed order and defaults left out."""
     return str(parse(name))
 
 
@@ -99,7 +99,7 @@ def _argument(name: str, text: str) -> tuple[str, str]:
     match = _ARGUMENT.fullmatch(text)
     if not text or match is None:
         raise SamplerNameError(
-            f"sampler {name!r}: {text!r} is no parameter; write a number (0.9), a letter and a number (k2), or a word (ref)"
+            f"sampler {name!r}: {text!r} is not a parameter; write a number (0.9), a letter and a number (k2), or a word (ref)"
         )
     return match[1], match[2]
 

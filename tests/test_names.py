@@ -63,9 +63,9 @@ class TestParse:
     @pytest.mark.parametrize(
         ("text", "complaint"),
         [
-            ("", "no policy name"),
-            ("Confidence-k2", "no policy name"),
-            ("confidence-", "no parameter"),
+            ("", "not a policy name"),
+            ("Confidence-k2", "not a policy name"),
+            ("confidence-", "not a parameter"),
             ("confidence-k2+x9", "unknown modifier"),
             ("confidence-k2+b0", "unknown modifier"),
             ("confidence-k2+rcr-early", "unknown modifier"),

@@ -188,4 +188,4 @@ class TestRun:
     def test_no_run(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A folder that is no run directory is one line on stderr."""
         assert run("--run", tmp_path) == 1
-        assert "is no run directory" in capsys.readouterr().err
+        assert "is not a run directory" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What the numbers say: trade-off curves, PBx, AUP, oracle, parallelizability, paired comparison, gates."""
+"""Analysis of results: trade-off curves, PBx, AUP, oracle, parallelizability, paired comparison, gates."""
 
 from pbcore.analysis.oracle import block_slope, oracle, parallelizability
 from pbcore.analysis.tradeoff import aup, curves, means, pareto, pbx, pbx_table

@@ -18,12 +18,12 @@ _SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.
 
 
 class FloorError(ValueError):
-    """A floor that can't be read."""
+    """A floor that can't be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """Cells whose id matches `cells` (shell pattern) must have `metric` (a score, nfe, tokens_per_step …) `sign` `value`."""
+    """A requirement: in all cells whose id matches `cells` (shell pattern), `metric` (a score, nfe, tokens_per_step …) `sign` `value`."""
 
     cells: str
     metric: str
@@ -35,28 +35,28 @@ class Floor:
 
 
 def parse_floor(text: str) -> Floor:
-    """Reads `PATTERN METRIC>=VALUE`; the value may be a percentage. Raises FloorError that shows the form."""
+    """Parses `PATTERN METRIC>=VALUE`; the value may be a percentage. Raises FloorError that shows the form."""
     match = _TEXT.fullmatch(text)
     if match is None:
         raise FloorError(
-            f"floor {text!r} can't be read; write a pattern of cell ids, a metric, >= > <= or <, and a number: 'tiny/copy/* accuracy>=0.98'"
+            f"floor {text!r} can't be parsed; give a cell id pattern, a metric, >= > <= or <, and a number: 'tiny/copy/* accuracy>=0.98'"
         )
     value = float(match["value"]) / (100 if match["percent"] else 1)
     return Floor(match["cells"], match["metric"], match["sign"], value)
 
 
 def broken_floors(floors: Iterable[Floor], cells: Iterable[CellRecord]) -> list[tuple[str, str]]:
-    """(cell id or pattern, reason) for each floor not kept. A floor that no cell matches, or whose metric a cell lacks, is not kept."""
-    found = []
+    """(cell id or pattern, reason) for each violated floor. A floor is also violated if no cell matches it or a cell lacks its metric."""
+    broken = []
     rows = {cell.id: row(cell) for cell in cells}
     for floor in floors:
         matching = [name for name in sorted(rows) if fnmatchcase(name, floor.cells)]
         if not matching:
-            found.append((floor.cells, f"floor '{floor}' matches no cell of the run"))
+            broken.append((floor.cells, f"floor '{floor}' matches no cell of the run"))
         for name in matching:
             value = rows[name].get(floor.metric)
             if not isinstance(value, (int, float)):
-                found.append((name, f"floor '{floor}': {floor.metric} was not measured"))
+                broken.append((name, f"floor '{floor}': {floor.metric} was not measured"))
             elif not _SIGNS[floor.sign](value, floor.value):
-                found.append((name, f"floor '{floor}': it is {value:.4g}"))
-    return found
+                broken.append((name, f"floor '{floor}': it is {value:.4g}"))
+    return broken

@@ -1,4 +1,4 @@
-"""The gate: judges each cell of a run against its baseline row. A worse or slower model must not pass, noise must not fail."""
+"""The gate: judges each cell of a run against its baseline row. It must fail a worse or slower model, but not on noise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RATE_TOLERANCE = 1e-6
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """One cell's verdict. `status`: passed, worse (quality), slower (NFE or tokens per step), refused (can't be compared), missing
-    (in the baseline, not in the run), error (could not be run), new (no baseline), floor.
+    (in the baseline, not in the run), error (could not be run), new (no baseline row), floor (violated).
 
     `p` and `p_forwards` are Holm-adjusted; `change` is the change of the judged score, in its own units.
     """
@@ -34,7 +34,9 @@ class Judgement:
     p_forwards: float | None = None
     newly_wrong: tuple[int, ...] = ()
     newly_right: tuple[int, ...] = ()
-    spread: float | None = None  # of the differences, where scores are no 0/1: graded ones, and means over seeds
+    spread: float | None = (
+        None  # standard deviation of the differences, for graded scores and means over seeds; None for 0/1
+    )
 
     @property
     def ok(self) -> bool:
@@ -43,10 +45,13 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """All judgements, sorted by id. `ok` false means exit code 1. `detectable`: the true drop in score (share) that a cell of the
-    smallest sample count could have shown with 80 % power, if answers only break (`detectable`) and at the two-way flips that this
-    run showed (`detectable_churn`), both at the level left by Holm for the hardest of `judged` tests. None: no drop could.
-    `detectable_graded`: the same for means over seeds and graded scores, in the cell that scatters most; None where there are none."""
+    """All judgements, sorted by id. `ok` false means exit code 1.
+
+    `detectable` is the smallest true drop in score (share) that is detectable with 80 % power in the cell with the fewest samples,
+    assuming no answer improves; `detectable_churn` assumes this run's rate of two-way flips, `churn`. Both are at Holm's strictest level
+    for `judged` tests; None: no drop is detectable. `detectable_graded` is the same for means over seeds and graded scores, in the
+    cell where it is largest; None without such cells.
+    """
 
     judgements: tuple[Judgement, ...]
     level: float
@@ -71,18 +76,18 @@ def judge(
     level: float = 0.05,
     floors: Sequence[Floor] = (),
 ) -> Verdict:
-    """Judges a run against a baseline (`results.baseline.read_baseline`; empty for floors alone).
+    """Judges a run against a baseline (`results.baseline.read_baseline`; empty to check floors only).
 
-    Quality: the headline score sample by sample, exact McNemar one-sided or paired permutation for graded scores. NFE and tokens per
-    step: equal for greedy samplers; for sampled ones a paired permutation test of more forwards. Holm over all tests, so that the
-    chance of any false alarm in the run is at most `level`. Baseline rows that the run lacks fail; cells that differ in
-    data, model, sampler, seed, precision or samples are refused. Raises ValueError for a level outside (0, 1).
+    Quality: the headline score sample by sample, by the exact one-sided McNemar test, or paired permutation for graded scores. NFE and
+    tokens per step must be equal for greedy samplers; for others a paired permutation test looks for more forwards. Holm's correction
+    covers all tests, so the chance of any false alarm in the run is at most `level`. Baseline rows missing in the run fail; cells that
+    differ in data, model, sampler, seed, precision or samples are refused. Raises ValueError for a level outside (0, 1).
 
         verdict = judge(open_run(path).read_cells(), read_baseline(file), floors=[parse_floor(text) for text in texts])
         print(gate_text(verdict)); exit_code = 0 if verdict.ok else 1
     """
     if not 0 < level < 1:
-        raise ValueError(f"level {level}: give the chance of a false alarm per run, between 0 and 1, e.g. 0.05")
+        raise ValueError(f"level {level}: give the probability of a false alarm per run, between 0 and 1, e.g. 0.05")
     cells = {entry.cell.id: entry for entry in run}
     judged = [_judge_cell(name, cells.get(name), baseline.get(name)) for name in sorted(cells.keys() | baseline.keys())]
     decided = _apply_holm(judged, level)
@@ -91,7 +96,7 @@ def judge(
 
 
 def difference(cell: BaselineCell, base: BaselineCell) -> str | None:
-    """Why two rows can't be compared: the first difference in what was asked of what; None where they can."""
+    """The first setting that differs and so prevents a comparison of two rows; None if they can be compared."""
     if cell.seeds != base.seeds:
         seeds, others = (", ".join(map(str, row.seeds)) for row in (cell, base))
         return f"seeds {seeds}, the baseline has {others}"
@@ -99,17 +104,17 @@ def difference(cell: BaselineCell, base: BaselineCell) -> str | None:
         if getattr(cell, name) != getattr(base, name):
             return f"{name.replace('_', ' ')} is {getattr(cell, name)!r}, the baseline's {getattr(base, name)!r}"
     for name in sorted(cell.model_identity.keys() | base.model_identity.keys()):
-        found, expected = cell.model_identity.get(name), base.model_identity.get(name)
-        if found != expected:
-            return f"model {name} is {found!r}, the baseline's {expected!r}"
+        actual, expected = cell.model_identity.get(name), base.model_identity.get(name)
+        if actual != expected:
+            return f"model {name} is {actual!r}, the baseline's {expected!r}"
     if cell.indices != base.indices:
-        odd = sorted(set(cell.indices) ^ set(base.indices))
-        return f"{len(cell.indices)} samples, the baseline has {len(base.indices)} (e.g. {odd[:3]} in one only)"
+        unshared = sorted(set(cell.indices) ^ set(base.indices))
+        return f"{len(cell.indices)} samples, the baseline has {len(base.indices)} (e.g. {unshared[:3]} in one only)"
     return None
 
 
 def greedy(sampler: str) -> bool:
-    """Whether a sampler decodes without temperature, so that its NFE must repeat exactly. Unreadable names count as not."""
+    """Whether a sampler decodes without temperature, so that its NFE must repeat exactly. False for names that can't be parsed."""
     try:
         return parse(sampler).greedy
     except SamplerNameError:
@@ -127,19 +132,19 @@ def _judge_cell(name: str, stored: StoredCell | None, base: BaselineCell | None)
     reason = difference(cell, base)
     metric = base.headline if base.headline in base.scores else next(iter(base.scores), "")
     if reason is None and metric not in cell.scores:
-        reason = f"{metric} was measured in the baseline but not here: {stored.cell.absent.get(metric, 'no reason recorded')}"
+        reason = f"{metric} was measured in the baseline but not in the run: {stored.cell.absent.get(metric, 'no reason recorded')}"
     if reason is not None:
         return Judgement(name, "refused", reason, metric)
     return _compared(cell, base, metric)
 
 
 def _compared(cell: BaselineCell, base: BaselineCell, metric: str) -> Judgement:
-    """The judgement before Holm: raw p-values, and what greedy decoding shows exactly."""
+    """The judgement before Holm's correction: raw p-values, and the exact comparison of NFE for greedy samplers."""
     if not metric:
         paired = Paired(len(cell.indices), 0.0, 0.0, 1.0, True, (), ())
     else:
         paired = compare(*(dict(zip(row.indices, row.scores[metric], strict=True)) for row in (cell, base)))
-    found = Judgement(
+    judgement = Judgement(
         cell.id,
         "passed",
         "",
@@ -153,10 +158,10 @@ def _compared(cell: BaselineCell, base: BaselineCell, metric: str) -> Judgement:
     )
     if not greedy(cell.sampler):
         rises = [before - after for before, after in zip(base.nfe, cell.nfe, strict=True)]
-        return replace(found, p_forwards=permutation(rises))
+        return replace(judgement, p_forwards=permutation(rises))
     if cell.nfe != base.nfe or abs(cell.tokens_per_step - base.tokens_per_step) > RATE_TOLERANCE:
-        return replace(found, status="slower", reason=_forwards(cell, base))
-    return found
+        return replace(judgement, status="slower", reason=_forwards(cell, base))
+    return judgement
 
 
 def _forwards(cell: BaselineCell, base: BaselineCell) -> str:
@@ -165,53 +170,52 @@ def _forwards(cell: BaselineCell, base: BaselineCell) -> str:
         f"greedy decoding must repeat exactly: NFE {np.mean(base.nfe):.4g} → {np.mean(cell.nfe):.4g}, "
         f"tokens per step {base.tokens_per_step:.4g} → {cell.tokens_per_step:.4g}, changed at samples {changed[:5]}"
     )
-    return text + ("; if the speed-up is meant, update the baseline" if sum(cell.nfe) < sum(base.nfe) else "")
+    return text + ("; if the speed-up is intended, update the baseline" if sum(cell.nfe) < sum(base.nfe) else "")
 
 
 def _apply_holm(judgements: Sequence[Judgement], level: float) -> list[Judgement]:
-    """Adjusts all p-values of the run together and fails the cells they convict."""
+    """Adjusts all p-values of the run together and fails the cells with significant ones."""
     tests = [
         (i, kind)
-        for i, found in enumerate(judgements)
+        for i, judgement in enumerate(judgements)
         for kind in ("p", "p_forwards")
-        if getattr(found, kind) is not None
+        if getattr(judgement, kind) is not None
     ]
     adjusted = dict(zip(tests, holm([getattr(judgements[i], kind) for i, kind in tests]), strict=True))
     out = []
-    for i, found in enumerate(judgements):
+    for i, raw in enumerate(judgements):
         quality, forwards = adjusted.get((i, "p")), adjusted.get((i, "p_forwards"))
-        found = replace(found, p=quality, p_forwards=forwards)
+        judgement = replace(raw, p=quality, p_forwards=forwards)
         if quality is not None and quality <= level:
-            flips = f"{len(found.newly_wrong)} worse, {len(found.newly_right)} better of {found.n}"
-            slower = f"; also {found.reason}" if found.status == "slower" else ""
-            found = replace(
-                found,
-                status="worse",
-                reason=f"{found.metric} {100 * (found.change or 0):+.1f} points ({flips}, p = {quality:.2g}){slower}",
-            )
+            flips = f"{len(raw.newly_wrong)} worse, {len(raw.newly_right)} better of {raw.n}"
+            slower = f"; also {raw.reason}" if raw.status == "slower" else ""
+            reason = f"{raw.metric} {100 * (raw.change or 0):+.1f} points ({flips}, p = {quality:.2g}){slower}"
+            judgement = replace(judgement, status="worse", reason=reason)
         elif forwards is not None and forwards <= level:
-            found = replace(found, status="slower", reason=f"more forwards than the baseline (p = {forwards:.2g})")
-        out.append(found)
+            reason = f"more forwards than the baseline (p = {forwards:.2g})"
+            judgement = replace(judgement, status="slower", reason=reason)
+        out.append(judgement)
     return out
 
 
 def _with_power(judgements: Sequence[Judgement], level: float) -> Verdict:
-    compared = [found for found in judgements if found.p is not None]
-    tests = sum((found.p is not None) + (found.p_forwards is not None) for found in judgements)
+    """The verdict: the judgements with the drops that these tests can detect."""
+    compared = [judgement for judgement in judgements if judgement.p is not None]
+    tests = sum((judgement.p is not None) + (judgement.p_forwards is not None) for judgement in judgements)
     if not compared:
         return Verdict(tuple(judgements), level, 0, 0, 0.0, None, None)
-    n, hardest = min(found.n for found in compared), level / tests
-    flipping = [found for found in compared if found.spread is None]
-    flips = sum(min(len(found.newly_wrong), len(found.newly_right)) for found in flipping)
-    churn = min(0.45, flips / max(1, sum(found.n for found in flipping)))
-    shifts = [detectable_shift(found.n, found.spread, level=hardest) for found in compared if found.spread is not None]
+    n, strictest = min(judgement.n for judgement in compared), level / tests
+    binary = [judgement for judgement in compared if judgement.spread is None]
+    flips = sum(min(len(judgement.newly_wrong), len(judgement.newly_right)) for judgement in binary)
+    churn = min(0.45, flips / max(1, sum(judgement.n for judgement in binary)))
+    shifts = [detectable_shift(one.n, one.spread, level=strictest) for one in compared if one.spread is not None]
     return Verdict(
         tuple(judgements),
         level,
         tests,
         n,
         churn,
-        detectable_drop(n, level=hardest),
-        detectable_drop(n, churn=churn, level=hardest),
+        detectable_drop(n, level=strictest),
+        detectable_drop(n, churn=churn, level=strictest),
         max((shift for shift in shifts if shift is not None), default=None),
     )

@@ -1,4 +1,4 @@
-"""What a perfect choice of sampler per sample would give (Fig. 7), and how parallelizable a task is (Fig. 6). PAPER.md §4."""
+"""The oracle's choice of a sampler for each sample (Fig. 7), and the parallelizability of a task (Fig. 6); figures of arXiv 2510.04767."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pbcore.results.record import SampleRecord, by_index
 
 @dataclass(frozen=True, slots=True)
 class OraclePoint:
-    """The oracle's means over samples: score in %, NFE, tokens per step; and which sampler it chose for each sample index."""
+    """The oracle's means over samples: score in %, NFE, tokens per step; `choices`: sample index → chosen sampler."""
 
     score: float
     nfe: float
@@ -21,13 +21,13 @@ class OraclePoint:
 
 
 def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoint:
-    """Per sample the sampler with the fewest steps among those with that sample's best score (Fig. 7; ties: the first given).
+    """Chooses for each sample, among the samplers with that sample's best score, the one with the fewest steps (Fig. 7; ties: the first).
 
-    `runs`: sampler name → the samples of one model and task, the same indices in each; of several seeds a sample's means count. Raises
-    ValueError where they differ, none is given, or `score` was not measured.
+    `runs`: sampler name → the samples of one model and task, with the same indices in each; several seeds of a sample are averaged.
+    Raises ValueError if the indices differ, no samples are given, or `score` was not measured.
     """
     if not runs or not any(runs.values()):
-        raise ValueError("oracle needs the samples of at least one sampler")
+        raise ValueError("oracle got no samples; give those of at least one sampler")
     means: dict[str, dict[int, np.ndarray]] = {}  # each array: score, NFE, tokens per step
     for name, samples in runs.items():
         if any(score not in sample.scores for sample in samples):
@@ -57,8 +57,8 @@ def parallelizability(scores: Mapping[int, float]) -> float | None:
 
 
 def block_slope(scores: Mapping[int, float]) -> float:
-    """Fig. 6, y-axis: slope of the least-squares line through score against log₂ block length (at k = 2), with its sign turned, so
-    that positive = better as blocks shrink. In score units per halving. Raises ValueError for fewer than two block lengths.
+    """Fig. 6, y-axis: the negative slope of the least-squares line of score over log₂ block length (at k = 2): positive = better as
+    blocks shrink. In score units per halving. Raises ValueError for fewer than two block lengths.
     """
     if len(scores) < 2 or min(scores) < 1:
         raise ValueError(f"block_slope needs scores at two block lengths >= 1 at least, got {dict(scores)}")

@@ -1,4 +1,4 @@
-"""Two runs compared sample by sample: exact McNemar, paired permutation, Holm, and what a test of this size can see (FIELD.md §8)."""
+"""Compares two runs sample by sample: exact McNemar test, paired permutation test, Holm's correction, and statistical power."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GRID = 400_000
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """One score of one cell in two runs. `change` = head − base (mean); `p` one-sided: the chance of a drop this clear from noise.
+    """One score of one cell in two runs. `change` = head − base (means); `p` is one-sided: the probability of such a drop by chance.
 
     `worse` and `better` are the sample indices whose score fell or rose (for binary scores: newly wrong, newly right); `spread` is the
     standard deviation of the differences.
@@ -36,13 +36,15 @@ class Paired:
 
 
 def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
-    """Compares scores by sample index: exact McNemar one-sided for 0/1 scores, else the paired permutation test.
+    """Compares scores by sample index: exact one-sided McNemar test for 0/1 scores, else the paired permutation test.
 
-    For sampled decoding over several seeds give each index its mean over seeds. Raises ValueError where the indices differ.
+    For several seeds give each index its mean over seeds. Raises ValueError if the indices differ or there are none.
     """
     if not base or head.keys() != base.keys():
-        odd = sorted(head.keys() ^ base.keys())[:5]
-        raise ValueError(f"runs hold different samples (e.g. {odd}); compare runs of the same samples, at least one")
+        unshared = sorted(head.keys() ^ base.keys())[:5]
+        raise ValueError(
+            f"runs hold different samples (e.g. {unshared}); compare runs of the same samples, at least one"
+        )
     indices = sorted(base)
     worse = tuple(i for i in indices if head[i] < base[i])
     better = tuple(i for i in indices if head[i] > base[i])
@@ -56,15 +58,17 @@ def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
 def mcnemar(newly_wrong: int, newly_right: int) -> float:
     """Exact one-sided McNemar p (McNemar 1947): P(X ≥ newly_wrong) for X ~ Binomial(newly_wrong + newly_right, ½)."""
     if newly_wrong < 0 or newly_right < 0:
-        raise ValueError(f"counts of flips can't be negative: {newly_wrong} newly wrong, {newly_right} newly right")
+        raise ValueError(
+            f"counts of flips must be at least 0, not {newly_wrong} newly wrong, {newly_right} newly right"
+        )
     return float(stats.binom.sf(newly_wrong - 1, newly_wrong + newly_right, 0.5))
 
 
 def permutation(differences: Sequence[float]) -> float:
-    """Exact one-sided paired permutation p for a fall: the share of all 2ⁿ sign patterns whose total loss is at least the one seen.
+    """Exact one-sided paired permutation p for a drop: the share of all 2ⁿ sign patterns whose total loss is at least the observed one.
 
-    Differences (head − base) are rounded to 1e-4, coarser where their sum would need more than 400,000 units; on the rounded
-    values the p is exact, by convolution, so no random numbers are drawn. For 0/1 scores it equals `mcnemar`.
+    Differences (head − base) are rounded to 1e-4, or coarser if their sum would need more than 400,000 units. For the rounded values p
+    is exact, computed by convolution without random numbers. For 0/1 scores it equals `mcnemar`. Raises ValueError unless all are finite.
     """
     sizes = np.abs(np.asarray(differences, dtype=np.float64))
     if not np.all(np.isfinite(sizes)):
@@ -74,17 +78,17 @@ def permutation(differences: Sequence[float]) -> float:
     if weights.sum() > GRID:
         weights = np.rint(weights * (GRID / weights.sum())).astype(np.int64)
     loss = int(weights[np.asarray(differences) < 0].sum())
-    chances = np.zeros(int(weights.sum()) + 1)  # chance of each total loss under random signs
-    chances[0] = 1.0
+    probabilities = np.zeros(int(weights.sum()) + 1)  # of each total loss under random signs
+    probabilities[0] = 1.0
     for weight in weights[weights > 0]:
-        shifted = np.zeros_like(chances)
-        shifted[weight:] = chances[:-weight]
-        chances = (chances + shifted) / 2
-    return float(min(1.0, chances[loss:].sum()))
+        shifted = np.zeros_like(probabilities)
+        shifted[weight:] = probabilities[:-weight]
+        probabilities = (probabilities + shifted) / 2
+    return float(min(1.0, probabilities[loss:].sum()))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values (Holm 1979), in the order given: reject where ≤ level, and the chance of any false alarm is ≤ level."""
+    """Holm's adjusted p-values (Holm 1979), in the given order. Rejecting those ≤ level keeps the chance of any false alarm ≤ level."""
     adjusted = [0.0] * len(p_values)
     running = 0.0
     for rank, number in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -94,10 +98,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> float:
-    """The chance that exact McNemar at `level` catches a true drop of `drop` (share of samples) with n samples.
+    """The power of the exact McNemar test at `level`: the probability that it detects a true drop of `drop` (share) in n samples.
 
-    Each sample turns wrong with chance `drop + churn` and right with chance `churn`: churn is what flips both ways without meaning
-    (0 for a change that only breaks things; p(1 − p)-like for independent draws). Raises ValueError for shares outside [0, 1].
+    Each sample becomes wrong with probability `drop + churn` and right with probability `churn`. Churn is the rate of random flips in
+    each direction: 0 if no answer improves, about p(1 − p) for independent draws. Raises ValueError for n < 1 or invalid shares.
     """
     wrong, right = drop + churn, churn
     if n < 1 or not (0 <= drop <= 1 and churn >= 0 and wrong + right <= 1 + 1e-12):
@@ -107,12 +111,12 @@ def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> fl
     if wrong + right == 0:
         return 0.0
     flips = np.arange(n + 1)
-    chance = stats.binom.pmf(flips, n, min(1.0, wrong + right))
-    return float(np.sum(chance * stats.binom.sf(_critical(n, level) - 1, flips, wrong / (wrong + right))))
+    probabilities = stats.binom.pmf(flips, n, min(1.0, wrong + right))
+    return float(np.sum(probabilities * stats.binom.sf(_critical(n, level) - 1, flips, wrong / (wrong + right))))
 
 
 def detectable_drop(n: int, power_wanted: float = 0.8, *, churn: float = 0.0, level: float = 0.05) -> float | None:
-    """The smallest true drop (share of samples, in steps of 0.1 point) that n samples catch with the power wanted; None if none does."""
+    """The smallest true drop (share, in steps of 0.1 point) detectable in n samples with power `power_wanted`; None if there is none."""
     low, high = 0, int((1 - 2 * churn) * 1000)
     if high < 1 or power(n, high / 1000, churn=churn, level=level) < power_wanted:
         return None
@@ -126,10 +130,10 @@ def detectable_drop(n: int, power_wanted: float = 0.8, *, churn: float = 0.0, le
 
 
 def detectable_shift(n: int, spread: float, power_wanted: float = 0.8, *, level: float = 0.05) -> float | None:
-    """The smallest true drop d of a mean that the paired permutation test catches with the power wanted; None if none does.
+    """The smallest true drop d of a mean that the paired permutation test detects with power `power_wanted`; None if there is none.
 
-    By the normal approximation d − z_power·spread/√n = z_level·√(spread² + d²)/√n, with `spread` the standard deviation of the n
-    differences: random signs scatter the total by all of a difference, its mean included. Raises ValueError for n < 1 or spread < 0.
+    By the normal approximation d − z_power·spread/√n = z_level·√(spread² + d²)/√n, where `spread` is the standard deviation of the n
+    differences; random signs vary the total by each whole difference, its mean included. Raises ValueError for n < 1 or spread < 0.
     """
     if n < 1 or spread < 0:
         raise ValueError(f"n={n}, spread={spread}: need n >= 1 and a standard deviation, at least 0")
@@ -143,7 +147,7 @@ def detectable_shift(n: int, spread: float, power_wanted: float = 0.8, *, level:
 
 @lru_cache(maxsize=64)
 def _critical(n: int, level: float) -> np.ndarray:
-    """For each number of flips 0 … n the fewest newly wrong ones that are significant (flips + 1: no count is)."""
+    """For each number of flips 0 … n, the least number of newly wrong ones that is significant (flips + 1 if none is)."""
     flips = np.arange(n + 1)
     least: np.ndarray = stats.binom.isf(level, flips, 0.5).astype(np.int64) + 1
     return least

@@ -1,4 +1,4 @@
-"""Speed against quality: curves per policy family, Pareto front, PBx and AUP (PAPER.md §4, FIELD.md §5)."""
+"""The trade-off between speed and quality: curves per policy family, Pareto front, PBx and AUP (arXiv 2510.04767, 2601.07568)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ AUP_ALPHA = 3.0
 
 
 def pbx(points: Iterable[Point], level: float, interpolate: bool = False) -> float | None:
-    """The largest tokens per step at which the mean score is still at least `level`; None if it never is.
+    """The largest tokens per step at which the mean score is at least `level`; None if it never is.
 
-    `points`: (tokens per step, mean score in %), in any order. The plain form takes measured points only; `interpolate=True` joins
-    neighbouring points by straight lines, as the 2026 rewrite's leaderboard does. Raises ValueError for a value that is not finite
+    `points`: (tokens per step, mean score in %), in any order. By default only measured points count; `interpolate=True` interpolates
+    linearly between neighbouring points, as the 2026 rewrite's leaderboard does. Raises ValueError for a value that is not finite
     or a rate that is not positive.
     """
     best = _best_per_rate(points)
@@ -39,9 +39,9 @@ def pbx(points: Iterable[Point], level: float, interpolate: bool = False) -> flo
 
 
 def aup(points: Iterable[Point], y_max: float | None = None) -> float:
-    """Accuracy under parallelism (arXiv 2601.07568): the area under score over rate, where lost score counts exponentially less.
+    """Accuracy under parallelism (arXiv 2601.07568): the area under score over rate, with weights that fall exponentially with lost score.
 
-    With points (ρᵢ, yᵢ) sorted by rate and those below y₁ − 5 left out:
+    For points (ρᵢ, yᵢ) sorted by rate, without those below y₁ − 5:
     AUP = ρ₁y₁ + ½ Σ (ρᵢ − ρᵢ₋₁)(yᵢW(yᵢ) + yᵢ₋₁W(yᵢ₋₁)), W(y) = min(e^{−3(1 − y/y_max)}, 1).
     ρ in tokens per forward, y in %; `y_max`: the best score of any method on the task (None: the best of these points).
     Raises ValueError for no points or values as in `pbx`.
@@ -60,7 +60,7 @@ def aup(points: Iterable[Point], y_max: float | None = None) -> float:
 
 
 def pareto(points: Iterable[Point]) -> list[Point]:
-    """The points that no other beats in both rate and score, by rising rate."""
+    """The Pareto front of (rate, score), by rising rate."""
     front: list[Point] = []
     for x, y in sorted(set(points), reverse=True):
         if not front or y > front[-1][1]:
@@ -73,8 +73,8 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
 
     Columns: model, family, sampler, `rate`, score, low, high (in %; the mean's 95 % interval from the tasks' intervals by the MOVER
     method, Zou and Donner 2008; NaN without intervals), tasks. Rows are sorted along each curve. Left out: dummy models, failed
-    cells, and samplers that lack one of the tasks (means over different tasks can't be compared). Raises ValueError where one
-    cell stands in the frame twice.
+    cells, and samplers without a score for one of the model's tasks (means over different tasks can't be compared). Raises
+    ValueError if a cell occurs twice.
     """
     columns = ["model", "family", "sampler", rate, "score", "low", "high", "tasks"]
     usable = cells[
@@ -82,9 +82,11 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     ]
     if usable.empty:
         return pd.DataFrame(columns=columns)
-    twice = usable[usable.duplicated(["model", "task", "sampler"])]
-    if not twice.empty:
-        raise ValueError(f"{len(twice)} cells occur twice (first: {twice['id'].iloc[0]}); compare runs one at a time")
+    repeated = usable[usable.duplicated(["model", "task", "sampler"])]
+    if not repeated.empty:
+        raise ValueError(
+            f"{len(repeated)} cells occur twice (first: {repeated['id'].iloc[0]}); give the cells of one run at a time"
+        )
     groups: dict[tuple[str, str], list[tuple[str, float, ScoreInterval]]] = {}
     for entry in usable.reindex(
         columns=["model", "task", "sampler", rate, "score", "score_low", "score_high"]
@@ -93,16 +95,16 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
         groups.setdefault((str(model), str(sampler)), []).append(
             (str(task), float(speed), (float(score), float(low), float(high)))
         )
-    wanted = {
-        name: len({task for (model, _), found in groups.items() if model == name for task, _, _ in found})
+    n_tasks = {
+        name: len({task for (model, _), results in groups.items() if model == name for task, _, _ in results})
         for name, _ in groups
     }
     rows: list[list[Any]] = []
-    for (model, sampler), found in groups.items():
-        if len(found) == wanted[model]:
-            interval = mean_interval([scores for _, _, scores in found])
-            speed = sum(speed for _, speed, _ in found) / len(found)
-            rows.append([model, family(sampler), sampler, speed, *(100 * value for value in interval), len(found)])
+    for (model, sampler), results in groups.items():
+        if len(results) == n_tasks[model]:
+            interval = mean_interval([scores for _, _, scores in results])
+            speed = sum(speed for _, speed, _ in results) / len(results)
+            rows.append([model, family(sampler), sampler, speed, *(100 * value for value in interval), len(results)])
     rows.sort(key=lambda row: (row[0], row[1], row[3], natural(row[2])))
     return pd.DataFrame(rows, columns=columns)
 
@@ -111,9 +113,8 @@ def pbx_table(
     cells: pd.DataFrame, levels: Sequence[float] = (60, 70, 80, 90), interpolate: bool = False
 ) -> pd.DataFrame:
     """PBx per model and policy family: columns model, family, PB60 … (tokens per step; NaN where never reached)."""
-    found = curves(cells)
     rows = []
-    for (model, name), group in found.groupby(["model", "family"]):
+    for (model, name), group in curves(cells).groupby(["model", "family"]):
         points = list(zip(group["tokens_per_step"], group["score"], strict=True))
         rows.append(
             {"model": model, "family": name} | {f"PB{level:g}": pbx(points, level, interpolate) for level in levels}
@@ -123,18 +124,18 @@ def pbx_table(
 
 
 def means(cells: pd.DataFrame, column: str = "score") -> pd.DataFrame:
-    """Category means and `overall` (plain means over tasks, PAPER.md §4): index (model, sampler), a column per category.
+    """Category means and `overall`, plain means over tasks: index (model, sampler), a column per category.
 
-    NaN where a task of the category that the frame knows has no value for this row.
+    NaN if a row has no value for one of the frame's tasks in that category.
     """
     real = cells[~cells["dummy"].isin([True])]
     wide = real.pivot_table(index=["model", "sampler"], columns="task", values=column, aggfunc="mean", dropna=False)
     categories = {task: str(task).split("/", 1)[0] for task in wide.columns}
-    found = {
+    by_category = {
         name: wide[[task for task in wide.columns if categories[task] == name]].mean(axis=1, skipna=False)
         for name in dict.fromkeys(categories.values())
     }
-    return pd.DataFrame({**found, "overall": wide.mean(axis=1, skipna=False)}).dropna(how="all")
+    return pd.DataFrame({**by_category, "overall": wide.mean(axis=1, skipna=False)}).dropna(how="all")
 
 
 def mean_interval(scores: Sequence[ScoreInterval]) -> ScoreInterval:
@@ -147,7 +148,7 @@ def mean_interval(scores: Sequence[ScoreInterval]) -> ScoreInterval:
 
 
 def _best_per_rate(points: Iterable[Point]) -> list[Point]:
-    """Points by rising rate, of several at one rate the best."""
+    """The best point at each rate, by rising rate."""
     best: dict[float, float] = {}
     for rate, score in points:
         x, y = float(rate), float(score)

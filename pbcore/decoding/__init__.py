@@ -1,4 +1,4 @@
-"""Decoding: one batched loop, many policies."""
+"""Decoding: one batched loop and many policies."""
 
 from pbcore.decoding.engine import DecodingError, denoise
 from pbcore.decoding.policies import Policy, register_policy

@@ -1,4 +1,4 @@
-"""`pbcore samplers`: every policy with its parameters, paper and kind; token frequencies for those that need them."""
+"""`pbcore samplers`: lists every policy with its parameters, paper and kind; counts token frequencies for `pc`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HEADERS = ("sampler", "kind", "rule", "state", "parameters", "paper", "forwards 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A sampler in words. `rule` and `state` come from its docstring; `kind` is unmasker, remasker or reviser."""
+    """A sampler's row in the list. `rule` and `state` come from its docstring; `kind` is unmasker, remasker or reviser."""
 
     name: str
     kind: str
@@ -45,13 +45,13 @@ class Described:
 
 
 def described() -> list[Described]:
-    """All policies by name, users' too, and then the remasking modifiers."""
+    """All policies by name, users' included, then the remasking modifiers."""
     known = [_described(name, cls, _kind(cls)) for name, cls in policies().items()]
     return known + [_modifier(*modifier) for modifier in MODIFIERS]
 
 
 def table() -> str:
-    """The table of docs/samplers.md."""
+    """The table in docs/samplers.md."""
     rows = [tuple(cell.replace("|", "\\|") for cell in item.row()) for item in described()]
     return tabulate(rows, headers=HEADERS, tablefmt="pipe", disable_numparse=True)
 
@@ -59,19 +59,21 @@ def table() -> str:
 def add_parser(subparsers: Any) -> None:
     """Adds `samplers` to the command line."""
     parser = subparsers.add_parser("samplers", help="list the samplers, or count token frequencies for pc")
-    parser.add_argument("--markdown", action="store_true", help="the table as docs/samplers.md has it")
+    parser.add_argument("--markdown", action="store_true", help="print the table of docs/samplers.md")
     parser.add_argument(
         "--frequencies",
         metavar="CORPUS",
-        help="count the tokens of a text file, or of the answers of the tasks' train split (`train`)",
+        help="count the tokens of a text file, or (`train`) of the answers in the tasks' train split",
     )
-    parser.add_argument("--model", help="whose tokenizer counts")
-    parser.add_argument("--output", type=Path, help="the table's file; PBCORE_FREQUENCIES=FILE makes runs use it")
+    parser.add_argument("--model", help="the model whose tokenizer is used")
+    parser.add_argument(
+        "--output", type=Path, help="where to write the table; set PBCORE_FREQUENCIES=FILE to use it in a run"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the samplers, or writes a frequency table. Raises ValueError, OSError or ModelError for what can't be counted."""
+    """Prints the samplers, or writes a frequency table. Raises ValueError, OSError or ModelError if the tokens can't be counted."""
     if args.frequencies:
         return _count(args)
     if args.markdown:
@@ -81,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         details = [
             item.parameters,
             item.paper,
-            item.forwards + " a step",
+            item.forwards + " per step",
             f"keeps {item.state}" if item.state != "–" else "",
         ]
         print(
@@ -100,7 +102,9 @@ def _count(args: argparse.Namespace) -> int:
     from pbcore.models import frequencies
 
     if not args.model or not args.output:
-        raise ValueError("--frequencies needs to know whose tokens (--model NAME) and where to write (--output FILE)")
+        raise ValueError(
+            "--frequencies needs a model whose tokenizer is used (--model NAME) and a file to write (--output FILE)"
+        )
     tokenizer, size = frequencies.tokenizer_of(args.model)
     counts = frequencies.count(tokenizer, _texts(args.frequencies))
     frequencies.save(args.output, counts, size)
@@ -140,7 +144,7 @@ def _kind(cls: type) -> str:
 
 
 def _parameters(cls: type) -> str:
-    """`k` where it has to be given, else name = default."""
+    """Each parameter as `name = default`; `k`, which has none, as `k (or a schedule)`."""
     shown = []
     for item in fields(cls):
         if item.default is None:

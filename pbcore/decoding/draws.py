@@ -1,4 +1,4 @@
-"""Random draws that depend on (seed, row, forward, position) alone: the same on every device, in every batch, in any order."""
+"""Random numbers that depend on (seed, row, forward, position) alone: the same on every device, in every batch and order."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MIX = (
 def uniform(seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0) -> Tensor:
     """Uniform numbers in (0, 1), float64, of the shape that key (R,), nfe (R,) and position (R, C) broadcast to: (R, C).
 
-    Counter-based (splitmix64 as a hash), so there is no generator whose state could depend on the batch. `salt` tells several draws of
-    one step apart.
+    Counter-based (splitmix64 as a hash): there is no generator whose state could depend on the batch. `salt` separates several draws
+    of one step.
     """
     x = _mix(torch.full_like(key, seed) * 0x9E3779B1 + salt + 1)
     x = _mix(x ^ key)
@@ -26,7 +26,7 @@ def uniform(seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0
 
 
 def categorical(logits: Tensor, uniforms: Tensor) -> Tensor:
-    """One draw a row from softmax(logits): logits (M, V), uniforms (M,) in (0, 1); returns (M,) by inverting the distribution function."""
+    """One draw per row from softmax(logits) (M, V), by inverting the distribution function at uniforms (M,) in (0, 1); returns (M,)."""
     cdf = torch.softmax(logits.double(), dim=-1).cumsum(dim=-1)  # (M, V)
     target = uniforms[:, None] * cdf[:, -1:]
     return torch.searchsorted(cdf, target, right=True).squeeze(-1).clamp_(max=logits.shape[-1] - 1)
@@ -41,5 +41,5 @@ def _mix(x: Tensor) -> Tensor:
 
 
 def _shift(x: Tensor, by: int) -> Tensor:
-    """Logical right shift; torch's own keeps the sign."""
+    """Logical right shift; torch's `>>` keeps the sign."""
     return (x >> by) & ((1 << (64 - by)) - 1)

@@ -1,7 +1,8 @@
-"""The decoding loop: one batch of canvases, one policy, blocks left to right, one forward a step, until no mask is left.
+"""The decoding loop: one batch, one policy, blocks from left to right, one forward per step, until no mask is left.
 
-R rows, L canvas positions, A asked positions (masks at the start), C slots of the active block, M candidates, V tokens. Rows are
-independent: each has its own block, step count and draws, and leaves the batch when it is done, so a result never depends on the batch.
+R rows, L canvas positions, A target positions (masked at the start), C slots of the active block, M candidates, V tokens. Rows are
+independent: each has its own block, step count and random draws, and leaves the batch when it is done. So a result never depends on the
+batch.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from pbcore.names import SamplerName
 
 
 class DecodingError(RuntimeError):
-    """A decoding that can't go on: logits that are no numbers, or a policy that breaks its protocol."""
+    """Decoding failed: the model returned unusable logits, or the policy broke its protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What stays the same over a batch's decoding. `size` is the number of slots in a block."""
+    """What stays constant while a batch is decoded. `size` is the number of slots in a block."""
 
     model: Denoiser
     policy: Policy
@@ -53,9 +54,9 @@ def denoise(
 ) -> list[Generation]:
     """Decodes a batch; one Generation per request, in order.
 
-    Raises DecodingError (naming row, step and model) for logits that are NaN or +inf and for a policy that reveals nothing where it
-    must, ValueError for a block length that doesn't divide the number of asked positions, and for a cache or a review that the model
-    can't give.
+    Raises DecodingError (naming row, step and model) for logits that are NaN or +inf and for a policy that reveals nothing though it
+    declares no `cap`; ValueError for a block length that doesn't divide a row's number of target positions, and for a cache or a review
+    that the model doesn't support.
     """
     if name.cache and name.cache not in model.caches:
         raise ValueError(
@@ -63,24 +64,24 @@ def denoise(
         )
     check_review(model, policy, name)
     rows, log = start(model, requests, record)
-    job = _Job(model, policy, name, _block_length(name, rows.asked, requests), seed, log)
+    job = _Job(model, policy, name, _block_length(name, rows.n_targets, requests), seed, log)
     context = model.prepare(requests, cache=name.cache, seed=seed)
-    rows = _go_on(job, rows, context)
+    rows = _advance(job, rows, context)
     while len(rows.origin):
         if name.cache:
             rows = _cached_block(job, rows, context)
         else:
             _step(job, rows, context)
-        rows = _go_on(job, rows, context)
+        rows = _advance(job, rows, context)
     return [log.generation(model, request, i) for i, request in enumerate(requests)]
 
 
 def _step(
     job: _Job, rows: Rows, context: Context, window: tuple[int, int] | None = None, refresh: bool = False
 ) -> None:
-    """One forward and one move for every row."""
+    """One forward and one move of the policy, for every row."""
     job.log.record(rows)
-    step, where = _look(job, rows, context, window, refresh)
+    step, where = _forward(job, rows, context, window, refresh)
     masked = step.masked
     if job.name.no_early_eos:
         early = (step.token == job.model.eos_id) & (masked.cumsum(-1) > 1)
@@ -93,10 +94,10 @@ def _step(
         _stop_at_eos(job.model, rows)
 
 
-def _look(
+def _forward(
     job: _Job, rows: Rows, context: Context, window: tuple[int, int] | None, refresh: bool
 ) -> tuple[Step, Tensor]:
-    """One forward: what the policy sees, and the canvas position (R, C) of each slot."""
+    """One forward: the policy's Step, and the canvas index (R, C) of each slot."""
     place, where, inside = rows.active(job.size, reaches_back(job.policy))  # (R, C) each
     present = rows.canvas.gather(1, where)
     masked = inside & (present == job.model.mask_id)
@@ -123,7 +124,7 @@ def _look(
         logits=logits,
         quota=quota(job.name, slots, rows.index, masked.sum(-1)),
         slots=slots,
-        asked=rows.slots.shape[1],
+        asked=rows.targets.shape[1],
         seed=job.seed,
         key=rows.key,
         column=where,
@@ -138,7 +139,7 @@ def _look(
 
 
 def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Move:
-    """The move as the loop allows it: an unmasker reveals something at every step, any other policy ends at its cap."""
+    """The move within the loop's limits: an unmasker reveals something at each step, any other policy ends at its cap."""
     caps = _caps(job.policy, move, step.slots)
     if caps is None:
         idle = ~(move.reveal & step.masked).any(-1)
@@ -146,7 +147,7 @@ def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> M
             row = int(idle.nonzero()[0])
             raise DecodingError(
                 f"{job.name.policy} revealed nothing for row {int(rows.origin[row])} at step {int(rows.nfe[row])}; "
-                "use step.at_least_best(...), or declare cap(slots) if it may wait"
+                "return step.at_least_best(...), or declare cap(slots), the most steps a block may take, if it may wait"
             )
         return Move(move.reveal & step.masked, None, move.token, move.confidence)
     last = (rows.index + 1 >= caps)[:, None]
@@ -161,21 +162,21 @@ def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> M
 
 
 def _caps(policy: Policy, move: Move, slots: Tensor) -> Tensor | None:
-    """Steps (R,) that a policy may take in a block of so many slots (R,); None for an unmasker, which needs no bound."""
+    """The most steps (R,) that a policy may take in a block of `slots` (R,); None for an unmasker, which needs no limit."""
     declared = getattr(policy, "cap", None)
     if callable(declared):
         return torch.tensor([int(declared(count)) for count in slots.tolist()], device=slots.device)
     if move.remask is None and move.hold is None:
         return None
     warnings.warn(
-        f"{type(policy).__name__} takes tokens back or holds rows without a cap(slots); the loop ends a block after 4 steps a slot",
+        f"{type(policy).__name__} remasks tokens or holds rows but declares no cap(slots); the loop ends a block after 4 steps per slot",
         stacklevel=2,
     )
     return 4 * slots
 
 
 def _apply(job: _Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None:
-    """Writes a move to the canvas and the log."""
+    """Applies a move to the canvas and the log."""
     token = step.token if move.token is None else move.token
     confidence = step.confidence if move.confidence is None else move.confidence
     row, slot = (move.reveal if move.revise is None else move.reveal | move.revise).nonzero(as_tuple=True)
@@ -192,7 +193,7 @@ def _apply(job: _Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None
 
 
 def _cached_block(job: _Job, rows: Rows, context: Context) -> Rows:
-    """One block with a cache, all rows in step: rows that finish it early wait for the others, without forwards of their own."""
+    """One block with a cache. Rows that finish it early wait for the others, without further forwards."""
     block, window = int(rows.block[0]), rows.window(job.size)
     inner, part, finished, refresh = copy.copy(context), rows, [], True
     while len(part.origin):
@@ -207,13 +208,14 @@ def _cached_block(job: _Job, rows: Rows, context: Context) -> Rows:
     try:
         return join(finished)
     except KeyError as error:
-        raise DecodingError(f"{job.name.policy} must ask for its memory {error} at its first step") from error
+        raise DecodingError(f"{job.name.policy} must call step.memory({error}, …) at its first step") from error
 
 
-def _go_on(job: _Job, rows: Rows, context: Context) -> Rows:
-    """Moves rows to their next block, writes down those that are done and goes on with the others."""
+def _advance(job: _Job, rows: Rows, context: Context) -> Rows:
+    """Moves rows to their next block, logs the finished ones and returns the others."""
     first = rows.block_of_first_mask(job.model.mask_id, job.size)
-    block = torch.where(rows.hold, rows.block, first.maximum(rows.block))  # masks may stand in earlier blocks again
+    # A policy that reaches back may mask earlier blocks again, so the block never falls.
+    block = torch.where(rows.hold, rows.block, first.maximum(rows.block))
     rows.index = torch.where(block == rows.block, rows.index, 0)
     rows.block = block
     done = ~(rows.canvas == job.model.mask_id).any(-1) & ~rows.hold
@@ -226,20 +228,20 @@ def _go_on(job: _Job, rows: Rows, context: Context) -> Rows:
     return rows
 
 
-def _block_length(name: SamplerName, asked: Tensor, requests: Sequence[Request]) -> int:
-    """Slots in a block: the sampler's block length, or everything."""
+def _block_length(name: SamplerName, n_targets: Tensor, requests: Sequence[Request]) -> int:
+    """Slots in a block: the sampler's block length, else all target positions."""
     if name.block is None:
-        return max(1, int(asked.max()))
-    for request, count in zip(requests, asked.tolist(), strict=True):
+        return max(1, int(n_targets.max()))
+    for request, count in zip(requests, n_targets.tolist(), strict=True):
         if count % name.block:
             raise ValueError(
-                f"sampler {name}: block length {name.block} doesn't divide the {count} tokens asked for (row key {request.key})"
+                f"sampler {name}: block length {name.block} doesn't divide the {count} tokens to decode (row key {request.key})"
             )
     return name.block
 
 
 def _check(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) -> None:
-    """A softmax over NaN or +inf is NaN, and so is one over −inf alone."""
+    """Raises DecodingError if a confidence is NaN, as the softmax is for logits with NaN or +inf, or of −inf alone."""
     bad = confidence.isnan()
     if bool(bad.any()):
         at = row[bad.nonzero()[0, 0]]

@@ -1,4 +1,4 @@
-"""From logits to tokens and their probabilities, in pieces that bound memory. M positions, V tokens."""
+"""From logits to tokens and their probabilities, in chunks of bounded memory. M positions, V tokens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pbcore.decoding.draws import categorical
 
 
 def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Token (M,) and its probability under the un-noised softmax (M,): the likeliest, or drawn by `draws` (M,) at a temperature."""
+    """Token (M,), the likeliest or drawn by `draws` (M,) at a temperature, and its probability (M,) under the softmax at temperature 1."""
     tokens, confidences, begin = [], [], 0
     for piece in pieces_of(logits):
         probs = torch.softmax(piece, dim=-1)  # (m, V)
@@ -26,16 +26,16 @@ def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[T
 
 def probability(logits: Tensor, token: Tensor) -> Tensor:
     """The probability (M,) of given tokens (M,)."""
-    found, begin = [], 0
+    results, begin = [], 0
     for piece in pieces_of(logits):
         given = token[begin : begin + len(piece), None]
-        found.append(torch.softmax(piece, dim=-1).gather(-1, given).squeeze(-1))
+        results.append(torch.softmax(piece, dim=-1).gather(-1, given).squeeze(-1))
         begin += len(piece)
-    return torch.cat(found)
+    return torch.cat(results)
 
 
 def pieces_of(logits: Tensor, budget: int = 1 << 24) -> tuple[Tensor, ...]:
-    """Rows of (M, V) in pieces of at most `budget` numbers, as float32 or better; one empty piece where there are no rows."""
+    """Rows of (M, V) in chunks of at most `budget` numbers, as float32 or float64; one empty chunk if there are no rows."""
     size = max(1, budget // max(1, logits.shape[-1]))
     pieces = (logits[start : start + size] for start in range(0, max(1, len(logits)), size))
     return tuple(piece if piece.dtype in (torch.float32, torch.float64) else piece.float() for piece in pieces)

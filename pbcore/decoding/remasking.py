@@ -1,7 +1,7 @@
-"""Remasking (`+rcr`, `+remdmN` and their variants): a static policy wrapped so that committed tokens may be taken back.
+"""Remasking (`+rcr`, `+remdmN` and their variants): wraps a static policy so that committed tokens may be masked again.
 
-`+rcr` and `+remdmN` decode as the code of the official runs does. `+rcr-max` and `+remdmN-early` follow the paper's words where that code
-departs from them.
+`+rcr` and `+remdmN` follow the code of the official runs. `+rcr-max` and `+remdmN-early` follow the paper's text where that code differs
+from it.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Move, Step
 from pbcore.names import SamplerName, SamplerNameError
 
-NOT_NOTED = -1.0  # of a masked slot
+MASKED = -1.0  # stands for the confidence of a masked slot
 
 
 @dataclass(frozen=True, slots=True)
 class Rcr:
-    """RCR as officially run: fills all masks up to the block's end, then masks those of lowest noted confidence (arXiv 2508.13148).
+    """RCR as officially run: fills all masks up to the block's end, then remasks those of lowest confidence (arXiv 2508.13148).
 
-    A slot's note is the confidence with which it was filled last, and a committed token keeps it while its context changes. Each step
-    leaves k more tokens than the step before, wherever they stand: tokens of earlier blocks may be masked again, and the block ends
-    when nothing up to its end is masked. Forwards: one for each k tokens of a block. Ties keep the token on the left.
+    What counts is the confidence at a slot's last fill, however the context has changed since.
 
-    The paper (F.3) speaks of the highest confidence so far instead: that is `+rcr-max`. One thing the official code does is left out: it
-    gives given tokens probability 1, so among slots of confidence exactly 1 it may mask parts of the prompt. Here given tokens stay.
+    Each step leaves k more tokens than the step before, anywhere up to the block's end: tokens of earlier blocks may be masked again, and
+    the block ends once no mask is left up to its end. Forwards: one per k tokens of a block. Ties keep the leftmost token.
+
+    The paper (F.3) uses the highest confidence so far instead: `+rcr-max`. One behaviour of the official code is left out: it assigns
+    given tokens probability 1, so among slots of confidence exactly 1 it may mask parts of the prompt. Here given tokens stay.
 
     State: each committed slot's confidence when last filled.
     """
@@ -40,27 +41,27 @@ class Rcr:
     reach: ClassVar[str] = "prefix"
 
     def cap(self, slots: int) -> int:
-        """Every step with a count keeps at least one more token; a schedule may add steps without any."""
+        """Every step with a positive count keeps at least one more token; a schedule may add steps with count 0."""
         return slots + self.steps
 
     def select(self, step: Step) -> Move:
-        noted = step.memory("rcr noted", NOT_NOTED)  # (R, A)
-        now = torch.where(step.masked, step.confidence, noted.gather(1, step.position))  # (R, C)
-        filled = step.inside & (now > NOT_NOTED)
+        confidences = step.memory("rcr confidences", MASKED)  # (R, A)
+        now = torch.where(step.masked, step.confidence, confidences.gather(1, step.position))  # (R, C)
+        filled = step.inside & (now > MASKED)
         committed = filled & ~step.masked
         count = committed.sum(-1) + (step.quota if step.quota is not None else self.k or 0)  # (R,)
         keep = filled & (step.rank(now, filled) < count[:, None])
-        step.store(noted, now.masked_fill(~keep, NOT_NOTED), step.inside)
+        step.store(confidences, now.masked_fill(~keep, MASKED), step.inside)
         return Move(step.masked & keep, committed & ~keep)
 
 
 @dataclass(frozen=True, slots=True)
 class RcrMax:
-    """RCR by the paper's words: fills all masks, then masks those whose highest confidence so far is lowest (arXiv 2508.13148).
+    """RCR by the paper's text: fills all masks, then remasks those whose highest confidence so far is lowest (arXiv 2508.13148).
 
-    The paper (F.3) has each position's running maximum decide. The code of the official runs (`+rcr`) overwrites the note at every
-    fill instead, and reaches back into earlier blocks; this one stays in the active block. As many tokens stay as the schedule has
-    revealed by then, k more at each step.
+    The paper (F.3) compares each position's running maximum. The code of the official runs (`+rcr`) compares the confidence of the last
+    fill and reaches back into earlier blocks; this variant stays in the active block. Each step keeps as many tokens as the schedule has
+    revealed so far, k more than the step before.
 
     State: each slot's highest confidence.
     """
@@ -69,7 +70,7 @@ class RcrMax:
     steps: int = 0
 
     def cap(self, slots: int) -> int:
-        """As `Rcr.cap`."""
+        """The same as `Rcr.cap`."""
         return slots + self.steps
 
     def select(self, step: Step) -> Move:
@@ -84,17 +85,16 @@ class RcrMax:
 
 @dataclass(frozen=True, slots=True)
 class Remdm:
-    """ReMDM as officially run: before each of `rounds` extra steps masks the token least sure when revealed (arXiv 2503.00307).
+    """ReMDM as officially run: before each of `rounds` extra steps, remasks the token of lowest confidence (arXiv 2503.00307).
 
-    An extra step reveals one token, the wrapped policy's choice among all masks of the active block. In a block of B tokens the extra
-    steps come after min(⌊7B/8⌋, B − 1) ordinary ones, at least 1, or once the block is full. With k > 1 that is always when it is full,
-    while the paper (F.3) speaks of the time when most is generated: `+remdmN-early` starts then. Forwards: ordinary steps plus rounds, in
-    each block.
+    An extra step reveals one token, chosen by the wrapped policy among all masks of the active block. In a block of B tokens the extra
+    steps follow min(⌊7B/8⌋, B − 1) ordinary steps (at least 1), or earlier if the block is full before. With k > 1 it always is, whereas
+    the paper (F.3) starts when most tokens are generated: `+remdmN-early`. Forwards per block: ordinary steps plus rounds.
 
     The official code refuses several blocks with k > 1, because it counts the steps of all blocks together; here each block has its own.
-    In a trajectory the token that an extra step masks is masked in the canvas before that step, as the model sees it.
+    In a trajectory the token that an extra step remasks is already masked in the canvas before that step, as the model sees it.
 
-    State: each committed slot's confidence when revealed, rounds had.
+    State: each committed slot's confidence when revealed, rounds done.
     """
 
     policy: Policy
@@ -102,46 +102,46 @@ class Remdm:
     name: SamplerName
 
     def cap(self, slots: int) -> int:
-        """A schedule may add steps without any token."""
+        """A schedule may add steps with count 0."""
         return slots + self.rounds + scheduled(self.name)
 
     def select(self, step: Step) -> Move:
-        sure = step.memory("remdm sure", NOT_NOTED)  # (R, A)
-        had = step.memory("remdm rounds", 0.0, per_slot=False)  # (R,)
-        extra = step.memory("remdm extra", 0.0, per_slot=False)  # (R,) 1 where this step is an extra one
-        had *= step.index > 0
+        confidences = step.memory("remdm confidences", MASKED)  # (R, A)
+        done = step.memory("remdm rounds", 0.0, per_slot=False)  # (R,)
+        extra = step.memory("remdm extra", 0.0, per_slot=False)  # (R,) 1 if this step is an extra one
+        done *= step.index > 0
         extra *= step.index > 0
-        count = torch.where(extra > 0, 1, self._count(step, step.index - had.long()))
+        count = torch.where(extra > 0, 1, self._count(step, step.index - done.long()))
         answer = self.policy.select(replace(step, quota=count))
         move = answer if isinstance(answer, Move) else Move(answer)
         reveal = move.reveal & step.masked
         confidence = step.confidence if move.confidence is None else move.confidence
-        here = torch.where(reveal, confidence, sure.gather(1, step.position))  # (R, C)
-        committed = step.inside & (here > NOT_NOTED)
+        here = torch.where(reveal, confidence, confidences.gather(1, step.position))  # (R, C)
+        committed = step.inside & (here > MASKED)
         place = (step.slots * 7 // 8).minimum(step.slots - 1).clamp(min=1)  # (R,)
         due = (step.index + 1 >= place) | (committed.sum(-1) == step.slots)
-        again = due & (had < self.rounds) & committed.any(-1)
+        again = due & (done < self.rounds) & committed.any(-1)
         weakest = (step.rank(-here, committed) < 1) & committed & again[:, None]
-        step.store(sure, here.masked_fill(weakest, NOT_NOTED), step.inside)
-        had += again
+        step.store(confidences, here.masked_fill(weakest, MASKED), step.inside)
+        done += again
         extra.copy_(again)
         return replace(move, reveal=reveal, remask=weakest)
 
     def _count(self, step: Step, index: Tensor) -> Tensor:
-        """Tokens (R,) of the ordinary step `index` (R,): the schedule's, or k."""
+        """Tokens (R,) to reveal at the ordinary step `index` (R,): the schedule's count, else k."""
         count = quota(self.name, step.slots, index, step.masked.sum(-1))
         return torch.full_like(index, getattr(self.policy, "k", None) or 0) if count is None else count
 
 
 @dataclass(frozen=True, slots=True)
 class RemdmEarly:
-    """ReMDM started early: once 7/8 of a block is committed, `rounds` times masks its least sure token again (arXiv 2503.00307).
+    """ReMDM started early: once 7/8 of a block is committed, remasks its token of lowest confidence, `rounds` times (arXiv 2503.00307).
 
-    The paper (F.3) revises when most of the output is there. The code of the official runs (`+remdmN`) counts 7/8 of the block in
-    steps, which for k > 1 lies behind its end; here they are counted in tokens. Sureness is the confidence with which a token was
-    revealed. A round has no step of its own: the next step of k tokens decodes it again.
+    The paper (F.3) remasks when most tokens are generated. The code of the official runs (`+remdmN`) counts 7/8 of the block in steps,
+    which for k > 1 lies past the block's end; here 7/8 is counted in tokens. A round has no step of its own: the next step of k tokens
+    decodes the remasked token again.
 
-    State: each slot's confidence when revealed, rounds had.
+    State: each slot's confidence when revealed, rounds done.
     """
 
     policy: Policy
@@ -153,11 +153,11 @@ class RemdmEarly:
     def select(self, step: Step) -> Move:
         answer = self.policy.select(step)
         reveal = (answer.reveal if isinstance(answer, Move) else answer) & step.masked
-        sure = step.memory("remdm sure", 0.0)  # (R, A)
+        confidences = step.memory("remdm confidences", 0.0)  # (R, A)
         done = step.memory("remdm rounds", 0.0, per_slot=False)  # (R,)
         done *= step.index > 0
-        here = torch.where(reveal, step.confidence, sure.gather(1, step.position))  # (R, C)
-        step.store(sure, here, reveal)
+        here = torch.where(reveal, step.confidence, confidences.gather(1, step.position))  # (R, C)
+        step.store(confidences, here, reveal)
         committed = (step.inside & ~step.masked) | reveal
         slots = step.inside.sum(-1)
         again = (committed.sum(-1) >= torch.ceil(slots * 7 / 8)) & (done < self.rounds)  # (R,)
@@ -166,13 +166,13 @@ class RemdmEarly:
 
 
 def remasked(policy: Policy, name: SamplerName) -> Policy:
-    """`policy` with the sampler's remasking around it. Raises SamplerNameError where the two don't go together."""
+    """`policy` wrapped in the sampler's remasking. Raises SamplerNameError if the two can't be combined."""
     if name.remask is None:
         return policy
     if name.remask == "rcr":
         if not isinstance(policy, Confidence):
             raise SamplerNameError(
-                f"sampler {name}: +rcr ranks by noted confidence, so it goes with confidence-kN, not {name.policy}"
+                f"sampler {name}: +rcr compares confidences, so it goes with confidence-kN, not {name.policy}"
             )
         return (RcrMax if name.remask_variant else Rcr)(policy.k, scheduled(name))
     if not hasattr(policy, "k"):
@@ -181,5 +181,5 @@ def remasked(policy: Policy, name: SamplerName) -> Policy:
 
 
 def scheduled(name: SamplerName) -> int:
-    """The steps of the sampler's schedule; 0 without one."""
+    """The number of steps in the sampler's schedule; 0 without one."""
     return len(name.counts) if name.counts is not None else name.schedule_steps

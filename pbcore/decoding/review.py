@@ -1,7 +1,7 @@
-"""Reviews: what the model says of tokens already revealed, for policies that take them back or replace them.
+"""Reviews: new predictions for revealed tokens, for policies that mask them again or replace them.
 
-A policy asks by its attribute `review`: "seen" for the model's prediction where it sees the token (LLaDA2.1's editing), "hidden" for the
-prediction where it doesn't (WINO's shadow block). R rows, L canvas positions, C slots, M masked ones, N revealed ones, V tokens.
+A policy requests them by its attribute `review`: "seen" predicts with the token visible to the model (LLaDA2.1's editing), "hidden"
+with it hidden (WINO's shadow block). R rows, L canvas positions, C slots, M masked and N revealed slots, V tokens.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pbcore.names import SamplerName
 
 
 def review_of(policy: Policy) -> str | None:
-    """The review that a policy asks for: seen, hidden, or None."""
+    """The review that a policy requests: seen, hidden, or None."""
     return getattr(policy, "review", None)
 
 
 def check_review(model: Denoiser, policy: Policy, name: SamplerName) -> None:
-    """Raises ValueError where the model can't give the review that the policy needs, or not with the sampler's cache."""
+    """Raises ValueError if the model, or the sampler's cache, doesn't support the review that the policy requests."""
     review = review_of(policy)
     offered: frozenset[str] = getattr(model, "reviews", frozenset())
     if review and review not in offered:
-        what = "predictions for tokens it sees" if review == "seen" else "predictions for tokens hidden from it"
+        what = "predictions for visible tokens" if review == "seen" else "predictions for hidden tokens"
         raise ValueError(
-            f"sampler {name}: {name.policy} needs {what}, and {model.name} gives "
-            f"{'only ' + ', '.join(sorted(offered)) if offered else 'none'}; choose another sampler or model"
+            f"sampler {name}: {name.policy} needs {what} (review {review!r}), and {model.name} offers "
+            f"{'only ' + ', '.join(map(repr, sorted(offered))) if offered else 'no reviews'}; choose another sampler or model"
         )
     if review == "hidden" and name.cache:
         raise ValueError(
@@ -38,7 +38,7 @@ def check_review(model: Denoiser, policy: Policy, name: SamplerName) -> None:
 
 
 def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
-    """Canvas positions (R, L) of some slots (R, C)."""
+    """The canvas positions (R, L) of the given slots (R, C)."""
     mark = torch.zeros_like(canvas, dtype=torch.bool)
     row, slot = slots.nonzero(as_tuple=True)
     mark[row, where[row, slot]] = True
@@ -47,14 +47,14 @@ def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
 
 def split(logits: Tensor, masked: Tensor, inside: Tensor, review: str | None) -> tuple[Tensor, Tensor]:
     """The logits of the masked slots (M, V) and of the revealed ones (N, V)."""
-    if review == "seen":  # one forward's positions in row-major order, both kinds mixed
+    if review == "seen":  # both kinds in the row-major order of their positions
         return logits[masked[inside]], logits[~masked[inside]]
     count = int(masked.sum()) if review else len(logits)
     return logits[:count], logits[count:]
 
 
 def reviewed(logits: Tensor, revealed: Tensor, present: Tensor, temperature: float, draws: Tensor | None) -> Review:
-    """The review of the `revealed` slots (R, C), whose logits are (N, V) and whose tokens are `present`."""
+    """The review of the `revealed` slots (R, C) from their logits (N, V); `present` (R, C) are the tokens that stand there."""
     token, confidence = predict(logits, temperature, None if draws is None else draws[revealed])
     numbers = torch.zeros(revealed.shape, dtype=confidence.dtype, device=confidence.device)
     return Review(

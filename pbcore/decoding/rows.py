@@ -1,6 +1,6 @@
-"""The rows of a batch while they decode, and the log of what became of them.
+"""The state of a batch being decoded (Rows) and the record of its results (Log).
 
-R rows, L canvas positions, A asked positions (masks at the start), C slots of the active block.
+R rows, L canvas positions, A target positions (masked at the start), C slots of the active block.
 """
 
 from __future__ import annotations
@@ -16,62 +16,62 @@ from pbcore.models.base import Denoiser, Generation, Request
 
 @dataclass(slots=True)
 class Rows:
-    """The rows still decoding. Every tensor has the row first, so that dropping rows is one selection."""
+    """The rows still being decoded. The first axis of every tensor is the row, so one indexing step drops rows."""
 
     origin: Tensor  # (R,) row in the batch
     key: Tensor  # (R,)
     canvas: Tensor  # (R, L)
-    slots: Tensor  # (R, A) canvas position of each asked position, in order
-    asked: Tensor  # (R,) number of asked positions
+    targets: Tensor  # (R, A) canvas index of each target position, in order
+    n_targets: Tensor  # (R,)
     block: Tensor  # (R,) active block
-    index: Tensor  # (R,) steps had in this block
+    index: Tensor  # (R,) steps taken in this block
     nfe: Tensor  # (R,)
-    hold: Tensor  # (R,) bool: stays in its block though it has no mask left there
-    kept: dict[str, Tensor]  # what the policy remembers
+    hold: Tensor  # (R,) bool: stays in its block after its last mask there is filled
+    kept: dict[str, Tensor]  # the policy's memory
 
     def select(self, rows: Tensor) -> Rows:
-        """These rows only; `rows` (R',) are indices."""
+        """Only the given rows; `rows` (R',) are indices."""
         tensors = {name: getattr(self, name)[rows] for name in _TENSORS}
         return Rows(**tensors, kept={name: value[rows] for name, value in self.kept.items()})
 
     def active(self, size: int, prefix: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """The slots of each row's active block: place among the asked positions, canvas position, and whether the row has it (R, C).
+        """The slots of each row's active block (R, C): index among the target positions, index in the canvas, and whether the row has it.
 
-        With `prefix` those of the blocks before it too.
+        With `prefix` the slots of all earlier blocks too.
         """
         start = torch.zeros_like(self.block) if prefix else self.block * size  # (R,)
-        stop = torch.minimum((self.block + 1) * size, self.asked)  # (R,)
+        stop = torch.minimum((self.block + 1) * size, self.n_targets)  # (R,)
         width = int(self.block.max() + 1) * size if prefix else size
         place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
         inside = place < stop[:, None]
-        place = place.clamp(max=self.slots.shape[1] - 1)
-        return place, self.slots.gather(1, place), inside
+        place = place.clamp(max=self.targets.shape[1] - 1)
+        return place, self.targets.gather(1, place), inside
 
     def in_block(self, size: int) -> Tensor:
-        """How many slots (R,) each row's active block has."""
-        return (self.asked - self.block * size).clamp(max=size)
+        """The number of slots (R,) in each row's active block."""
+        return (self.n_targets - self.block * size).clamp(max=size)
 
     def block_of_first_mask(self, mask_id: int, size: int) -> Tensor:
-        """The block (R,) of each row's first mask; one past the last for a row without any."""
-        masks = self.canvas.gather(1, self.slots) == mask_id  # (R, A)
-        masks &= torch.arange(masks.shape[1], device=masks.device) < self.asked[:, None]
+        """The block (R,) of each row's first mask; for a row without masks, one past the last block."""
+        masks = self.canvas.gather(1, self.targets) == mask_id  # (R, A)
+        masks &= torch.arange(masks.shape[1], device=masks.device) < self.n_targets[:, None]
         first = torch.where(masks.any(-1), masks.int().argmax(-1), masks.shape[1])
         return first // size
 
     def window(self, size: int) -> tuple[int, int]:
-        """Where the active block lies in the canvas (start, stop), the same for all rows: up to the next block's first asked position."""
+        """The active block's place in the canvas (start, stop), up to the next block's first target position. All rows share it."""
         block = int(self.block[0])
-        start = int(self.slots[0, block * size]) if block else 0
+        start = int(self.targets[0, block * size]) if block else 0
         after = (block + 1) * size
-        return start, int(self.slots[0, after]) if after < self.slots.shape[1] else self.canvas.shape[1]
+        return start, int(self.targets[0, after]) if after < self.targets.shape[1] else self.canvas.shape[1]
 
 
-_TENSORS = ("origin", "key", "canvas", "slots", "asked", "block", "index", "nfe", "hold")
+_TENSORS = ("origin", "key", "canvas", "targets", "n_targets", "block", "index", "nfe", "hold")
 
 
 @dataclass(slots=True)
 class Log:
-    """What becomes of each row of the batch, by its origin."""
+    """The result of each row of the batch, indexed by its place in the batch."""
 
     canvas: Tensor  # (R, L)
     steps: Tensor  # (R, L) step of the last reveal, -1 for given tokens
@@ -80,17 +80,17 @@ class Log:
     trajectories: list[list[tuple[int, ...]]] | None
 
     def record(self, rows: Rows) -> None:
-        """Notes the canvases before a step, where trajectories are wanted."""
+        """Stores the canvases before a step if trajectories are recorded."""
         if self.trajectories is not None:
             for origin, canvas in zip(rows.origin.tolist(), rows.canvas.tolist(), strict=True):
                 self.trajectories[origin].append(tuple(canvas))
 
     def finish(self, rows: Rows) -> None:
-        """Takes the final state of rows that are done."""
+        """Stores the final state of finished rows."""
         self.canvas[rows.origin], self.nfe[rows.origin] = rows.canvas, rows.nfe
 
     def generation(self, model: Denoiser, request: Request, row: int) -> Generation:
-        """One row's outcome, its padding cut off."""
+        """One row's result, without its padding."""
         length = len(request.canvas)
         ids = tuple(self.canvas[row, :length].tolist())
         stops = getattr(model, "stop_ids", None) or {model.eos_id}
@@ -111,7 +111,7 @@ class Log:
 
 
 def _text_past_eos(model: Denoiser, ids: Sequence[int], stops: Collection[int], text: str) -> str | None:
-    """The whole canvas as text where some of it follows the first EOS; None where nothing does, or the model can't say."""
+    """The text of the whole canvas if some of it follows the first EOS, else None; also None if the model has no `whole_text`."""
     whole = getattr(model, "whole_text", None)
     first = next((i for i, token in enumerate(ids) if token in stops), len(ids))
     if whole is None or all(token in stops for token in ids[first:]):
@@ -121,25 +121,25 @@ def _text_past_eos(model: Denoiser, ids: Sequence[int], stops: Collection[int], 
 
 
 def start(model: Denoiser, requests: Sequence[Request], record: bool) -> tuple[Rows, Log]:
-    """Canvases side by side; shorter ones are padded on the right with EOS, which is never asked for."""
+    """The initial state. Shorter canvases are padded on the right with EOS, which is never predicted."""
     length = max(len(request.canvas) for request in requests)
     padded = [[*request.canvas, *[model.eos_id] * (length - len(request.canvas))] for request in requests]
     canvas = torch.tensor(padded, dtype=torch.long, device=model.device)  # (R, L)
     mask = canvas == model.mask_id
-    asked = mask.sum(-1)  # (R,)
-    widest = max(1, int(asked.max()))
-    slots = mask.int().argsort(dim=-1, descending=True, stable=True)[:, :widest]  # (R, A): asked positions first
-    zeros = torch.zeros_like(asked)
+    n_targets = mask.sum(-1)  # (R,)
+    widest = max(1, int(n_targets.max()))
+    targets = mask.int().argsort(dim=-1, descending=True, stable=True)[:, :widest]  # (R, A)
+    zeros = torch.zeros_like(n_targets)
     key = torch.tensor([request.key for request in requests], device=model.device)
     origin = torch.arange(len(requests), device=model.device)
-    rows = Rows(origin, key, canvas, slots, asked, zeros, zeros.clone(), zeros.clone(), zeros.bool(), {})
+    rows = Rows(origin, key, canvas, targets, n_targets, zeros, zeros.clone(), zeros.clone(), zeros.bool(), {})
     confidences = torch.zeros(canvas.shape, device=model.device)
     trajectories: list[list[tuple[int, ...]]] | None = [[] for _ in requests] if record else None
     return rows, Log(canvas.clone(), torch.full_like(canvas, -1), confidences, zeros.clone(), trajectories)
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    """The parts of a batch together again, in the batch's order. Raises KeyError where they don't remember the same things."""
+    """Joins the parts of a batch, in the batch's order. Raises KeyError if a part lacks a memory that another has."""
     order = torch.cat([part.origin for part in parts]).argsort()
     tensors = {name: torch.cat([getattr(part, name) for part in parts])[order] for name in _TENSORS}
     names = sorted(set().union(*(part.kept for part in parts)))

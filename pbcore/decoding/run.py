@@ -1,4 +1,4 @@
-"""`decode`: prompts in, generations out; batches, out-of-memory halving, models that decode by themselves."""
+"""`decode`: prompts to generations. Forms batches, halves them when memory runs out, hands over to models with their own loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pbcore.models.base import Denoiser, Generation, Model, OwnDecoder, Prompt, 
 from pbcore.names import SamplerName, parse
 from pbcore.tasks.base import Sample
 
-# On CPU as `pytest -m speed benches/test_engine_speed.py -k batch_size` finds best; the GPU value is not measured yet.
+# The CPU value is the fastest in `pytest -m speed benches/test_engine_speed.py -k batch_size`; the GPU value is not measured yet.
 DEFAULT_BATCH = {"cpu": 8, "cuda": 32}
 
 
@@ -25,31 +25,37 @@ def decode(
     record: bool = False,
     batch_size: int | None = None,
 ) -> list[Generation]:
-    """Answers each prompt with a sampler; one Generation per prompt, in order.
+    """Decodes each prompt with a sampler; one Generation per prompt, in order.
 
-    `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids; Samples bring their own length and
-    canvas. Rows draw their random numbers by `seed` and their identity (a Sample's index, else the place in `prompts`), so results
-    don't depend on `batch_size`, which bounds the rows decoded together (default: 8 on CPU, 32 on GPU) and halves when memory runs out.
+    `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids; Samples have their own length and
+    canvas. A row's random numbers depend on `seed` and its identity alone (a Sample's index, else the index in `prompts`), so results
+    don't depend on `batch_size`, the most rows decoded together (default: 8 on CPU, 32 on GPU). It halves when memory runs out.
 
-    Raises SamplerNameError for a sampler that doesn't exist, ModelError for a prompt that the model can't read, ValueError for
-    impossible lengths and arguments of the wrong kind, DecodingError when the model's logits are no numbers.
+    Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't encode, ValueError for impossible
+    lengths and arguments of the wrong type, DecodingError for unusable logits or a policy that breaks its protocol.
     """
     if isinstance(prompts, str | Sample):
-        raise ValueError(f"prompts is a list, one entry a row, not one {type(prompts).__name__}; write [prompt]")
+        raise ValueError(
+            f"prompts must be a list with one entry per row, not one {type(prompts).__name__}; write [prompt]"
+        )
     prompts = list(prompts)
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
-        raise ValueError(f"batch_size is the number of rows decoded together, at least 1, not {batch_size!r}")
+        raise ValueError(
+            f"batch_size is the number of rows decoded together: a whole number of at least 1, not {batch_size!r}"
+        )
     if type(seed) is not int:
         raise ValueError(f"seed is a whole number, not {seed!r}")
     if not isinstance(model, OwnDecoder) and not hasattr(model, "prepare"):
-        raise ValueError(f"model {model!r} is no Denoiser or OwnDecoder; load one with pbcore.load_model(name)")
+        raise ValueError(
+            f"model {model!r} is neither a Denoiser nor an OwnDecoder; load one with pbcore.load_model(name)"
+        )
     if isinstance(model, OwnDecoder):
         model.check(name)
         return model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
     if name.policy == "ar":
         raise ValueError(
-            f"{model.name} is a masked diffusion model; sampler 'ar' is for models that decode by themselves. Try left_to_right-k1"
+            f"{model.name} is a masked diffusion model; sampler 'ar' is for models with their own decoding loop; try left_to_right-k1"
         )
     rule = policy(name)
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
@@ -64,17 +70,17 @@ def decode(
     return [result for result in results if result is not None]
 
 
-def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, place: int) -> Request:
+def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, index: int) -> Request:
     if isinstance(prompt, Sample):
         return model.encode(prompt, max_new_tokens, prompt.index)
     if not isinstance(prompt, Sequence) or not prompt:
         given = "empty" if isinstance(prompt, Sequence) else f"a {type(prompt).__name__}"
-        raise ValueError(f"prompt {place} is {given}: give a Sample, chat messages, a text or a list of token ids")
-    return model.encode(prompt, max_new_tokens, place)
+        raise ValueError(f"prompt {index} is {given}; give a Sample, chat messages, a text or a list of token ids")
+    return model.encode(prompt, max_new_tokens, index)
 
 
 def _batches(requests: Sequence[Request], name: SamplerName, mask_id: int) -> list[list[int]]:
-    """Rows that may share a batch, by prompt length (little padding); with a cache only rows of one canvas shape, whose blocks agree."""
+    """Rows that may share a batch, sorted by prompt length to keep padding small. With a cache they need the same masked positions."""
     shapes: dict[tuple[bool, ...] | None, list[int]] = {}
     for i, request in enumerate(requests):
         shape = tuple(token == mask_id for token in request.canvas) if name.cache else None
@@ -85,7 +91,7 @@ def _batches(requests: Sequence[Request], name: SamplerName, mask_id: int) -> li
 def _in_pieces(
     rows: list[int], size: int, work: Callable[[list[int]], list[Generation]]
 ) -> Iterator[tuple[list[int], list[Generation]]]:
-    """Works off `rows` in pieces of `size`, which halves whenever memory runs out; gives up at one row."""
+    """Decodes `rows` in parts of `size`, halved whenever memory runs out; raises if one row alone doesn't fit."""
     start = 0
     while start < len(rows):
         part = rows[start : start + size]

@@ -1,4 +1,4 @@
-"""Sampler names made good: parsed, checked against the registered policies, spelled in one way."""
+"""Resolves, validates and canonicalises sampler names."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pbcore.names import SamplerName, SamplerNameError, parse
 
 
 def resolve(text: str) -> SamplerName:
-    """The sampler that `text` names, its parameters spelled in one way: `k2`, the policy's first other parameter as a bare number.
+    """The sampler that `text` names, with its parameters in canonical form: `k2`, then the policy's first other parameter as a bare number.
 
-    Raises SamplerNameError with close matches for an unknown policy, or the policy's own complaint.
+    Raises SamplerNameError with close matches for an unknown policy, or with the policy's own message for unusable parameters.
     """
     name = parse(text)
     if name.policy == "ar":
         return name
     policy(name)
-    return _spelled(name)
+    return _canonical(name)
 
 
-def _spelled(name: SamplerName) -> SamplerName:
-    """`confidence-2` as `confidence-k2`, `threshold-gamma0.90` as `threshold-0.9`: one sampler, one name."""
+def _canonical(name: SamplerName) -> SamplerName:
+    """`confidence-2` → `confidence-k2`, `threshold-gamma0.90` → `threshold-0.9`: one name per sampler."""
     cls = policies()[name.policy]
     hints = get_type_hints(cls)
     places = [f.name for f in fields(cls) if f.init]
@@ -33,7 +33,7 @@ def _spelled(name: SamplerName) -> SamplerName:
     for word, number in name.arguments:
         given[word or next(place for place in numbered if place not in given)] = number
     first = next((place for place in numbered if place != "k"), None)
-    # A bare number goes to the first parameter that is still free, which is k where k is not given.
+    # A bare number sets the first parameter not yet given, which is k if k is not given.
     bare = first if "k" not in numbered or "k" in given else None
     return replace(
         name,
@@ -44,7 +44,7 @@ def _spelled(name: SamplerName) -> SamplerName:
 
 
 def _number(text: str, kind: Any) -> str:
-    """`0.90` as `0.9`, `1` as `1.0` where the parameter is no whole number, `02` as `2`; a switch has none."""
+    """`0.90` → `0.9`, `02` → `2`, and `1` → `1.0` for a parameter that isn't a whole number; empty for a switch."""
     if kind is bool:
         return ""
     whole, _, part = text.partition(".")
@@ -52,10 +52,10 @@ def _number(text: str, kind: Any) -> str:
 
 
 def policy(name: SamplerName) -> Policy:
-    """The policy of a sampler name with its parameters, ready for the loop.
+    """The policy object of a sampler name, with its parameters.
 
-    Raises SamplerNameError where the policy is unknown, a parameter is wrong, k and a schedule are both given or both missing, or modifiers
-    don't go together.
+    Raises SamplerNameError for an unknown policy, an unusable parameter, k and a schedule both given or both missing, and modifiers that
+    can't be combined.
     """
     known = policies()
     if name.policy not in known:
@@ -69,31 +69,31 @@ def policy(name: SamplerName) -> Policy:
         k = getattr(result, "k", None)
         if k is None and not scheduled:
             raise SamplerNameError(
-                f"sampler {name}: say how many tokens a step, e.g. {name.policy}-k2, or give a schedule (+linear8, +s2_1_1)"
+                f"sampler {name}: say how many tokens a step, e.g. {name.policy}-k2, or a schedule (+linear8, +s2_1_1)"
             )
         if k is not None and scheduled:
             raise SamplerNameError(
                 f"sampler {name}: -k{k} and a schedule both say how many tokens a step; give one of them"
             )
         if k is not None and k < 1:
-            raise SamplerNameError(f"sampler {name}: k is the number of tokens a step, at least 1")
+            raise SamplerNameError(f"sampler {name}: k is the number of tokens per step, at least 1")
     elif scheduled:
         raise SamplerNameError(
-            f"sampler {name}: {name.policy} decides itself how many tokens to reveal, so a schedule can't be given"
+            f"sampler {name}: {name.policy} decides itself how many tokens to reveal; leave the schedule out"
         )
     if name.no_early_eos and getattr(result, "rewrites", False):
         raise SamplerNameError(
-            f"sampler {name}: {name.policy} chooses tokens other than the prediction, so +no_early_eos can't hold an EOS back; leave it out"
+            f"sampler {name}: {name.policy} chooses tokens other than the predicted, so +no_early_eos can't hold EOS back; leave it out"
         )
     result = remasked(result, name)
     if name.cache and name.block is not None and reaches_back(result):
         raise SamplerNameError(
-            f"sampler {name}: it masks tokens of earlier blocks again, whose positions a cache no longer runs; "
+            f"sampler {name}: it may remask tokens of earlier blocks, which a cache no longer computes; "
             f"leave +{name.cache} or +b{name.block} out"
         )
     return result
 
 
 def is_static(cls: type) -> bool:
-    """Whether a policy reveals a given number of tokens a step: it has a parameter k."""
+    """Whether a policy reveals a given number of tokens per step, i.e. has a parameter k."""
     return "k" in {field.name for field in fields(cls)}

@@ -22,8 +22,8 @@ Prompt = Sample | Sequence[Message] | str | Sequence[int]
 class Request:
     """One row to decode.
 
-    `canvas` has the mask id where a token is to be predicted and any other id where it is given (infilling). `key` seeds every random
-    draw of the row, so that results don't depend on batch or order.
+    `canvas` has the mask id at each position to predict and any other id where the token is given (infilling). `key` seeds every random
+    draw of the row, so results don't depend on batch or order.
     """
 
     prompt_ids: tuple[int, ...]
@@ -36,7 +36,7 @@ class Request:
 class Query:
     """One forward for the rows of a context. R rows, L canvas positions (shorter rows are padded on the right).
 
-    `want` marks the positions whose logits are returned. `nfe` counts the forwards each row has had. With a cache all rows decode
+    `want` marks the positions whose logits are returned. `nfe` counts each row's earlier forwards. With a cache all rows decode
     the same block: `window` is its (start, stop) in the canvas and `refresh` is true at its first step, when the cache is rebuilt.
     `verify`, only for models with `hidden` reviews, marks the active block: each of its revealed tokens is predicted again without
     being visible to the model.

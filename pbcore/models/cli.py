@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"{entry.name}\n{_details(entry)}\n")
     else:
         rows = [(entry.name, entry.family, _source(entry), availability(entry)) for entry in entries]
-        print(tabulate(rows, headers=["model", "family", "source", "here"]))
+        print(tabulate(rows, headers=["model", "family", "source", "availability"]))
     shaped = [entry.name for entry in entries if entry.shape is not None]
     print(f"\nRandom weights, for speed and memory: NAME:dummy, NAME:dummy-l2 (two layers) for {', '.join(shaped)}")
     print("A checkpoint folder or a hub id (owner/name) is also a valid name.")
@@ -57,7 +57,7 @@ def _details(entry: ModelEntry) -> str:
         "family": entry.family,
         "source": _source(entry),
         "revision": entry.revision,
-        "here": availability(entry),
+        "availability": availability(entry),
         "mask id": entry.mask_id,
         "eos id": entry.eos_id,
         "logits": None

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 import torch
 
-_INTERVAL = 0.01  # seconds between samples of the resident set
+CUDA = "peak bytes of the CUDA allocator, model included"
+GROWTH = "peak growth of the process's resident memory while decoding"
+SAMPLED = "peak growth of the process's resident memory while decoding, sampled every 10 ms"
+_INTERVAL = 0.01
 
 
 @dataclass(slots=True)
 class Peak:
-    """Bytes in use at the start and at the peak, filled in when the block ends."""
+    """Bytes in use at the start and at the peak, filled in when the block ends; `kind` says how they were measured."""
 
+    kind: str
     before: int = 0
     peak: int = 0
 
@@ -25,32 +31,50 @@ class Peak:
         """Bytes at the peak beyond those at the start."""
         return max(0, self.peak - self.before)
 
+    @property
+    def reported(self) -> int:
+        """Bytes as `kind` says."""
+        return self.peak if self.kind == CUDA else self.added
+
 
 @contextmanager
 def peak_memory(device: torch.device | str) -> Iterator[Peak]:
     """Measures the peak memory on `device` while the block runs.
 
-    CUDA: the allocator's exact peak; its peak counter is reset. CPU: resident set sampled every 10 ms in a thread, so a shorter peak
-    can be missed and other threads' memory counts.
+    CUDA: the allocator's exact peak; its peak counter is reset, and the block ends when the device has finished. CPU: the resident set,
+    on Linux by its high-water mark, which is reset; elsewhere sampled in a thread, so that a shorter peak can be missed.
     """
     device = torch.device(device)
-    result = Peak()
     if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        torch.cuda.reset_peak_memory_stats(device)
-        result.before = torch.cuda.memory_allocated(device)
+        yield from _of_allocator(device)
+    elif _reset_peak():
+        result = Peak(GROWTH, _resident())
         try:
             yield result
         finally:
-            torch.cuda.synchronize(device)
-            result.peak = torch.cuda.max_memory_allocated(device)
-        return
-    process, done = psutil.Process(), threading.Event()
-    result.before = result.peak = process.memory_info().rss
+            result.peak = _peak()
+    else:
+        yield from _sampled()
+
+
+def _of_allocator(device: torch.device) -> Iterator[Peak]:
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    result = Peak(CUDA, torch.cuda.memory_allocated(device))
+    try:
+        yield result
+    finally:
+        torch.cuda.synchronize(device)
+        result.peak = torch.cuda.max_memory_allocated(device)
+
+
+def _sampled() -> Iterator[Peak]:
+    start, done = _resident(), threading.Event()
+    result = Peak(SAMPLED, start, start)
 
     def watch() -> None:
         while not done.wait(_INTERVAL):
-            result.peak = max(result.peak, process.memory_info().rss)
+            result.peak = max(result.peak, _resident())
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -59,4 +83,27 @@ def peak_memory(device: torch.device | str) -> Iterator[Peak]:
     finally:
         done.set()
         thread.join()
-        result.peak = max(result.peak, process.memory_info().rss)
+        result.peak = max(result.peak, _resident())
+
+
+def _resident() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
+def _reset_peak() -> bool:
+    """Sets Linux's high-water mark of resident memory (VmHWM) back to the present; False where that can't be done."""
+    if sys.platform != "linux":
+        return False
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+        return _peak() > 0
+    except OSError:
+        return False
+
+
+def _peak() -> int:
+    """VmHWM in bytes, 0 if the system doesn't say."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0

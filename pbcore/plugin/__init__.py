@@ -1,9 +1,25 @@
-"""The pytest plugin: options, cells as items, records, workers, progress, tables, gates. Importing it imports no torch."""
+"""The pytest plugin. Importing it imports no torch.
+
+| module | hooks and fixtures | what for |
+|---|---|---|
+| options | addoption | one option and ini value for each field of `grid.settings.Settings` |
+| state | configure | settings, the plan, and which node is a cell: what all others ask |
+| rundir | configure, configure_node, unconfigure | the run directory's path, run.json, the copy of junit.xml |
+| collection | generate_tests, itemcollected, collection_modifyitems, report_header | cells and samples as items |
+| fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` holds the work (`cell.Cell`) |
+| recording | pyfunc_call, runtest_makereport | resumed cells, records of cells that failed |
+| benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | timing in xdist's workers |
+| scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
+| progress | runtest_logstart, runtest_logfinish, report_teststatus | one line of progress |
+| gate | configure, report_teststatus | gates and floors, read before the run and judged after it |
+| summary | collection_finish, runtest_logreport, sessionfinish, terminal_summary | the controller: report, verdicts, tables |
+"""
 
 pytest_plugins = [
     f"pbcore.plugin.{name}"
     for name in (
         "options",
+        "state",
         "collection",
         "fixtures",
         "rundir",

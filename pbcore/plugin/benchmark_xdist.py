@@ -30,11 +30,11 @@ class WorkerBenchmark:
         self, include_data: bool = True, flat: bool = False, stats: bool = True, cprofile: Any = None
     ) -> dict[str, Any]:
         """The fields, with the statistics beside them (`flat`) or under `stats`."""
-        found = {key: value for key, value in self._data.items() if key != "stats"}
+        fields = {key: value for key, value in self._data.items() if key != "stats"}
         if not stats:
-            return found
+            return fields
         numbers = {key: value for key, value in self._data["stats"].items() if include_data or key != "data"}
-        return {**found, **numbers} if flat else {**found, "stats": numbers}
+        return {**fields, **numbers} if flat else {**fields, "stats": numbers}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -76,10 +76,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Takes the statistics off a report, so that JUnit doesn't show them, and remembers them for pytest_sessionfinish."""
     if report.when != "teardown" or not hasattr(report, "node"):
         return
-    found = [text for name, text in report.user_properties if name == STATS]
-    if found:
+    statistics = [text for name, text in report.user_properties if name == STATS]
+    if statistics:
         session = report.node.config.pluginmanager.get_plugin("pytest-benchmark")
-        session.benchmarks.extend(WorkerBenchmark(json.loads(str(text))) for text in found)
+        session.benchmarks.extend(WorkerBenchmark(json.loads(str(text))) for text in statistics)
         report.user_properties = [pair for pair in report.user_properties if pair[0] != STATS]
 
 

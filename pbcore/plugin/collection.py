@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
-from pbcore.plugin import cellname
-from pbcore.plugin.cellname import CellName
-from pbcore.plugin.options import given, settings
-from pbcore.plugin.plan import Plan, plan, planned
-from pbcore.plugin.shards import shard_of
+from pbcore.grid.cellid import CellName
+from pbcore.grid.shards import shard_of
+from pbcore.plugin.options import given
+from pbcore.plugin.state import cell_name, plan, settings
 
 CATEGORIES = ("waiting_line", "text_writing", "puzzle", "list_ops")
-_NAMES = pytest.StashKey[dict[str, CellName]]()
+_LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Checks what was asked for before anything is collected, so that a typo is a usage error and not a failed test."""
     config.addinivalue_line(
         "markers", "cells(*categories): a cell per model, task and sampler; without categories: the user's own tasks"
     )
     for line in ("quick: a cell of the default run", "ci: a cell of the run in continuous integration"):
         config.addinivalue_line("markers", line)
-    if given(config) and not hasattr(config, "workerinput"):
-        if settings(config).languagetool_url is not None:
-            # Workers inherit it; the scorers read it in every process.
-            os.environ["PBCORE_LANGUAGETOOL_URL"] = str(settings(config).languagetool_url)
-        plan(config)
+    if given(config) and settings(config).languagetool_url is not None:
+        # Workers inherit it; the scorers read it in every process.
+        os.environ["PBCORE_LANGUAGETOOL_URL"] = str(settings(config).languagetool_url)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -37,13 +35,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return ["pbcore: --trust-remote-code: code that comes with a checkpoint is run"] if trusted else []
 
 
-def exit_first(config: pytest.Config) -> bool:
-    return bool(config.getoption("maxfail", 0) == 1)
-
-
-def drilled(config: pytest.Config) -> bool:
-    """Whether samples are items in this run."""
-    return plan(config).drilled(exit_first(config))
+def left_out(config: pytest.Config) -> Counter[str]:
+    """Reason → number of the collected combinations that a model can't run."""
+    return config.stash.setdefault(_LEFT_OUT, Counter())
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -57,54 +51,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
     the_plan = plan(metafunc.config)
     categories = set(marker.args) or the_plan.categories - set(CATEGORIES)
-    the_plan.left_out.update(reason for _, reason in the_plan.grid(categories) if reason)
-    names = [text for text, name in _names(metafunc.config).items() if name.task.split("/")[0] in categories]
+    left_out(metafunc.config).update(the_plan.left_out(categories))
+    names = [text for text, name in the_plan.items().items() if name.category in categories]
     metafunc.parametrize("cell", names, ids=names, indirect=True)
-
-
-def _names(config: pytest.Config) -> dict[str, CellName]:
-    """The text in brackets of every cell or sample of this run: those of the grid, then those that node ids name."""
-    names = config.stash.get(_NAMES, None)
-    if names is None:
-        the_plan, samples = plan(config), drilled(config)
-        grid = (
-            item
-            for cell in the_plan.cells(the_plan.categories)
-            for item in (_samples(the_plan, cell) if samples else [cell])
-        )
-        names = config.stash[_NAMES] = {name.item_id(the_plan.paper): name for name in (*grid, *the_plan.named)}
-    return names
-
-
-def _samples(the_plan: Plan, cell: CellName) -> Iterator[CellName]:
-    # A sample that a node id names may lie behind the limit, and then the task has all of them.
-    numbers = [sample.index for sample in the_plan.task(cell.task).samples[: the_plan.limit]]
-    yield from (CellName(cell.model, cell.task, cell.sampler, number) for number in the_plan.settings.sample or numbers)
-
-
-def cell_of(config: pytest.Config, node_id: str) -> CellName | None:
-    """The cell or sample of this run that a node id names, None for any other test. All hooks tell cells by this, in every process:
-    xdist's controller, which collects nothing, knows node ids alone."""
-    text = cellname.bracketed(node_id)
-    if text is None or not (planned(config) or _may_name_a_cell(text)):
-        return None
-    return _names(config).get(text)
-
-
-def _may_name_a_cell(text: str) -> bool:
-    """Whether a known task stands in the text; where not, a run without pbcore's options need not make a plan."""
-    from pbcore.tasks import all_task_names, task_names
-
-    try:
-        cellname.parse(text, all_task_names(), task_names())
-    except cellname.CellNameError:
-        return False
-    return True
-
-
-def cell_name(item: pytest.Item) -> CellName | None:
-    """The cell or sample that an item measures; None for other tests."""
-    return cell_of(item.config, item.nodeid) if item.get_closest_marker("cells") is not None else None
 
 
 @pytest.hookimpl(tryfirst=True)

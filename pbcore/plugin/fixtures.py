@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pbcore.plugin.collection import cell_of
-from pbcore.plugin.options import settings
-from pbcore.plugin.plan import plan
-from pbcore.plugin.recording import Cell
-from pbcore.plugin.shelf import ModelShelf, share_cores
+from pbcore.errors import InputError
+from pbcore.plugin.cell import Cell
+from pbcore.plugin.state import cell_of, plan, settings
 
 if TYPE_CHECKING:
     from pbcore.models.base import Model
+    from pbcore.models.cache import ModelCache
     from pbcore.tasks.base import Task
 
 
@@ -32,22 +32,34 @@ def cell(request: pytest.FixtureRequest) -> Cell:
 @pytest.fixture
 def task(cell: Cell, request: pytest.FixtureRequest) -> Task:
     """The cell's task with the samples of this run; in the drill-down with those of this item."""
-    return cell.asked(plan(request.config).task(cell.name.task))
+    try:
+        whole = plan(request.config).task(cell.name.task)
+    except InputError as error:
+        raise pytest.UsageError(str(error)) from error
+    numbers = cell.settings.sample if cell.name.sample is None else (cell.name.sample,)
+    if not numbers:
+        return whole
+    samples = tuple(sample for sample in whole.samples if sample.index in numbers)
+    if len(samples) < len(set(numbers)):
+        raise pytest.UsageError(f"{whole.name} has samples 0 to {whole.samples[-1].index}, not {max(numbers)}")
+    return replace(whole, samples=samples, data_hash="")
 
 
 @pytest.fixture(scope="session")
-def model_shelf(request: pytest.FixtureRequest) -> Iterator[ModelShelf]:
+def model_cache(request: pytest.FixtureRequest) -> Iterator[ModelCache]:
     """The one model that a worker holds."""
+    from pbcore.models.cache import ModelCache, share_cores
+
     requested = settings(request.config)
     worker = getattr(request.config, "workerinput", None)
     if worker is not None:
         share_cores(worker["workercount"])
-    shelf = ModelShelf(requested.device, requested.dtype, requested.load_options)
-    yield shelf
-    shelf.clear()
+    cache = ModelCache(requested.device, requested.dtype, requested.load_options)
+    yield cache
+    cache.clear()
 
 
 @pytest.fixture
-def model(cell: Cell, model_shelf: ModelShelf) -> Model:
+def model(cell: Cell, model_cache: ModelCache) -> Model:
     """The cell's model, loaded once per worker and freed before the next one loads."""
-    return model_shelf.get(cell.name.model)
+    return model_cache.get(cell.name.model)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pbcore.plugin import cellname
-from pbcore.plugin.collection import cell_name, cell_of
+from pbcore.grid.cellid import bracketed
+from pbcore.plugin.state import cell_name, cell_of
 
 NAME = "pbcore-progress"
 
@@ -49,7 +49,7 @@ class Progress:
         """A cell has no dot; one that failed gets a line of its own."""
         if not self._total or (report.passed and report.when != "call") or cell_of(self._config, report.nodeid) is None:
             return None
-        name = cellname.bracketed(report.nodeid)
+        name = bracketed(report.nodeid)
         if report.failed:
             self._clear()
             self._terminal.write_line(f"{'FAILED' if report.when == 'call' else 'ERROR'} {name}", red=True)
@@ -70,7 +70,7 @@ class Progress:
             self._terminal.showfspath = False
 
     def _show(self) -> None:
-        running = filter(None, map(cellname.bracketed, self._running))
+        running = filter(None, map(bracketed, self._running))
         text = line(self._done, self._total, time.monotonic() - self._began, running)
         self._terminal.rewrite(text[: self._width - 1], erase=True)
         self._shown = True

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
-import platform
-import secrets
 import shutil
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.plugin.options import given, settings
+from pbcore.plugin.options import given
+from pbcore.plugin.state import settings
 
 if TYPE_CHECKING:
     from pbcore.results.rundir import RunDir
 
 _PATH = pytest.StashKey[Path]()
-PACKAGES = ("pbcore", "torch", "transformers", "tokenizers", "numpy", "pytest", "pytest-benchmark", "pytest-xdist")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,78 +44,46 @@ def _path(config: pytest.Config) -> Path:
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         return Path(worker["pbcore_run"])
-    asked = settings(config)
-    if asked.resume is not None:
+    requested = settings(config)
+    if requested.resume is not None:
         from pbcore.results.rundir import RunDirError, open_run
 
         try:
-            return open_run(asked.resume).path.absolute()
+            return open_run(requested.resume).path.absolute()
         except RunDirError as error:
             raise pytest.UsageError(f"--resume: {error}") from error
-    if asked.out is None:
-        return config.rootpath / "reports" / f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    if asked.out.exists() and (not asked.out.is_dir() or any(asked.out.iterdir())):
+    if requested.out is None:
+        from pbcore.results.rundir import new_name
+
+        return config.rootpath / "reports" / new_name()
+    if requested.out.exists() and (not requested.out.is_dir() or any(requested.out.iterdir())):
         raise pytest.UsageError(
-            f"--out {asked.out} exists and is not empty; choose another name, or go on with it: --resume {asked.out}"
+            f"--out {requested.out} exists and is not empty; choose another name, or resume it: --resume {requested.out}"
         )
-    return asked.out.absolute()
+    return requested.out.absolute()
 
 
 def write_facts(config: pytest.Config) -> None:
-    """run.json: what was run, by what, on what. Written before the first cell, so that a killed run can be told apart, too."""
-    asked, run = settings(config), run_dir(config)
-    earlier = run.read_run() if asked.resume is not None else {}
+    """run.json: command, versions, machine; written first, so that a killed run stays identifiable."""
+    from pbcore.results.facts import machine, versions
+
+    requested, run = settings(config), run_dir(config)
+    earlier = run.read_run() if requested.resume is not None else {}
     run.write_run(
         {
             "command": ["pytest", *map(str, config.invocation_params.args)],
             "started": datetime.now().astimezone().isoformat(timespec="seconds"),
-            "profile": asked.profile,
-            "seeds": list(asked.seed),
-            "data_seed": asked.data_seed,
-            "data_dir": None if asked.data_dir is None else str(asked.data_dir),
-            "limit": asked.limit,
-            "shard": None if asked.shard is None else "/".join(map(str, asked.shard)),
+            "profile": requested.profile,
+            "seeds": list(requested.seed),
+            "data_seed": requested.data_seed,
+            "data_dir": None if requested.data_dir is None else str(requested.data_dir),
+            "limit": requested.limit,
+            "shard": None if requested.shard is None else "/".join(map(str, requested.shard)),
             "versions": versions(),
-            "machine": machine(asked.gpu),
+            "machine": machine(requested.gpu),
             "resumes": [*earlier.get("resumes", []), *([earlier["started"]] if "started" in earlier else [])],
         }
     )
-
-
-def versions() -> dict[str, str]:
-    """Versions of what decides a result; packages that are not installed are left out."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def machine(gpu: bool) -> dict[str, Any]:
-    """What the timings depend on; the GPUs only where they are used."""
-    facts: dict[str, Any] = {
-        "system": platform.platform(),
-        "processor": _processor(),
-        "cpus": os.cpu_count(),
-        "gpus": [],
-    }
-    if gpu:
-        import torch
-
-        facts["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return facts
-
-
-def _processor() -> str:
-    """The processor's name as the system gives it."""
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text(errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
 
 
 @pytest.hookimpl(trylast=True)

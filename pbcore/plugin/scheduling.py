@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pbcore.plugin.collection import cell_of
+from pbcore.plugin.state import cell_of, settings
 
-AHEAD = 2  # a worker runs a test only when it knows the next one, or that there is none
+MIN_PENDING = 2  # a worker runs a test only when it knows the next one, or that there is none
 
 
 class ModelScheduling:
@@ -45,7 +45,7 @@ class ModelScheduling:
         return (
             self.collection_is_completed
             and not self._waiting()
-            and all(len(items) < AHEAD for items in self._pending.values())
+            and all(len(items) < MIN_PENDING for items in self._pending.values())
         )
 
     @property
@@ -101,7 +101,7 @@ class ModelScheduling:
             for index in range(len(first)):
                 self._queue(index)
         # In turns, so that with few cells each worker gets one before any gets two.
-        for _ in range(AHEAD):
+        for _ in range(MIN_PENDING):
             for node in self.nodes:
                 self._send(node)
         for node in self.nodes:
@@ -119,14 +119,14 @@ class ModelScheduling:
             queue.append(index)
 
     def _feed(self, node: Any) -> None:
-        while len(self._pending[node]) < AHEAD and self._send(node):
+        while len(self._pending[node]) < MIN_PENDING and self._send(node):
             pass
         if not self._waiting() and not node.shutting_down:
             node.shutdown()
 
     def _send(self, node: Any) -> bool:
         """Sends the worker one more item; False where it needs none or none is left."""
-        if node.shutting_down or node not in self._collections or len(self._pending[node]) >= AHEAD:
+        if node.shutting_down or node not in self._collections or len(self._pending[node]) >= MIN_PENDING:
             return False
         model = self._choose(node)
         if model is None:
@@ -185,8 +185,6 @@ def pytest_configure_node(node: Any) -> None:
 
 def visible_gpus(config: pytest.Config) -> list[str]:
     """The GPUs this run may use, as CUDA_VISIBLE_DEVICES names them; none without --gpu."""
-    from pbcore.plugin.options import settings
-
     if not settings(config).gpu:
         return []
     import torch

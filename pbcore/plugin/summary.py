@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.plugin.cellname import CellName
-from pbcore.plugin.collection import cell_name, cell_of, drilled
+from pbcore.grid.cellid import CellName
+from pbcore.plugin.collection import left_out
 from pbcore.plugin.drilldown import rerun
-from pbcore.plugin.gate import Ruling, publish, rule, unjudged
-from pbcore.plugin.options import given, settings
-from pbcore.plugin.plan import left_out, plan
+from pbcore.plugin.gate import publish, verdicts
+from pbcore.plugin.options import given
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import run_dir, write_facts
+from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
 
 if TYPE_CHECKING:
     from pbcore.results.rundir import RunDir
+    from pbcore.ruling import Ruling
 
 NAME = "pbcore-outcome"
 
@@ -33,10 +34,10 @@ class Outcome:
         self.planned: dict[str, CellName] = {}  # node id → cell
         self.finished: set[str] = set()  # node ids
         self.right: Counter[str] = Counter()
-        self.asked: Counter[str] = Counter()
+        self.judged: Counter[str] = Counter()
         self.notes: list[str] = []
         self.written: list[str] = []
-        self.ruling = Ruling()
+        self.ruling: Ruling | None = None
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._begin([item.nodeid for item in session.items if cell_name(item) is not None])
@@ -54,10 +55,10 @@ class Outcome:
             return
         for key, value in report.user_properties:
             if key == "pbcore_unwritten" and report.when != "teardown":
-                self.notes.append(f"{self._id(name)}: its record could not be written ({value})")
+                self.notes.append(f"{name.cell_id}: its record could not be written ({value})")
         if report.when == "call" and drilled(self._config):
-            self.asked[self._id(name)] += not report.skipped
-            self.right[self._id(name)] += report.passed
+            self.judged[name.cell_id] += not report.skipped
+            self.right[name.cell_id] += report.passed
         if report.when == "teardown":
             self.finished.add(report.nodeid)
 
@@ -74,8 +75,7 @@ class Outcome:
         """Interrupted runs are reported, too: what is on disk is what was finished. Then the gates speak."""
         if not self._measured:
             if not self.planned and not self._config.getoption("collectonly", False):
-                self.ruling = unjudged(self._config)
-                self._close(session, None)
+                self._without_cells(session)
             return
         from pbcore.report.markdown import write_report
 
@@ -87,31 +87,38 @@ class Outcome:
                 self.notes.append(
                     f"the report could not be written ({error}); the finished cells are in {run.cells_dir}"
                 )
-        asked = settings(self._config)
-        if asked.gated:
+        if settings(self._config).gated:
+            from pbcore.ruling import rule
+
             terminal = self._config.pluginmanager.get_plugin("terminalreporter")
             say = terminal.write_line if terminal else self.notes.append
-            self.ruling = rule(plan(self._config), run, not self._unfinished(), self._rerun, say)
-            self._close(session, run)
+            self._close(session, rule(plan(self._config), run, not self._unfinished(), self._rerun, say), run)
 
-    def _close(self, session: pytest.Session, run: RunDir | None) -> None:
+    def _without_cells(self, session: pytest.Session) -> None:
+        if given(self._config) and settings(self._config).gated:
+            from pbcore.ruling import nothing_to_judge
+
+            self._close(session, nothing_to_judge(verdicts(self._config), self._config.inipath), None)
+
+    def _close(self, session: pytest.Session, ruling: Ruling, run: RunDir | None) -> None:
         """Publishes the ruling; a failure in it fails the run."""
-        publish(self.ruling, run, self._config)
-        if self.ruling.failures and session.exitstatus == pytest.ExitCode.OK:
+        self.ruling = ruling
+        publish(ruling, run, self._config)
+        if ruling.failures and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not self.planned and (self._left_out() or self.ruling.text):
+        if not self.planned and (self._left_out() or self.ruling):
             terminalreporter.write_sep("=", "pbcore")
-            left_out = ["no cell is left to measure", *self._left_out()] if self._left_out() else []
-            terminalreporter.write_line("\n".join([*left_out, *self.ruling.text]))
+            reasons = ["no cell is left to measure", *self._left_out()] if self._left_out() else []
+            terminalreporter.write_line("\n".join([*reasons, *self._verdict()]))
         if not self.planned or self._config.getoption("collectonly", False):
             return
         terminalreporter.write_sep("=", "pbcore")
         if not self._measured:
-            for cell, asked in self.asked.items():
-                terminalreporter.write_line(f"{cell}: {self.right[cell]} of {asked} samples right")
+            for cell, samples in self.judged.items():
+                terminalreporter.write_line(f"{cell}: {self.right[cell]} of {samples} samples right")
             terminalreporter.write_line(
                 "drill-down: single answers were judged; nothing was written, and there are no tables"
             )
@@ -121,7 +128,7 @@ class Outcome:
         width = terminalreporter.config.get_terminal_writer().fullwidth
         run = run_dir(self._config)
         terminalreporter.write_line(summary([entry.cell for entry in run.read_cells(self.notes.append)], width=width))
-        for line in [*self._missing(), *self._left_out(), *self.notes, *self.ruling.text]:
+        for line in [*self._missing(), *self._left_out(), *self.notes, *self._verdict()]:
             terminalreporter.write_line(line)
         if self.written:
             terminalreporter.write_line(f"{run.path}: {', '.join(self.written)}")
@@ -133,9 +140,6 @@ class Outcome:
         if self._measured:
             listen_to_interrupts()
             write_facts(self._config)
-
-    def _id(self, name: CellName) -> str:
-        return name.cell_id(plan(self._config).paper)
 
     def _rerun(self, cell_id: str, sample: int) -> str:
         """The command that reruns one sample; a cell that this run lacks is looked for by its parts."""
@@ -151,7 +155,10 @@ class Outcome:
         return bool(self.planned) and not self._config.getoption("collectonly", False) and not drilled(self._config)
 
     def _unfinished(self) -> list[str]:
-        return [self._id(name) for node_id, name in self.planned.items() if node_id not in self.finished]
+        return [name.cell_id for node_id, name in self.planned.items() if node_id not in self.finished]
+
+    def _verdict(self) -> list[str]:
+        return self.ruling.text if self.ruling else []
 
     def _missing(self) -> list[str]:
         missing = self._unfinished()
@@ -159,11 +166,11 @@ class Outcome:
             return []
         named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
         return [
-            f"not finished: {len(missing)} of {len(self.planned)} cells ({named}); go on with --resume {run_dir(self._config).path}"
+            f"not finished: {len(missing)} of {len(self.planned)} cells ({named}); resume with --resume {run_dir(self._config).path}"
         ]
 
     def _left_out(self) -> list[str]:
-        """What models can't do; nothing where no cell was ever asked for."""
+        """The combinations that models can't run."""
         counts = left_out(self._config)
         return [f"left out: {count} cells, {reason}" for reason, count in sorted(counts.items())]
 

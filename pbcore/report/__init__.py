@@ -1,4 +1,4 @@
-"""What people read: terminal summary, report.md, figures."""
+"""Reports: terminal summary, report.md, figures, JUnit."""
 
 from pbcore.report.markdown import write_report
 from pbcore.report.summary import summary

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the three commands; each sets `run` to a function of the parsed arguments that returns the exit status."""
-    report = subparsers.add_parser("report", help="tables and curves from what runs left behind")
+    report = subparsers.add_parser("report", help="tables and curves from the results of runs")
     report.add_argument(
         "paths",
         nargs="+",
@@ -38,12 +38,12 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
         "--out",
         type=Path,
         metavar="DIR",
-        help="where report.md and curves go (default: into a lone run directory)",
+        help="folder for report.md and curves (default: the run directory, if PATH is a single one)",
     )
     report.add_argument("--width", type=int, default=120, help="columns of the terminal tables (default 120)")
     report.set_defaults(run=run_report)
     joined = subparsers.add_parser(
-        "merge", help="join run directories, e.g. of shards, into one with its report and JUnit"
+        "merge", help="merge run directories, e.g. of shards, into one with its own report and JUnit file"
     )
     joined.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
     joined.add_argument("-o", "--out", required=True, type=Path, metavar="DIR", help="the new run directory")
@@ -51,7 +51,9 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
     compare = subparsers.add_parser("compare", help="judge run A against run (or baseline file) B, sample by sample")
     compare.add_argument("head", type=Path, metavar="A", help="run directory to judge")
     compare.add_argument("base", type=Path, metavar="B", help="run directory or baseline file to judge against")
-    compare.add_argument("--level", type=float, default=0.05, help="chance of a false alarm per run (default 0.05)")
+    compare.add_argument(
+        "--level", type=float, default=0.05, help="probability of a false alarm per run (default 0.05)"
+    )
     compare.set_defaults(run=run_compare)
 
 
@@ -73,10 +75,10 @@ def run_report(args: argparse.Namespace) -> int:
     """Prints the tables and writes report.md with its curves. Exit status 2 for unusable input."""
     try:
         cells = load(args.paths[0]) if len(args.paths) == 1 else side_by_side(load_many(args.paths))
-        lone = len(args.paths) == 1 and args.paths[0].is_dir() and (args.paths[0] / "cells").is_dir()
+        single_run = len(args.paths) == 1 and args.paths[0].is_dir() and (args.paths[0] / "cells").is_dir()
         for table in trade_off_tables(cells):
             print(terminal(table, args.width), end="\n\n")
-        if args.out is None and lone:
+        if args.out is None and single_run:
             written = write_report(args.paths[0])
         elif args.out is not None:
             plots = write_plots(cells, args.out)
@@ -110,7 +112,7 @@ def run_merge(args: argparse.Namespace) -> int:
 
 
 def run_compare(args: argparse.Namespace) -> int:
-    """Exit status: 0 A is no worse, 1 it is (or can't be compared), 2 unusable input."""
+    """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
     try:
         verdict = judge(open_run(args.head).read_cells(), read_baseline(args.base), args.level)
     except (RunDirError, BaselineError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""A gate's verdict as text: on one screen in the terminal, in full in Markdown for a CI's step summary."""
+"""A gate's verdict as text: one screen for the terminal, all of it in Markdown for a CI's step summary."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from pbcore.analysis.gate import Judgement, Verdict
+from pbcore.report.text import listed
 
 Rerun = Callable[[str, int], str]
 LISTED = 12  # flipped samples named per cell
@@ -17,7 +18,7 @@ def rerun_command(cell_id: str, sample: int) -> str:
 
 
 def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command, limit: int = 8) -> str:
-    """The verdict on a screen: failures first (at most `limit`, the rest counted), flipped samples with commands, what it could see."""
+    """The verdict on one screen: failures first (at most `limit`, the rest counted), flipped samples with commands, detectable drops."""
     lines = [_headline(verdict, name)]
     failed = (
         verdict.of("worse")
@@ -26,24 +27,25 @@ def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_com
         + verdict.of("missing")
         + verdict.of("floor")
     )
-    for found in failed[:limit]:
-        lines.append(f"  {found.status.upper():<8} {found.id}: {found.reason}")
-        if found.newly_wrong:
-            lines.append(f"           {_flips(found)}: {rerun(found.id, found.newly_wrong[0])}")
-    if len(failed) > limit:
-        lines.append(f"  … and {len(failed) - limit} more")
-    flipped = [found for found in verdict.of("passed") if found.newly_wrong or found.newly_right]
-    for found in flipped[:limit]:
-        command = f": {rerun(found.id, found.newly_wrong[0])}" if found.newly_wrong else ""
-        lines.append(f"  flipped  {found.id}: {_flips(found)}{command}")
-    if len(flipped) > limit:
-        lines.append(f"  … and {len(flipped) - limit} more cells with flipped samples")
+    lines += listed([_failure(cell, rerun) for cell in failed], limit)
+    flipped = [cell for cell in verdict.of("passed") if cell.newly_wrong or cell.newly_right]
+    lines += listed([_flipped(cell, rerun) for cell in flipped], limit, " cells with flipped samples")
     new = verdict.of("new")
     if new:
         lines.append(
-            f"  new, not judged: {', '.join(found.id for found in new[:4])}{' …' if len(new) > 4 else ''} ({len(new)})"
+            f"  new, not judged: {', '.join(cell.id for cell in new[:4])}{' …' if len(new) > 4 else ''} ({len(new)})"
         )
     return "\n".join([*lines, f"  {power_text(verdict)}"])
+
+
+def _failure(cell: Judgement, rerun: Rerun) -> str:
+    line = f"  {cell.status.upper():<8} {cell.id}: {cell.reason}"
+    return f"{line}\n           {_flips(cell)}: {rerun(cell.id, cell.newly_wrong[0])}" if cell.newly_wrong else line
+
+
+def _flipped(cell: Judgement, rerun: Rerun) -> str:
+    command = f": {rerun(cell.id, cell.newly_wrong[0])}" if cell.newly_wrong else ""
+    return f"  flipped  {cell.id}: {_flips(cell)}{command}"
 
 
 def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command) -> str:
@@ -56,46 +58,46 @@ def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun
         "| cell | verdict | why | newly wrong | newly right |",
         "|---|---|---|---|---|",
     ]
-    for found in verdict.judgements:
-        if not found.ok or found.status == "new" or found.newly_wrong or found.newly_right:
-            reason = found.reason.replace("|", "\\|")
+    for cell in verdict.judgements:
+        if not cell.ok or cell.status == "new" or cell.newly_wrong or cell.newly_right:
+            reason = cell.reason.replace("|", "\\|")
             lines.append(
-                f"| `{found.id}` | {found.status} | {reason} | {_ids(found.newly_wrong)} | {_ids(found.newly_right)} |"
+                f"| `{cell.id}` | {cell.status} | {reason} | {_ids(cell.newly_wrong)} | {_ids(cell.newly_right)} |"
             )
-    commands = [rerun(found.id, sample) for found in verdict.judgements for sample in found.newly_wrong[:LISTED]]
+    commands = [rerun(cell.id, sample) for cell in verdict.judgements for sample in cell.newly_wrong[:LISTED]]
     if commands:
         lines += ["", f"Rerun the newly wrong samples (the first {LISTED} of each cell):", "", "```", *commands, "```"]
     return "\n".join(lines) + "\n"
 
 
 def power_text(verdict: Verdict) -> str:
-    """Which drop this gate could have caught, in one sentence."""
+    """The smallest drop that this gate can detect, in one sentence."""
     if not verdict.judged:
-        return "nothing was compared, so no drop could have been caught"
-    clean = "no drop" if verdict.detectable is None else f"a drop of {100 * verdict.detectable:.1f} points"
+        return "nothing was compared, so no drop is detectable"
+    drop = "no drop" if verdict.detectable is None else f"a drop of {100 * verdict.detectable:.1f} points"
     text = (
         f"at {verdict.smallest_n} samples and {verdict.judged} tests (Holm, {100 * verdict.level:g} % false alarms per run) "
-        f"one cell shows {clean} with 80 % power if answers only break"
+        f"{drop} is detectable in one cell with 80 % power, assuming no answer improves"
     )
     if verdict.churn:
-        noisy = "none" if verdict.detectable_churn is None else f"{100 * verdict.detectable_churn:.1f} points"
-        text += f", and {noisy} at the two-way flips seen here ({100 * verdict.churn:.1f} %)"
+        churn_drop = "none" if verdict.detectable_churn is None else f"{100 * verdict.detectable_churn:.1f} points"
+        text += f", and {churn_drop} at this run's rate of two-way flips ({100 * verdict.churn:.1f} %)"
     if verdict.detectable_graded:
-        text += f"; means over seeds and graded scores show {100 * verdict.detectable_graded:.1f} points where they scatter most"
+        text += f"; for means over seeds and graded scores up to {100 * verdict.detectable_graded:.1f} points, depending on the cell"
     return text
 
 
 def _headline(verdict: Verdict, name: str) -> str:
-    counts = Counter(found.status for found in verdict.judgements)
+    counts = Counter(judgement.status for judgement in verdict.judgements)
     return f"gate {'PASSED' if verdict.ok else 'FAILED'} against {name}: " + ", ".join(
         f"{count} {status}" for status, count in sorted(counts.items())
     )
 
 
-def _flips(found: Judgement) -> str:
+def _flips(cell: Judgement) -> str:
     parts = [
         f"{kind} {_ids(ids)}"
-        for kind, ids in (("newly wrong", found.newly_wrong), ("newly right", found.newly_right))
+        for kind, ids in (("newly wrong", cell.newly_wrong), ("newly right", cell.newly_right))
         if ids
     ]
     return "; ".join(parts)

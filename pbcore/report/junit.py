@@ -1,4 +1,4 @@
-"""A JUnit file from records: what a merged run shows a CI, with the same properties as the plugin's own."""
+"""Writes a JUnit file from records, with the same properties as the plugin's own: for merged runs in CI."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 def write_junit(cells: Iterable[CellRecord], path: Path) -> Path:
     """Writes a testcase per cell with its properties; a cell that could not be run is an error with its cause."""
-    found = list(cells)
-    errors = sum(cell.status != "ok" for cell in found)
-    total = sum(cell.seconds for cell in found)
+    records = list(cells)
+    errors = sum(cell.status != "ok" for cell in records)
+    seconds = sum(cell.seconds for cell in records)
     suites = ElementTree.Element("testsuites", name="pbcore")
     suite = ElementTree.SubElement(
         suites,
         "testsuite",
         name="pbcore",
-        tests=str(len(found)),
+        tests=str(len(records)),
         errors=str(errors),
         failures="0",
         skipped="0",
-        time=f"{total:.3f}",
+        time=f"{seconds:.3f}",
     )
-    for cell in found:
+    for cell in records:
         case = ElementTree.SubElement(
             suite,
             "testcase",

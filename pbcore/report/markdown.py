@@ -1,4 +1,4 @@
-"""report.md: the tables, curves and facts of a run in one page."""
+"""report.md: the tables, curves and facts of a run on one page."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pbcore.results.rundir import RunDir, write_atomic
 
 
 def write_report(run_dir: str | Path) -> list[Path]:
-    """Writes report.md and the trade-off curves (PNG) into a run directory, and returns what was written, report.md first.
+    """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths, report.md first.
 
-    The run may be unfinished: what is there is reported. Raises what `results.load` raises.
+    An unfinished run is reported as far as it got. Raises the errors of `results.load`.
     """
     run = RunDir(Path(run_dir))
     cells = load(run.path)
@@ -32,7 +32,7 @@ def write_report(run_dir: str | Path) -> list[Path]:
 
 
 def report_text(cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots: list[str]) -> str:
-    """The page for a frame of `results.load`: run facts, a table per category, curves, PBx, speed, what failed, what is missing."""
+    """The page for a frame of `results.load`: run facts, a table per category, curves, PBx, speed, wrong answers, errors, absent scores."""
     parts = [f"# {name}\n", _facts(cells, facts)]
     tables = trade_off_tables(cells)
     parts += [f"## {table.title}\n\n{markdown(table)}" for table in tables]
@@ -71,18 +71,18 @@ def _joined(cells: pd.DataFrame, column: str) -> str:
 
 
 def _pbx(cells: pd.DataFrame) -> str:
-    found = []
+    tables = []
     for category, group in cells.groupby("category", sort=False):
         table = pbx_table(group)
         if not table.empty:
-            found.append(table.assign(category=category).set_index(["category", "model", "family"]).reset_index())
-    if not found:
+            tables.append(table.assign(category=category).set_index(["category", "model", "family"]).reset_index())
+    if not tables:
         return ""
-    text = _table(pd.concat(found), ".2f")
+    text = _table(pd.concat(tables), ".2f")
     return (
-        "## PBx: the largest tokens per step at which the category's mean score is still at least x %\n\n"
+        "## PBx: the largest tokens per step at which the category's mean score is at least x %\n\n"
         f"{text}\n\n"
-        + "  \n".join(["–: never reached. Measured points only, nothing interpolated.", *prompts_note(cells)])
+        + "  \n".join(["–: never reached. Measured points only, without interpolation.", *prompts_note(cells)])
         + "\n"
     )
 
@@ -119,8 +119,8 @@ def _speed(cells: pd.DataFrame) -> str:
             }
         )
     rows.sort(key=lambda row: (str(row["model"]), natural(str(row["sampler"]))))
-    note = "\\* taken while workers shared a device: says nothing exact.\n" if ran["shared_device"].any() else ""
-    return f"## Speed\n\n{_table(pd.DataFrame(rows), '.2f')}\n\nTokens are those of the answers, before the first EOS.\n{note}"
+    note = "\\* inexact: measured while workers shared a device.\n" if ran["shared_device"].any() else ""
+    return f"## Speed\n\n{_table(pd.DataFrame(rows), '.2f')}\n\nTokens are counted in the answers, before the first EOS.\n{note}"
 
 
 def _failures(cells: pd.DataFrame) -> str:
@@ -129,9 +129,9 @@ def _failures(cells: pd.DataFrame) -> str:
         if isinstance(record.get("failures"), dict):
             counts.setdefault(f"{record['model']} {record['category']}", Counter()).update(record["failures"])
     lines = [
-        f"- {name}: " + ", ".join(f"{kind} {count}" for kind, count in found.most_common())
-        for name, found in counts.items()
-        if found
+        f"- {name}: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+        for name, kinds in counts.items()
+        if kinds
     ]
     return "## Wrong answers by kind\n\n" + "\n".join(lines) + "\n" if lines else ""
 
@@ -156,7 +156,7 @@ def _absent(cells: pd.DataFrame) -> str:
             reasons[item] = reasons.get(item, 0) + 1
     lines = [f"- {metric}: {reason} ({count} cells)" for (metric, reason), count in sorted(reasons.items())]
     dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
-    lines += [f"- {model}: random weights, so its answers are not scored in the tables" for model in dummies]
+    lines += [f"- {model}: random weights, so its scores are left out of the tables" for model in dummies]
     return "## Not measured\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 

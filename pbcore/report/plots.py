@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.analysis.tradeoff import curves, pareto
 
-# Okabe and Ito's colours, told apart by colour-blind readers too, without the yellow that vanishes on white.
+# Okabe and Ito's colours, which colour-blind readers can distinguish, without yellow, which is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8B6914")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 MOST_CURVES = 10
@@ -26,7 +26,7 @@ Style = tuple[str, str, str]
 def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
     """Writes `curves.png` (a row per model, a column per category) and `curves_<category>_<model>.png` (a panel per task).
 
-    Nothing is written where no real model has a scored cell; the list of files is then empty.
+    Writes nothing and returns an empty list unless a model other than a dummy has a scored cell.
     """
     real = cells[(~cells["dummy"].isin([True])) & (cells["status"] == "ok") & cells["score"].notna()]
     real = real[real["tokens_per_step"].notna()]
@@ -39,17 +39,17 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
     files = [_save(figure(panels, "mean score (%)"), folder / "curves.png")]
     for category in categories:
         for model in models:
-            found = _where(real, model, category)
-            tasks = sorted_tasks(found["task"])
+            selected = _where(real, model, category)
+            tasks = sorted_tasks(selected["task"])
             if len(tasks) > 1:
-                grid = _rows([(task.split("/", 1)[1], found[found["task"] == task]) for task in tasks])
+                grid = _rows([(task.split("/", 1)[1], selected[selected["task"] == task]) for task in tasks])
                 name = f"curves_{category}_{re.sub(r'[^A-Za-z0-9._-]+', '_', model)}.png"
                 files.append(_save(figure(grid, "score (%)", f"{model}: {category}"), folder / name))
     return files
 
 
 def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], label: str, title: str = "") -> Figure:
-    """A figure with one panel per (title, cells), the same axes everywhere, and one legend below."""
+    """A figure with one panel per (title, cells), shared axes, and one legend below."""
     tables = [[(name, curves(cells)) for name, cells in row] for row in panels]
     fronts = max((table["family"].nunique() for row in tables for _, table in row), default=0) > MOST_CURVES
     data = [[(name, _lines(table, fronts)) for name, table in row] for row in tables]
@@ -132,19 +132,19 @@ def _panel(axis: Axes, title: str, lines: dict[str, pd.DataFrame], styles: dict[
 
 
 def _lines(table: pd.DataFrame, fronts: bool) -> dict[str, pd.DataFrame]:
-    """family → its points by rising rate; with `fronts` one Pareto front per policy instead, for grids with many families."""
+    """family → its points by rising rate; with `fronts`, for grids with many families, policy → its Pareto front."""
     if not fronts:
         return {str(family): group for family, group in table.groupby("family")}
-    found = {}
+    lines = {}
     for policy, group in table.groupby(table["family"].str.split("+").str[0]):
         front = set(pareto(zip(group["tokens_per_step"], group["score"], strict=True)))
         keep = [point in front for point in zip(group["tokens_per_step"], group["score"], strict=True)]
-        found[str(policy)] = group[keep].drop_duplicates(["tokens_per_step", "score"]).sort_values("tokens_per_step")
-    return found
+        lines[str(policy)] = group[keep].drop_duplicates(["tokens_per_step", "score"]).sort_values("tokens_per_step")
+    return lines
 
 
 def _under_gaps(axes: np.ndarray, counts: list[int]) -> None:
-    """Panels with nothing below them show their own x-axis labels."""
+    """Shows x-axis labels on panels without a panel below."""
     for row in range(len(counts) - 1):
         for column in range(counts[row + 1], counts[row]):
             axes[row][column].tick_params(labelbottom=True)

@@ -1,4 +1,4 @@
-"""What the terminal shows at the end of a run, on a screen: tables, what failed, what was not measured."""
+"""The summary shown in the terminal at the end of a run: tables, counts, wrong answers by kind, errors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pbcore.report.tables import terminal, trade_off_tables
+from pbcore.report.text import listed
 from pbcore.results.flat import frame
 from pbcore.results.record import CellRecord
 
@@ -33,8 +34,13 @@ def _facts(cells: list[CellRecord]) -> list[str]:
     remote = {cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")}
     if remote:
         lines.append(f"code that came with the checkpoint was run: {_joined(remote)}")
+    late = sum(cell.text_after_eos for cell in ran)
+    if late:
+        whole = any(cell.conditions.options.get("official_text") for cell in ran)
+        scored = "is scored (--official-text)" if whole else "is not scored (--official-text scores it)"
+        lines.append(f"{late:,} answers have text after their first EOS, which {scored}")
     if any(cell.conditions.shared_device for cell in ran):
-        lines.append("timings were taken while workers shared a device: they say nothing exact about speed")
+        lines.append("timings are inexact: workers shared a device")
     return lines
 
 
@@ -50,9 +56,8 @@ def _failures(cells: list[CellRecord]) -> list[str]:
 
 def _errors(cells: list[CellRecord]) -> list[str]:
     failed = [cell for cell in cells if cell.status != "ok"]
-    shown = [f"  {cell.id}: {(cell.error or 'no cause recorded').splitlines()[0][:160]}" for cell in failed[:10]]
-    more = [f"  … and {len(failed) - 10} more"] if len(failed) > 10 else []
-    return [f"{len(failed)} cells could not be run:", *shown, *more] if failed else []
+    causes = [f"  {cell.id}: {(cell.error or 'no cause recorded').splitlines()[0][:160]}" for cell in failed]
+    return [f"{len(failed)} cells could not be run:", *listed(causes, 10)] if failed else []
 
 
 def _joined(names: Iterable[str]) -> str:

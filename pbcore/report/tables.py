@@ -1,4 +1,4 @@
-"""The trade-off table: rows samplers grouped by model, columns tasks, in each cell the score with its interval and tokens per step."""
+"""The trade-off table: a row per sampler, grouped by model, a column per task; each cell has score, interval and tokens per step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAILED = "error"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One cell of a table. Scores in percent; `margin` is the wider side of the 95 % interval; None where not measured."""
+    """One cell of a table. Scores in percent; `margin` is the wider side of the 95 % interval; None if not measured."""
 
     status: str  # "ok" | "unmeasured" | "error" | "absent"
     score: float | None = None
@@ -47,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One category's trade-off table with the footnotes its marks need."""
+    """One category's trade-off table with the footnotes that explain its marks."""
 
     title: str
     tasks: tuple[str, ...]
@@ -75,9 +75,9 @@ def to_frame(table: Table) -> pd.DataFrame:
 
 
 def terminal(table: Table, width: int = 100) -> str:
-    """The table as aligned text at most `width` columns wide; task columns that don't fit go on in a further part.
+    """The table as aligned text, at most `width` columns wide; task columns that don't fit continue in another part.
 
-    Scores stand on a sampler's line. Where its tokens per step differ between tasks, they follow on a second line.
+    A sampler's line has its scores. If its tokens per step differ between tasks, a second line shows them.
     """
     header = [*(short(task) for task in table.tasks), "mean", "tok/step"]
     rows = [(label, texts) for line in table.lines for label, texts in _text_rows(line)]
@@ -122,7 +122,7 @@ def _table(category: str, cells: pd.DataFrame) -> Table:
 
 
 def _samples(cells: pd.DataFrame) -> str:
-    """How many samples a cell has, where that is known (published tables don't say)."""
+    """The number of samples per cell, if known (published tables don't have it)."""
     counts = sorted({int(n) for n in cells[cells["status"] == "ok"]["n"].dropna()})
     if not counts:
         return ""
@@ -142,7 +142,7 @@ def _entry(record: dict[str, Any]) -> Entry:
 
 
 def _mean(entries: tuple[Entry, ...]) -> Entry:
-    """Plain means (PAPER.md §4); none where a task is missing, for means over different tasks can't be compared."""
+    """Plain means over tasks; None if a task is missing, since means over different tasks can't be compared."""
     scores = [entry.score for entry in entries if entry.score is not None]
     rates = [entry.rate for entry in entries if entry.rate is not None]
     score = sum(scores) / len(scores) if len(scores) == len(entries) else None
@@ -152,12 +152,12 @@ def _mean(entries: tuple[Entry, ...]) -> Entry:
 
 def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
     notes = []
-    found = {entry.status for line in lines for entry in line.entries}
-    if "unmeasured" in found:
+    statuses = {entry.status for line in lines for entry in line.entries}
+    if "unmeasured" in statuses:
         notes.append(f"{NOT_MEASURED} not measured: {'; '.join(_reasons(cells))}")
-    if "error" in found:
+    if "error" in statuses:
         notes.append(f"{FAILED}: the cell could not be run; its cause is listed under the tables")
-    if "absent" in found:
+    if "absent" in statuses:
         notes.append(f"{NOT_RUN} not run; a row's mean is given only where every task of the table has a score")
     return [*notes, *prompts_note(cells)]
 
@@ -187,7 +187,7 @@ def _uniform(line: Line) -> bool:
 
 
 def _text_rows(line: Line) -> list[tuple[str, list[str]]]:
-    """A line's label and texts for the terminal, and a second row with the rates where they differ between tasks."""
+    """A line's label and texts for the terminal, and a second row with the rates if they differ between tasks."""
     scores = [*(entry.text(rate=False) for entry in line.entries), line.mean.text(rate=False), _rate(line.mean.rate)]
     if _uniform(line):
         scores[-1] = _rate(next((entry.rate for entry in line.entries if entry.rate is not None), None))
@@ -201,7 +201,7 @@ def _aligned(texts: list[str], widths: list[int], part: list[int]) -> str:
 
 
 def _grid(table: Table) -> list[list[str]]:
-    """Header and rows for Markdown. Where every row has one rate for all its tasks, the rate gets a column of its own."""
+    """Header and rows for Markdown. If every row has one rate for all its tasks, the rate gets its own column."""
     names = [*(short(task) for task in table.tasks), "mean"]
     if all(_uniform(line) for line in table.lines):
         return [[*names, "tok/step"], *(_text_rows(line)[0][1] for line in table.lines)]
@@ -213,7 +213,7 @@ def _rate(rate: float | None) -> str:
 
 
 def _parts(widths: list[int], room: int) -> list[list[int]]:
-    """Column numbers in parts that fit into `room`, of about equal size; a column too wide for it stands alone."""
+    """Column numbers in parts of about equal size that fit into `room`; a column wider than that is a part by itself."""
     parts: list[list[int]] = [[]]
     used = 0
     for column, width in enumerate(widths):

@@ -1,14 +1,14 @@
-"""Baselines for gates: what a cell's row must be compared on, packed into one line a cell of a committed file.
+"""Baselines for gates: the values to compare each cell with, in a file that is committed.
 
-The file is JSON, sorted, a line per cell, so that a diff shows which cells changed:
+The file is sorted JSON with one line per cell, so that a diff shows which cells changed:
 
     {"schema": 1, "cells": {
     "ideal/copy/random-k2": {"data_hash": "…", "nfe": "16x100", "scores": {"accuracy": "1111…"}, …},
     …
     }}
 
-Outcomes are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones and means over seeds as numbers
-with four decimals, forwards (of all seeds together) as runs (`16x100 15x8`: sixteen a hundred times, then fifteen eight times).
+Values are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones and means over seeds as numbers
+with four decimals, forwards (summed over seeds) run-length encoded (`16x100 15x8`: sixteen a hundred times, then fifteen eight times).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family")
 
 
 class BaselineError(ValueError):
-    """A baseline that can't be read or written."""
+    """A baseline can't be read or written."""
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
-    """What a later run of one cell is judged against. `scores`: name → outcome per index, a mean over `seeds`; `nfe`: forwards per index,
-    summed over seeds; both in the order of `indices`. `official_text`: the scores include text after the first EOS."""
+    """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe`: forwards per index, summed over seeds; both
+    in the order of `indices`. `official_text`: the scores include text after the first EOS."""
 
     id: str
     model: str
@@ -55,7 +55,7 @@ class BaselineCell:
 
 
 def baseline_cell(stored: StoredCell) -> BaselineCell:
-    """A finished cell as a baseline row. A score that some sample lacks is left out."""
+    """A finished cell as a baseline row. Scores missing in any sample are left out."""
     cell, answers = stored.cell, by_index(stored.samples)
     conditions, info = cell.conditions, cell.conditions.model_info or {}
     names = [name for name in sorted(cell.scores) if all(name in sample.scores for sample in stored.samples)]
@@ -82,23 +82,23 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
-    """Writes a baseline file, replaced whole. Raises BaselineError where a cell errored or none is given: a baseline with holes would
-    let later runs pass without being judged."""
-    found = sorted(cells, key=lambda entry: entry.cell.id)
-    failed = [entry.cell.id for entry in found if entry.cell.status != "ok"]
-    if failed or not found:
+    """Writes a baseline file atomically. Raises BaselineError if a cell failed or none is given: cells missing from the baseline would
+    pass in later runs without being judged."""
+    entries = sorted(cells, key=lambda entry: entry.cell.id)
+    failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
+    if failed or not entries:
         raise BaselineError(
             f"no baseline written: {f'cells failed: {failed[:5]}' if failed else 'the run has no cells'}"
         )
     lines = [
         f"{json.dumps(e.cell.id)}: {json.dumps(_packed(baseline_cell(e)), sort_keys=True, ensure_ascii=False)}"
-        for e in found
+        for e in entries
     ]
     return write_atomic(Path(path), f'{{"schema": {SCHEMA}, "cells": {{\n' + ",\n".join(lines) + "\n}}\n")
 
 
 def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
-    """id → row of a baseline file or a run directory. Raises BaselineError: no such file, another schema, or broken lines."""
+    """id → row, from a baseline file or a run directory. Raises BaselineError for a missing file, another schema, or damaged lines."""
     source = Path(path)
     if source.is_dir():
         try:
@@ -108,7 +108,7 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
         cells = {entry.cell.id: baseline_cell(entry) for entry in stored if entry.cell.status == "ok"}
         if not cells:
             raise BaselineError(
-                f"{source} holds no finished cell (cells/ is needed, results.json alone has no samples)"
+                f"{source} has no finished cell in cells/; give a finished run (results.json alone has no samples)"
             )
         return cells
     if not source.exists():
@@ -117,10 +117,12 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
         data = json.loads(source.read_text(encoding="utf-8"))
         schema, rows = data["schema"], data["cells"]
     except (ValueError, KeyError, TypeError) as error:
-        raise BaselineError(f"{source} is no baseline file ({type(error).__name__}: {error})") from error
+        raise BaselineError(
+            f"{source} is not a baseline file ({type(error).__name__}: {error}); give one written by --update-baseline"
+        ) from error
     if schema != SCHEMA:
         raise BaselineError(
-            f"{source} has schema {schema!r}, this version writes and reads {SCHEMA}; write it anew with --update-baseline"
+            f"{source} has schema {schema!r}, this version reads {SCHEMA}; rewrite it with --update-baseline"
         )
     return {name: _unpacked(source, name, row) for name, row in rows.items()}
 
@@ -132,12 +134,12 @@ def pack_runs(values: Sequence[int]) -> str:
 
 
 def unpack_runs(text: str) -> tuple[int, ...]:
-    """The reverse of `pack_runs`. Raises ValueError for other text."""
-    found: list[int] = []
+    """The inverse of `pack_runs`. Raises ValueError for other text."""
+    values: list[int] = []
     for part in text.split():
         value, _, count = part.partition("x")
-        found += [int(value)] * (int(count) if count else 1)
-    return tuple(found)
+        values += [int(value)] * (int(count) if count else 1)
+    return tuple(values)
 
 
 def _packed(cell: BaselineCell) -> dict[str, Any]:
@@ -153,22 +155,25 @@ def _packed(cell: BaselineCell) -> dict[str, Any]:
 
 def _unpacked(source: Path, name: str, row: Mapping[str, Any]) -> BaselineCell:
     try:
-        given = dict(row)
-        indices, scores = given["indices"], given["scores"]
-        given["indices"] = (
+        values = dict(row)
+        indices, scores = values["indices"], values["scores"]
+        values["indices"] = (
             tuple(range(int(indices.partition("-")[2]) + 1)) if isinstance(indices, str) else tuple(indices)
         )
-        given["nfe"], given["seeds"] = unpack_runs(given["nfe"]), tuple(given["seeds"])
-        given["scores"] = {key: tuple(map(float, value)) for key, value in scores.items()}
-        cell = BaselineCell(id=name, **given)
+        values["nfe"], values["seeds"] = unpack_runs(values["nfe"]), tuple(values["seeds"])
+        values["scores"] = {key: tuple(map(float, value)) for key, value in scores.items()}
+        cell = BaselineCell(id=name, **values)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         allowed = [entry.name for entry in fields(BaselineCell)]
         raise BaselineError(
-            f"{source}: the line of {name} is broken ({type(error).__name__}: {error}); it holds {allowed}"
+            f"{source}: the line of {name} is damaged ({type(error).__name__}: {error}); it needs {allowed}"
         ) from error
-    odd = [key for key, values in (*cell.scores.items(), ("nfe", cell.nfe)) if len(values) != len(cell.indices)]
-    if odd:
-        raise BaselineError(f"{source}: the line of {name} has {len(cell.indices)} indices but other counts for {odd}")
+    counts = {key: len(column) for key, column in (*cell.scores.items(), ("nfe", cell.nfe))}
+    differing = [key for key, count in counts.items() if count != len(cell.indices)]
+    if differing:
+        raise BaselineError(
+            f"{source}: the line of {name} has {len(cell.indices)} indices but other counts for {differing}"
+        )
     return cell
 
 

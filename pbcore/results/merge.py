@@ -1,4 +1,4 @@
-"""Joins run directories (shards, machines) into one."""
+"""Merges run directories (e.g. of shards or machines) into one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class MergeConflict(ValueError):
 
 
 def merge(sources: Sequence[str | Path], target: str | Path) -> RunDir:
-    """Joins the cells of `sources` into the new run directory `target` and assembles it.
+    """Merges the cells of `sources` into the new run directory `target` and assembles it.
 
-    The same cell in several runs is taken once where key and outcome agree (times may differ: the first by path order of its
-    contents is kept, so that the order of `sources` doesn't matter), and an error gives way to a success. Raises MergeConflict that
-    names the cells otherwise, RunDirError for a source that is no run or a target that exists.
+    A cell in several runs is kept once if key and outcome agree. A success replaces an error; otherwise the faster record is kept, with
+    ties broken by content, so that the order of `sources` doesn't matter. Raises MergeConflict naming the cells that differ, RunDirError
+    for a source that is not a run or a target that exists and is not empty.
     """
     if not sources:
-        raise RunDirError("no run directory given; name at least one to merge")
+        raise RunDirError("no run directory given; give at least one to merge")
     chosen: dict[str, StoredCell] = {}
     conflicts: list[str] = []
     for path in sources:
@@ -46,12 +46,12 @@ def merge(sources: Sequence[str | Path], target: str | Path) -> RunDir:
 
 
 def conflict(first: StoredCell, second: StoredCell) -> str | None:
-    """Why two records of one cell can't both be right; None where they agree or one of them errored."""
+    """Why two records of one cell contradict each other; None if they agree or one of them is an error."""
     if "error" in (first.cell.status, second.cell.status):
         return None
     if first.cell.conditions.key != second.cell.conditions.key:
         keys = [(entry.cell.conditions.key or "none")[:12] for entry in (first, second)]
-        return f"keys differ ({' and '.join(keys)}): other data, model, settings, seed or code"
+        return f"keys differ ({' and '.join(keys)}): different data, model, settings, seed or code"
     answers = [
         {sample.place: (sample.text, sample.scores, sample.nfe) for sample in entry.samples}
         for entry in (first, second)
@@ -61,5 +61,5 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
 
 
 def _preferred(first: StoredCell, second: StoredCell) -> StoredCell:
-    """The success over the error, then the faster one; ties by content, so that merging commutes."""
+    """A success before an error, then the faster one; ties by content, so that merging is commutative."""
     return min(first, second, key=lambda entry: (entry.cell.status != "ok", entry.cell.seconds, repr(entry.cell)))

@@ -1,4 +1,4 @@
-"""Exact builtins: what JSON, JUnit properties and pytest reports may carry."""
+"""Converts values to exact builtin types, as JSON, JUnit properties and pytest reports need them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 
 def plain(value: Any, where: str = "value") -> Any:
-    """`value` as exact builtins: numpy scalars, enums, tuples, sets, mappings and paths are turned into their plain kin.
+    """`value` as exact builtins: converts numpy scalars, enums, tuples, sets, mappings and paths.
 
-    pytest-xdist serializes reports by exact type, so a numpy float or a str-enum there ends a run with an internal error.
-    Raises TypeError for anything else, ValueError for a number that is not finite; both name the place (`where`).
+    pytest-xdist serializes reports by exact type, so a numpy float or a str-enum would end the run with an internal error.
+    Raises TypeError for other types, ValueError for a number that is not finite; both name the place (`where`).
     """
     if value is None or type(value) in (bool, int, str):
         return value
@@ -26,7 +26,7 @@ def plain(value: Any, where: str = "value") -> Any:
     if isinstance(value, PurePath):
         return str(value)
     if isinstance(value, bytes):
-        raise TypeError(f"{where} is bytes, which JSON can't carry; decode it to text first")
+        raise TypeError(f"{where} is bytes, which JSON can't represent; decode it to text first")
     if isinstance(value, Sequence):
         return [plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
     if isinstance(value, Set):
@@ -37,8 +37,8 @@ def plain(value: Any, where: str = "value") -> Any:
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"{where} is {value}: records hold finite numbers only; leave out what was not measured")
+            raise ValueError(f"{where} is {value}: records hold finite numbers only; leave out values not measured")
         return float(value)
     raise TypeError(
-        f"{where} is a {type(value).__name__}, which a record can't hold; give numbers, text, lists or mappings"
+        f"{where} has the type {type(value).__name__}, which a record can't hold; give numbers, text, lists or mappings"
     )

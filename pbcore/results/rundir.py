@@ -1,9 +1,9 @@
-"""The run directory: one atomic file per finished cell, so that a run that dies loses only the cells in flight.
+"""The run directory: one atomically written file per finished cell, so that a killed run loses only its unfinished cells.
 
-    reports/<run>/run.json            what was run: command, versions, machine, seeds, data source
-                 /cells/<name>.json   {"schema": 2, "cell": {...}, "samples": [...]}, written whole or not at all
+    reports/<run>/run.json            the run's facts: command, versions, machine, seeds, data source
+                 /cells/<name>.json   {"schema": 2, "cell": {...}, "samples": [...]}, written atomically
                  /results.json        all cells, assembled from cells/ at the end or on demand
-                 /samples.jsonl       all samples, a line each
+                 /samples.jsonl       all samples, one per line
 
 Typical use. The controller: `run = create("reports"); run.write_run(facts)`. Every process: `RunDir(path).write_cell(cell, samples)`
 as soon as a cell is finished. The controller at the end: `run.assemble()`.
@@ -28,16 +28,16 @@ from pbcore.results.record import READABLE, SCHEMA, CellRecord, SampleRecord
 
 
 class RunDirError(ValueError):
-    """A path that is no run directory, or a file in it that can't be used."""
+    """A path is not a run directory, or can't be used as one."""
 
 
 class CorruptCellWarning(UserWarning):
-    """A cell file was unreadable and has been set aside."""
+    """A cell file was unreadable and has been renamed to `*.corrupt`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCell:
-    """A cell as it lies on disk, with its samples."""
+    """A stored cell with its samples."""
 
     cell: CellRecord
     samples: tuple[SampleRecord, ...]
@@ -45,7 +45,7 @@ class StoredCell:
 
 @dataclass(frozen=True, slots=True)
 class RunDir:
-    """A run directory at `path`. Cheap to make in any process; holds no open files."""
+    """A run directory at `path`. Cheap to create in any process; holds no open files."""
 
     path: Path
 
@@ -58,7 +58,7 @@ class RunDir:
         return write_atomic(self.path / "run.json", _dump({"schema": SCHEMA, **plain(facts, "run facts")}))
 
     def read_run(self) -> dict[str, Any]:
-        """The facts of run.json; empty where the run died before it wrote them."""
+        """The facts of run.json; empty if the run was killed before writing them."""
         file = self.path / "run.json"
         if not file.exists():
             return {}
@@ -66,9 +66,9 @@ class RunDir:
         return data
 
     def write_cell(self, cell: CellRecord, samples: Iterable[SampleRecord]) -> Path:
-        """Writes one finished cell, whole or not at all, and returns once it is on disk. A later record of the same id replaces it.
+        """Writes one finished cell atomically and returns when it is on disk. It replaces an earlier record with the same id.
 
-        Raises TypeError or ValueError where a value is no plain finite JSON value, OSError where the disk is full.
+        Raises TypeError or ValueError for a value that is not a plain finite JSON value, OSError if it can't be written.
         """
         data = {"schema": SCHEMA, "cell": cell.to_json(), "samples": [asdict(sample) for sample in samples]}
         return write_atomic(self.cells_dir / cell_file(cell.id), _dump(plain(data, f"record of {cell.id}")))
@@ -83,7 +83,7 @@ class RunDir:
         return sorted(stored, key=lambda entry: entry.cell.id)
 
     def assemble(self, say: Callable[[str], None] | None = None) -> tuple[Path, Path]:
-        """Joins cells/ into results.json and samples.jsonl (both replaced whole). Works on interrupted runs too."""
+        """Assembles results.json and samples.jsonl from cells/, replacing both atomically. Works for interrupted runs too."""
         stored = self.read_cells(say)
         results = {"schema": SCHEMA, "run": self.read_run(), "cells": [entry.cell.to_json() for entry in stored]}
         lines = [
@@ -97,14 +97,17 @@ class RunDir:
         )
 
 
-def create(root: str | Path = "reports", name: str | None = None) -> RunDir:
-    """Makes a new run directory `root/name` and its cells/. Default name: date-time and a short random suffix.
+def new_name() -> str:
+    """A name for a run directory: date-time and a short random suffix."""
+    return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
-    Raises RunDirError where `root/name` exists and is not empty: a run never overwrites an earlier one.
+
+def create(root: str | Path = "reports", name: str | None = None) -> RunDir:
+    """Creates a new run directory `root/name` and its cells/. Default name: date-time and a short random suffix.
+
+    Raises RunDirError if `root/name` exists and is not empty: a run never overwrites an earlier one.
     """
-    if name is None:
-        name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    path = Path(root) / name
+    path = Path(root) / (new_name() if name is None else name)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunDirError(f"{path} exists and is not empty; choose another name for the run, or resume it")
     (path / "cells").mkdir(parents=True, exist_ok=True)
@@ -112,26 +115,26 @@ def create(root: str | Path = "reports", name: str | None = None) -> RunDir:
 
 
 def open_run(path: str | Path) -> RunDir:
-    """An existing run directory. Raises RunDirError where there is none, saying what is missing."""
+    """An existing run directory. Raises RunDirError if there is none, saying what is missing."""
     run = RunDir(Path(path))
     if not run.path.is_dir():
-        raise RunDirError(f"{run.path} is no directory; give a run directory such as reports/20260102-030405-ab12")
+        raise RunDirError(f"{run.path} is not a directory; give a run directory such as reports/20260102-030405-ab12")
     if not run.cells_dir.is_dir() and not (run.path / "results.json").exists():
-        raise RunDirError(f"{run.path} is no run directory: it has neither cells/ nor results.json")
+        raise RunDirError(f"{run.path} is not a run directory: it has neither cells/ nor results.json")
     return run
 
 
 def cell_file(cell_id: str) -> str:
-    """The file name for a cell id: readable, and distinct for distinct ids on any file system (also where case is ignored)."""
+    """The file name for a cell id: readable, and different for different ids, even on case-insensitive file systems."""
     digest = hashlib.sha256(cell_id.encode()).hexdigest()[:10]
     return f"{re.sub(r'[^A-Za-z0-9._+-]+', '_', cell_id)[:120]}-{digest}.json"
 
 
 def write_atomic(path: Path, text: str) -> Path:
-    """Writes `text` so that after a crash at any moment `path` holds either the old or the new text, never a part of it."""
+    """Writes `text` atomically: after a crash at any moment `path` holds either the whole old or the whole new text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name[:60]}-{secrets.token_hex(8)}.tmp"
-    # Not tempfile: its files are readable by their owner alone, and results are for others too. 0o666 is cut by the umask.
+    # tempfile would make files that only their owner can read, but results are for others too. The umask applies to 0o666.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -147,7 +150,7 @@ def write_atomic(path: Path, text: str) -> Path:
 
 
 def parse_cell(text: str) -> StoredCell:
-    """A cell file's text. Raises ValueError (also KeyError, TypeError) where it is broken or of another schema."""
+    """Parses a cell file's text. Raises ValueError, KeyError or TypeError if it is damaged or has another schema."""
     data = json.loads(text)
     if data["schema"] not in READABLE:
         raise ValueError(f"schema {data['schema']!r}, this version reads {' and '.join(map(str, READABLE))}")
@@ -155,7 +158,7 @@ def parse_cell(text: str) -> StoredCell:
 
 
 def set_aside(file: Path) -> Path:
-    """Renames a broken file to `<name>.corrupt` (numbered where that is taken) and returns the new path."""
+    """Renames a damaged file to `<name>.corrupt` (with a number if that exists) and returns the new path."""
     target, number = file.with_name(file.name + ".corrupt"), 1
     while target.exists():
         number += 1
@@ -170,7 +173,7 @@ def _read_or_set_aside(file: Path, say: Callable[[str], None] | None) -> StoredC
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         target = set_aside(file)
         why = f"{type(error).__name__}: {error}"
-        message = f"cell file {file} can't be read ({why}); set aside as {target.name}, the cell counts as not run"
+        message = f"cell file {file} can't be read ({why}); renamed to {target.name}, the cell counts as not run"
         if say is None:
             warnings.warn(message, CorruptCellWarning, stacklevel=3)
         else:
@@ -179,7 +182,7 @@ def _read_or_set_aside(file: Path, say: Callable[[str], None] | None) -> StoredC
 
 
 def _sync_dir(directory: Path) -> None:
-    """Makes a rename durable; platforms whose directories can't be opened (Windows) have no such call."""
+    """Makes a rename durable; does nothing on platforms where directories can't be opened (Windows)."""
     if os.name != "posix":
         return
     handle = os.open(directory, os.O_RDONLY)

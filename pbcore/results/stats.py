@@ -1,4 +1,4 @@
-"""Means with their uncertainty: Wilson for binary scores, percentile bootstrap for graded ones (DESIGN.md, decision 8)."""
+"""Means with 95 % intervals: Wilson's for binary scores, percentile bootstrap for graded ones."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ RESAMPLES = 2000
 def score_of(name: str, values: Sequence[float]) -> Score:
     """The mean of one score over samples with its 95 % interval.
 
-    Scores that are graded by nature (`GRADED`) or hold a value other than 0 and 1 get a bootstrap interval, the others Wilson's.
+    Graded scores (those in `GRADED`, or with a value other than 0 and 1) get a bootstrap interval, the others Wilson's.
     Raises ValueError for no values or values outside [0, 1].
     """
     if not values:
-        raise ValueError(f"score {name!r} has no values; leave it out and give the reason as absent")
+        raise ValueError(f"score {name!r} has no values; leave it out and give the reason in `absent`")
     outside = [value for value in values if not 0 <= value <= 1]
     if outside:
-        raise ValueError(f"score {name!r} has the value {outside[0]}; scores lie in [0, 1]")
+        raise ValueError(f"score {name!r} has the value {outside[0]}; scores must be in [0, 1]")
     if name in GRADED or any(value not in (0, 1) for value in values):
         low, high = bootstrap(values)
         return Score(float(np.mean(values)), low, high, len(values), "graded")
@@ -35,7 +35,7 @@ def wilson(right: int, n: int) -> tuple[float, float]:
     """Wilson's 95 % score interval for `right` of `n` (Wilson 1927). Raises ValueError unless 0 ≤ right ≤ n and n > 0."""
     if n <= 0 or not 0 <= right <= n:
         raise ValueError(f"{right} right of {n}: need 0 <= right <= n and n > 0")
-    from scipy import stats  # seconds to import, and workers need it only when a cell is done
+    from scipy import stats  # takes seconds to import, and workers need it only when a cell is finished
 
     interval = stats.binomtest(right, n).proportion_ci(method="wilson")
     return float(interval.low), float(interval.high)
@@ -44,7 +44,7 @@ def wilson(right: int, n: int) -> tuple[float, float]:
 def bootstrap(values: Sequence[float]) -> tuple[float, float]:
     """Percentile bootstrap 95 % interval of the mean of values in [0, 1], with a fixed seed so that reruns agree.
 
-    One value says nothing of its spread: the interval is then all of [0, 1].
+    For a single value the spread is unknown, so the interval is [0, 1].
     """
     if len(values) < 2:
         return 0.0, 1.0

@@ -1,4 +1,4 @@
-"""Sample and Task: what is asked, and how an answer is scored."""
+"""Sample and Task: the questions of the benchmark and the scoring of their answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sample:
     `messages` is the whole chat, shots included. `input` holds the values that fill the prompt (`context`, `word`, `index`,
     `words`, `text`, `sudoku`, `symbols` …) and `label` the official `answer` value: a string, or a mapping such as
     `{"input": [...], "example": "..."}` where several answers are valid. `max_new_tokens` is the canvas length in tokens.
-    `canvas` is None, or for infilling the answer with `[MASK]` where a token is asked for. `source` is `own`, `official`
+    `canvas` is None, or for infilling the answer with `[MASK]` for each token to predict. `source` is `own`, `official`
     or `rewrite-2026` (`pbcore.tasks.rewrite`).
     """
 
@@ -40,7 +40,7 @@ class Sample:
 
     @property
     def answer(self) -> str | None:
-        """One correct answer as text, where the label has one."""
+        """One correct answer as text; None if the label has none."""
         if isinstance(self.label, str):
             return self.label
         for key in ("example", "summary"):
@@ -54,9 +54,9 @@ class Task:
     """A named list of samples with its scorer.
 
     `name` is a task name such as `waiting_line/shuffle`; `kind` the operation or generator (`shuffle`, `latin_square`,
-    `words_to_sentence` …); `category` the part before the slash; `headline` the score that stands for the task in tables;
-    `data_hash` a digest of all samples in order, so that two runs can tell whether they asked the same.
-    `identity` is a digest of everything else that decides scores: declaration, headline, scorer and the scorer's code.
+    `words_to_sentence` …); `category` the part before the slash; `headline` the score shown in tables;
+    `data_hash` a digest of all samples in order, which is equal if two runs had the same samples;
+    `identity` a digest of everything else that decides scores: declaration, headline, scorer and the scorer's code.
     """
 
     name: str
@@ -74,16 +74,16 @@ class Task:
         return category(self.name)
 
     def score(self, prediction: str, sample: Sample, metrics: Collection[str] | None = None) -> dict[str, float]:
-        """Scores of one answer, each in [0, 1]; `metrics` limits what is computed.
+        """Scores of one answer, each in [0, 1]; `metrics` selects the scores to compute (default: all).
 
-        Raises ValueError for a metric that this task does not have, and for a prediction that is no text.
+        Raises ValueError for a metric that this task does not have, and for a prediction that is not a string.
         """
         return self.score_many([prediction], [sample], metrics)[0].scores
 
     def score_many(
         self, predictions: Sequence[str], samples: Sequence[Sample], metrics: Collection[str] | None = None
     ) -> list[Scored]:
-        """Scores with their details, one per answer; servers and models see all answers of a call at once."""
+        """Scores with their details, one per answer; servers and models get all answers of a call in one batch."""
         if isinstance(predictions, str) or not all(isinstance(text, str) for text in predictions):
             raise ValueError(f"{self.name}: predictions must be texts, one per sample, not {_first_odd(predictions)!r}")
         if any(not isinstance(sample, Sample) for sample in samples):
@@ -102,7 +102,7 @@ class Task:
 
 
 def _first_odd(predictions: Sequence[object]) -> object:
-    """What to show of predictions that are not all texts."""
+    """The first prediction that is not a string, for an error message."""
     return (
         predictions if isinstance(predictions, str) else next(text for text in predictions if not isinstance(text, str))
     )

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from pbcore.errors import InputError
+
 MOST_LEVELS = 20  # of nesting in a tasks file
 MOST_ALIASES = 1_000
 MOST_VALUES = 100_000  # in a tasks file, with every alias written out
@@ -21,7 +23,7 @@ _UNREADABLE = (
 )  # what PyYAML's constructors raise on odd scalars
 
 
-class UnreadableFile(ValueError):
+class UnreadableFile(InputError):
     """A file that can't be read; the message names it and the line."""
 
 

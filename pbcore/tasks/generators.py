@@ -1,4 +1,4 @@
-"""What a generator of questions is: the types that lists, puzzles and texts share, and the seeded stream of drawn items."""
+"""Question generators: the types shared by lists, puzzles and texts, and the seeded stream of drawn items."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 
 from pbcore.tasks.scenes.sampling import SPLITS, split_of
 
-MOST_DRAWS = 2_000  # draws for one question before the space counts as exhausted
+MOST_DRAWS = 2_000  # failed draws for one question after which the questions count as exhausted
 
 Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question: what fills the prompt, the official `answer` value, and the canvas for infilling.
+    """One question: the values that fill the prompt, the official `answer` value, and the canvas for infilling.
 
-    `key` decides the split: two items with the same key are never in different splits.
+    `key` decides the split: items with equal keys are in the same split.
     """
 
     input: Mapping[str, Any]
@@ -31,7 +31,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question with the solved examples that are shown before it."""
+    """A question with its shots, the solved examples shown before it."""
 
     item: Item
     shots: tuple[Item, ...] = ()
@@ -39,9 +39,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is asked of a generator. `name` is the task's: equal seeds give different tasks different data.
+    """A request to a generator. `name` is the task's; it enters the seed, so different tasks get different data.
 
-    `count` questions, all different; None: any number, and repeats are left to chance.
+    `count` is the number of questions, all different; None: any number, with possible repeats.
     """
 
     name: str
@@ -59,12 +59,12 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """A way to make questions.
+    """A generator of questions.
 
-    `stream(order)` yields questions for ever, or until there are no more; the lengths take turns, so every prefix is balanced,
-    and the first k questions are the same however many are taken. `settings` maps the names of the settings to their defaults;
-    `lengths` holds the allowed values of `n` (None: no length), `what` says what `n` counts; `room(n)` is the canvas a length needs;
-    `check(settings)` raises ValueError for settings that can't be.
+    `stream(order)` yields questions without end, or until they are exhausted. The lengths alternate, so every prefix is balanced,
+    and the first k questions don't depend on how many are taken. `settings` maps the names of the settings to their defaults;
+    `lengths` holds the allowed values of `n` (None: no length); `what` names what `n` counts; `room(n)` is the canvas length in tokens;
+    `check(settings)` raises ValueError for invalid settings.
     """
 
     stream: Callable[[Order], Iterator[Asked]]
@@ -84,28 +84,29 @@ def power_of_two(least: int) -> int:
 
 
 def drawn(draw: Draw) -> Callable[[Order], Iterator[Asked]]:
-    """An endless stream from a function that draws one item; question number i has a random generator of its own."""
+    """An endless stream from a function that draws one item; question number i has its own random generator."""
 
     def stream(order: Order) -> Iterator[Asked]:
         lengths: Sequence[int] = order.lengths or (0,)
         seen: set[str] = set()
         for number in count():
             rng = Random(f"{order.name}/{order.split}/{order.seed}/{number}")
-            item = _fitting(draw, rng, lengths[number % len(lengths)], order, seen)
+            item = _new_item(draw, rng, lengths[number % len(lengths)], order, seen)
             if order.count is not None:
                 seen.add(str(item.input))
-            yield Asked(item, tuple(_fitting(draw, rng, rng.choice(lengths), order, set()) for _ in range(order.shots)))
+            shots = (_new_item(draw, rng, rng.choice(lengths), order, set()) for _ in range(order.shots))
+            yield Asked(item, tuple(shots))
 
     return stream
 
 
-def _fitting(draw: Draw, rng: Random, length: int, order: Order, seen: set[str]) -> Item:
-    """The first drawn item of the split that was not seen yet."""
+def _new_item(draw: Draw, rng: Random, length: int, order: Order, seen: set[str]) -> Item:
+    """The first drawn item that is in the split and not in `seen`."""
     for _ in range(MOST_DRAWS):
         item = draw(rng, length, order.settings)
         if split_of(f"{order.name}/{item.key}") == order.split and str(item.input) not in seen:
             return item
     raise ValueError(
         f"{order.name}: the {order.split} split has only {len(seen)} different questions (length {length} is used up): "
-        "ask for fewer, for other lengths, or give more items"
+        "request fewer or other lengths, or give more items"
     )

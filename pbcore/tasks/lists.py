@@ -1,4 +1,4 @@
-"""The ten list operations: the people of a waiting line, or single symbols with pre-filled formatting (`list_ops`)."""
+"""The ten list operations, on people in a waiting line or on single symbols with pre-filled formatting (`list_ops`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ LENGTHS = range(2, 61)
 NEW_SYMBOL = "F"
 SETTINGS = {"items": "people", "word": None, "identity": False, "infill": False}
 
-# What an operation needs beside the list, and how its answer is found.
 OPERATIONS = (
     "copy", "sort", "reverse", "shuffle",
     "insert_index", "insert_random", "remove_index", "remove_random", "replace_index", "replace_random",
@@ -28,24 +27,24 @@ OPERATIONS = (
 
 @lru_cache(maxsize=1)
 def people() -> tuple[str, ...]:
-    """The fixed pool: 120 people, `First Last`; every first and every last name is used once."""
+    """The fixed pool of 120 people, `First Last`; each first name and each last name occurs once."""
     text = files("pbcore.tasks").joinpath("data/people.yaml").read_text(encoding="utf-8")
     return tuple(yaml.safe_load(text)["people"])
 
 
 def symbols(count: int) -> tuple[str, ...]:
-    """Single symbols without F: capitals, and where more than 25 are needed small letters and digits too."""
+    """Single symbols without F: capitals; if more than 25 are needed, small letters and digits too."""
     capitals = string.ascii_uppercase.replace(NEW_SYMBOL, "")
     return tuple(capitals if count <= len(capitals) else capitals + string.ascii_lowercase + string.digits)
 
 
 def formatted(items: Sequence[str]) -> str:
-    """A list as the answers write it: `["First Last", "First Last"]`."""
+    """A list in the format of the answers: `["First Last", "First Last"]`."""
     return "[" + ", ".join(f'"{item}"' for item in items) + "]"
 
 
 def by_last_name(item: str) -> tuple[str, str]:
-    """The sort key that the sort prompt asks for: the last word, then the words before it."""
+    """The sort key of the sort prompt: the last word, then the words before it."""
     first, _, last = item.rpartition(" ")
     return last, first
 
@@ -56,7 +55,7 @@ def room(n: int) -> int:
 
 
 def operate(operation: str, items: Sequence[str], index: int, word: str | None, moved: Sequence[str]) -> list[str]:
-    """The answer of one operation at one index (where it has one); `moved` is the answer of a shuffle."""
+    """The answer of one operation; `index` is its position (if it has one), `moved` the answer of a shuffle."""
     if operation == "copy":
         return list(items)
     if operation == "reverse":
@@ -75,20 +74,20 @@ def _draw(operation: str, rng: Random, n: int, settings: Settings) -> Item:
     verb, _, where = operation.partition("_")
     index = rng.randrange(n + 1 if verb == "insert" else n) if where else 0
     answer = operate(operation, items, index, word, _shuffled(items, rng, settings) if operation == "shuffle" else ())
-    asked: dict[str, Any] = {"context": formatted(items)}
+    values: dict[str, Any] = {"context": formatted(items)}
     if word is not None:
-        asked["word"] = word
+        values["word"] = word
     if where == "index":
-        asked["index"] = index
+        values["index"] = index
     label: Any = formatted(answer)
     if where == "random" or operation == "shuffle":
         label = {"input": items, **({"word": word} if word is not None else {}), "example": label}
     canvas = formatted([MASK] * len(answer)) if settings["infill"] else None
-    return Item(asked, label, asked["context"], n, canvas)
+    return Item(values, label, values["context"], n, canvas)
 
 
 def _items(operation: str, rng: Random, n: int, settings: Settings) -> tuple[list[str], str | None]:
-    """The list and the new item, if the operation needs one; the new item is never in the list."""
+    """The list, and the new item if the operation needs one; the new item is not in the list."""
     kind = settings["items"]
     needs_word = operation.startswith(("insert", "replace"))
     word = settings["word"] if needs_word else None
@@ -121,7 +120,7 @@ def _check(settings: Settings) -> None:
             raise ValueError(f"settings.items {kind!r}: give people, symbols, or a list of at least 3 different texts")
         if any(not item.strip() or character in item for item in kind for character in '",[]'):
             raise ValueError(
-                "settings.items: an item is empty or holds a quote, comma or bracket, which the list format needs"
+                "settings.items: an item is empty or contains a quote, comma or bracket, which the list format reserves"
             )
     if word is not None and not isinstance(word, str):
         raise ValueError(f"settings.word {word!r}: give the text of the new item")
@@ -131,7 +130,7 @@ def _check(settings: Settings) -> None:
 
 
 def parse_context(context: str) -> list[str]:
-    """The items of a prompt's list, which is JSON."""
+    """The items of a prompt's list (JSON)."""
     return [str(item) for item in json.loads(context)]
 
 

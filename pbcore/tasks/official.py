@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
+from pbcore.errors import InputError
 from pbcore.tasks.files import UnreadableFile, read_json_lines, shown
 from pbcore.tasks.generators import Asked, Item
 from pbcore.tasks.lists import LIST_GENERATORS
@@ -40,7 +41,7 @@ FIELDS = {
 }
 
 
-class RowError(ValueError):
+class RowError(InputError):
     """An invalid row; the message names the file and the line."""
 
 
@@ -52,7 +53,7 @@ def official_place(spec: TaskSpec, n: int | None) -> str:
     Raises ValueError for a task without official data.
     """
     if spec.official is None:
-        raise ValueError(f"{spec.name} has no official data; omit data_dir")
+        raise InputError(f"{spec.name} has no official data; omit data_dir")
     group, name = spec.official.split("/")
     if n is None:
         return spec.official
@@ -76,7 +77,7 @@ def official_rows(spec: TaskSpec, data_dir: Path, lengths: tuple[int, ...] | Non
     by_length = {n: [row for row in rows if row[1].item.length == n] for n in lengths}
     for n, matches in by_length.items():
         if not matches:
-            raise ValueError(f"{spec.name}: {_file(spec, data_dir, n)} has no sample with n = {n}; choose another n")
+            raise InputError(f"{spec.name}: {_file(spec, data_dir, n)} has no sample with n = {n}; choose another n")
     if len(lengths_of) == 1:
         return rows
     alternating = chain.from_iterable(zip_longest(*by_length.values()))
@@ -205,7 +206,7 @@ def _check_parts(label: Any, spec: TaskSpec) -> None:
 def field_of(row: Mapping[str, Any], name: str, types: type | tuple[type, ...], allowed: str) -> Any:
     """One field of a row. Raises ValueError if it is missing or has another type."""
     if name not in row:
-        raise ValueError(f"{name} is missing; give {allowed}")
+        raise InputError(f"{name} is missing; give {allowed}")
     if not isinstance(row[name], types):
         raise _wrong(name, row[name], allowed)
     return row[name]
@@ -218,5 +219,5 @@ def _check_field(name: str, value: Any, kind: str) -> None:
         raise _wrong(name, value, allowed)
 
 
-def _wrong(name: str, value: Any, allowed: str) -> ValueError:
-    return ValueError(f"{name} {shown(value)}; give {allowed}")
+def _wrong(name: str, value: Any, allowed: str) -> InputError:
+    return InputError(f"{name} {shown(value)}; give {allowed}")

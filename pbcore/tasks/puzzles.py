@@ -17,9 +17,9 @@ DIGITS = "1234"
 
 
 def latin_square(symbols: Sequence[str], rng: Random) -> list[list[str]]:
-    """A random Latin square, row by row: each row a random order that repeats no symbol of a column.
+    """A random Latin square, row by row: each row is a random order that repeats no symbol of a column.
 
-    A Latin rectangle can always be completed (Hall), so only the current row is ever searched back.
+    A Latin rectangle can always be completed (Hall), so backtracking stays within the current row.
     """
     rows: list[list[str]] = []
     while len(rows) < len(symbols):
@@ -47,7 +47,7 @@ def _draw_latin(rng: Random, n: int, settings: Settings) -> Item:
 
 
 def allowed(grid: str, cell: int) -> list[str]:
-    """The digits that a cell may take next to the filled cells of its row, column and 2×2 box."""
+    """The digits allowed in a cell, given the filled cells of its row, column and 2×2 box."""
     return [digit for digit in DIGITS if all(grid[other] != digit for other in _peers()[cell])]
 
 
@@ -57,16 +57,18 @@ def _peers() -> tuple[tuple[int, ...], ...]:
         row, column = divmod(cell, SIDE)
         return row, column, (row // 2, column // 2)
 
-    def meet(cell: int, other: int) -> bool:
+    def share(cell: int, other: int) -> bool:
         return any(a == b for a, b in zip(units(cell), units(other), strict=True))
 
-    return tuple(tuple(other for other in range(CELLS) if other != cell and meet(cell, other)) for cell in range(CELLS))
+    return tuple(
+        tuple(other for other in range(CELLS) if other != cell and share(cell, other)) for cell in range(CELLS)
+    )
 
 
 def solutions(grid: str) -> Iterator[str]:
-    """All solutions of a sudoku of 16 cells in reading order, 0 for a blank, in increasing order.
+    """All solutions, in increasing order, of a sudoku given as 16 digits in reading order with 0 for a blank.
 
-    Raises ValueError for a text that is no such grid.
+    Raises ValueError for a text that is not such a grid.
     """
     if len(grid) != CELLS or set(grid) - set(BLANK + DIGITS):
         raise ValueError(f"sudoku {grid!r}: give 16 digits from 0 to 4, row by row, 0 for a blank")
@@ -90,8 +92,8 @@ def all_sudokus() -> tuple[str, ...]:
 
 
 def has_one_solution(grid: str) -> bool:
-    found = solutions(grid)
-    return next(found, None) is not None and next(found, None) is None
+    solved = solutions(grid)
+    return next(solved, None) is not None and next(solved, None) is None
 
 
 def rows(grid: str) -> str:
@@ -100,7 +102,7 @@ def rows(grid: str) -> str:
 
 
 def _draw_sudoku(rng: Random, n: int, settings: Settings) -> Item:
-    """The key is the solved grid: no solution of a test puzzle occurs in training."""
+    """A sudoku with one solution. The key is the solved grid, so no solution of a test puzzle occurs in training."""
     solved = rng.choice(all_sudokus())
     while True:
         blanks = set(rng.sample(range(CELLS), settings["blanks"]))

@@ -12,6 +12,7 @@ from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 
+from pbcore.errors import InputError
 from pbcore.source import source_of
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.files import read_text
@@ -26,7 +27,7 @@ _ADDED: dict[str, TaskSpec] = {}
 _FILES: dict[str, Path] = {}  # where the added tasks were read
 
 
-class TaskNameError(ValueError):
+class TaskNameError(InputError):
     """An unknown task name; `matches` holds the closest known names."""
 
     def __init__(self, name: object) -> None:
@@ -82,7 +83,7 @@ def add_tasks_file(path: str | Path) -> list[str]:
     for name, spec in added.items():
         owner = "pbcore's tasks.yaml" if name in _built_in() else _FILES.get(name) if name in _ADDED else None
         if owner is not None and owner != file.resolve():
-            raise ValueError(f"{file}: a task named {name!r} exists already in {owner}; choose another name")
+            raise InputError(f"{file}: a task named {name!r} exists already in {owner}; choose another name")
         _probe(spec, f"{file}, task {name}")
     _ADDED.update(added)
     _FILES.update(dict.fromkeys(added, file.resolve()))
@@ -96,9 +97,9 @@ def _probe(spec: TaskSpec, where: str) -> None:
         rows = enumerate(_stream(spec, None, "test", 0, every)) if spec.rows is None else read_rows(spec.rows, spec)
         samples = list(_samples(spec, rows, "own"))
     except KeyError as error:
-        raise ValueError(f"{where}: the prompt needs {error}, which {spec.kind} does not provide") from None
+        raise InputError(f"{where}: the prompt needs {error}, which {spec.kind} does not provide") from None
     except ValueError as error:
-        raise ValueError(str(error) if spec.rows is not None else f"{where}: {error}") from None
+        raise InputError(str(error) if spec.rows is not None else f"{where}: {error}") from None
     chosen = scorers()[spec.scorer]
     if "accuracy" not in chosen.metrics:
         return
@@ -108,9 +109,9 @@ def _probe(spec: TaskSpec, where: str) -> None:
         try:
             [scored] = chosen.score([sample.answer], [sample], frozenset({"accuracy"}))
         except ValueError as error:
-            raise ValueError(f"{where}: {error}; choose another scorer") from None
+            raise InputError(f"{where}: {error}; choose another scorer") from None
         if scored.scores["accuracy"] != 1:
-            raise ValueError(
+            raise InputError(
                 f"{where}, sample {sample.index}: its own label {sample.answer!r} is wrong under the scorer {spec.scorer} "
                 f"({scored.details.get('why', 'no reason given')}); correct the label or choose another scorer"
             )
@@ -138,23 +139,23 @@ def load_task(
     samples: Iterable[Sample]
     if data_dir is not None:
         if not isinstance(data_dir, str | Path):
-            raise ValueError(
+            raise InputError(
                 f"data_dir {data_dir!r}: give the path of the folder that contains waiting_line/, puzzle/ …"
             )
         if split != "test":
-            raise ValueError(
+            raise InputError(
                 f"split {split!r}: the official data has only a test split; omit data_dir for {split} data"
             )
         samples = _from_folder(spec, Path(data_dir), lengths)
     elif spec.rows is not None:
         if split != "test" or n is not None:
-            raise ValueError(f"{name} reads its samples from {spec.rows}: it has only the split test, and no n")
+            raise InputError(f"{name} reads its samples from {spec.rows}: it has only the split test, and no n")
         samples = _samples(spec, read_rows(spec.rows, spec), "own")
     else:
         samples = _samples(spec, enumerate(_stream(spec, lengths, split, seed, limit or spec.count)), "own")
     taken = tuple(islice(samples, limit))
     if not taken:
-        raise ValueError(
+        raise InputError(
             f"{name} has no samples in {data_dir or spec.rows or 'its generator'}; give a source with at least one"
         )
     options = {"split": split, "seed": seed, "lengths": _lengths(spec, taken), **spec.settings}
@@ -171,7 +172,7 @@ def generate(name: str, split: str = "train", seed: int = 0, n: int | Sequence[i
     spec = task_spec(name)
     _check_integer("seed", seed, 0)
     if spec.generator is None:
-        raise ValueError(f"{name} reads its samples from {spec.rows}; only tasks with a generator can produce more")
+        raise InputError(f"{name} reads its samples from {spec.rows}; only tasks with a generator can produce more")
     lengths = None if n is None else check_lengths(name, spec.kind, n)
     return _samples(spec, enumerate(_stream(spec, lengths, split, seed, None)), "own")
 
@@ -198,7 +199,7 @@ def data_hash(samples: Iterable[Sample]) -> str:
 
 def _check_integer(name: str, given: object, least: int) -> None:
     if given is not None and (type(given) is not int or given < least):
-        raise ValueError(f"{name} {given!r}: give an integer of at least {least}")
+        raise InputError(f"{name} {given!r}: give an integer of at least {least}")
 
 
 def _stream(

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pbcore.errors import InputError
 from pbcore.tasks.base import Message, Sample
 from pbcore.tasks.files import UnreadableFile, read_json_lines, shown
 from pbcore.tasks.lists import OPERATIONS, formatted
@@ -43,7 +44,7 @@ def rewrite_samples(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | Non
     line for an invalid row, and ValueError for an n without rows.
     """
     if spec.name not in NAMES:
-        raise ValueError(f"{spec.name} is not a task of the rewrite; omit data_dir")
+        raise InputError(f"{spec.name} is not a task of the rewrite; omit data_dir")
     path = folder / f"{_PREFIX}{NAMES[spec.name]}.jsonl"
     if not path.is_file():
         available = sorted(file.stem.removeprefix(_PREFIX) for file in folder.glob(f"{_PREFIX}*.jsonl"))
@@ -53,13 +54,13 @@ def rewrite_samples(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | Non
         try:
             sample = _sample(spec, row)
             if sample.index in samples:
-                raise ValueError(f"doc_id {sample.index} occurs twice")
+                raise InputError(f"doc_id {sample.index} occurs twice")
         except ValueError as error:
             raise RowError(f"{path}, line {number}: {error}") from None
         samples[sample.index] = sample
     for n in lengths or ():
         if all(sample.length != n for sample in samples.values()):
-            raise ValueError(f"{spec.name}: {path} has no sample with n = {n}; choose another n")
+            raise InputError(f"{spec.name}: {path} has no sample with n = {n}; choose another n")
     return [samples[index] for index in sorted(samples) if lengths is None or samples[index].length in lengths]
 
 
@@ -72,15 +73,15 @@ def _rows(path: Path) -> list[tuple[int, Any]]:
 
 def _sample(spec: TaskSpec, row: Any) -> Sample:
     if not isinstance(row, dict):
-        raise ValueError(f"the row {shown(row)}; give an object with doc and doc_id")
+        raise InputError(f"the row {shown(row)}; give an object with doc and doc_id")
     doc = field_of(row, "doc", dict, "an object with messages and label")
     if doc.get("output_prefix") is not None:
-        raise ValueError("output_prefix: questions with a pre-filled answer are not supported")
+        raise InputError("output_prefix: questions with a pre-filled answer are not supported")
     messages = tuple(_message(message) for message in field_of(doc, "messages", list, "a list of messages"))
     if not messages or messages[-1]["role"] != "user":
-        raise ValueError("messages must end with a user turn")
+        raise InputError("messages must end with a user turn")
     if type(field_of(row, "doc_id", int, "an integer")) is bool:
-        raise ValueError(f"doc_id {row['doc_id']}; give an integer")
+        raise InputError(f"doc_id {row['doc_id']}; give an integer")
     label = _label(field_of(doc, "label", (str, list, dict), "a text, a list of texts, or an object"))
     check_label(label, spec)
     metadata = field_of({"metadata": None, **doc}, "metadata", (dict, type(None)), "an object, or omit it")
@@ -100,7 +101,7 @@ def _sample(spec: TaskSpec, row: Any) -> Sample:
 def _message(given: Any) -> Message:
     role, content = (given.get(key) if isinstance(given, dict) else None for key in ("role", "content"))
     if role not in _ROLES or not isinstance(content, str):
-        raise ValueError(f"message {shown(given)}; give an object with role ({', '.join(_ROLES)}) and content, a text")
+        raise InputError(f"message {shown(given)}; give an object with role ({', '.join(_ROLES)}) and content, a text")
     return {"role": str(role), "content": content}
 
 
@@ -112,7 +113,7 @@ def _label(given: Any) -> str | dict[str, Any]:
         return formatted(given)
     if isinstance(given, dict):
         return {key: value for key, value in given.items() if value is not None}
-    raise ValueError(f"label {shown(given)}; give a text, a list of texts, or an object")
+    raise InputError(f"label {shown(given)}; give a text, a list of texts, or an object")
 
 
 def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:

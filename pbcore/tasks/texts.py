@@ -1,4 +1,4 @@
-"""The text tasks: word sets, dialogues and paraphrases of the scene grammar, in the official layout."""
+"""The text tasks: word sets, dialogues and paraphrases from the scene grammar, in the official layout."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Batch = Callable[[int], list[dict[str, Any]]]
 
 
 def listed(words: Sequence[str]) -> str:
-    """Words as the prompt names them: `dog, park, ball, and throw`."""
+    """Words as listed in the prompt: `dog, park, ball, and throw`."""
     if len(words) < 3:
         return " and ".join(words)
     return ", ".join(words[:-1]) + f", and {words[-1]}"
 
 
 def _items(batch: Batch, order: Order, streams: int = 1) -> Iterator[dict[str, Any]]:
-    """Items from batches that double up to what is asked for: the first k of a batch don't depend on its size."""
-    most = None if order.count is None else -(-order.count // streams) * (1 + order.shots)
-    given, size = 0, FIRST_BATCH
-    while most is None or given < most:
-        size = size if most is None else min(size, most)
-        yield from islice(batch(size), given, None)
-        given, size = size, 2 * size
+    """Items from batches that double in size up to the number needed; the first k of a batch don't depend on its size."""
+    needed = None if order.count is None else -(-order.count // streams) * (1 + order.shots)
+    yielded, size = 0, FIRST_BATCH
+    while needed is None or yielded < needed:
+        size = size if needed is None else min(size, needed)
+        yield from islice(batch(size), yielded, None)
+        yielded, size = size, 2 * size
 
 
 def _with_shots(items: Iterator[Item], shots: int) -> Iterator[Asked]:
@@ -40,7 +40,7 @@ def _with_shots(items: Iterator[Item], shots: int) -> Iterator[Asked]:
 def _words(order: Order) -> Iterator[Asked]:
     lengths = order.lengths or (4,)
 
-    def asked(n: int) -> Iterator[Asked]:
+    def questions(n: int) -> Iterator[Asked]:
         def batch(size: int) -> list[dict[str, Any]]:
             return word_sets(order.settings["difficulty"], split=order.split, seed=order.seed, count=size, words=n)
 
@@ -55,7 +55,7 @@ def _words(order: Order) -> Iterator[Asked]:
         )
         return _with_shots(items, order.shots)
 
-    streams = [asked(n) for n in lengths]
+    streams = [questions(n) for n in lengths]
     return (next(stream) for stream in cycle(streams))
 
 
@@ -68,7 +68,7 @@ def _dialogues(order: Order) -> Iterator[Asked]:
 
 
 def _paraphrases(order: Order) -> Iterator[Asked]:
-    """The examples are one text, a printed list, as in the official rows."""
+    """`examples` is a printed list in one string, as in the official rows."""
     rows = _items(lambda size: paraphrases(split=order.split, seed=order.seed, count=size), order)
     items = (
         Item({"text": row["text"]}, {"text": row["text"], "examples": str(list(row["examples"]))}, row["text"], 1)

@@ -1,4 +1,4 @@
-"""All valid answers of an operation, listed: over concrete items, or as tables of small integers."""
+"""Lists all valid answers of an operation: over concrete items, or as tables of small integers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ REDUCED_SQUARES = (1, 1, 1, 4, 56, 9408, 16_942_080, 535_281_401_856, 377_597_57
 
 
 class TooManyAnswers(ValueError):
-    """More answers than are listed one by one."""
+    """There are too many answers to list."""
 
 
 def check_operation(op: str, n: int) -> None:
-    """Raises ValueError for an unknown operation, or an n that it does not have."""
+    """Raises ValueError for an unknown operation, or an n outside its range."""
     if op not in OPERATIONS:
-        raise ValueError(f"unknown operation {op!r}; there are {', '.join(OPERATIONS)}")
+        raise ValueError(f"unknown operation {op!r}; choose from {', '.join(OPERATIONS)}")
     least = {"shuffle_changed": 2, "remove_random": 2, "remove_index": 2}.get(op, 1)
     if type(n) is not int or n < least:
         counted = "the side" if op in ("latin_square", "sudoku") else "the number of items"
@@ -48,9 +48,9 @@ def positions(op: str, n: int) -> int:
 
 
 def valid_lists(op: str, items: Sequence[Item], word: Item | None = None) -> list[list[Item]]:
-    """The answers of an operation that has several, `word` being the new item. `shuffle_changed` leaves out the list itself.
+    """The answers of an operation that has several; `word` is the new item. `shuffle_changed` leaves out the list itself.
 
-    Raises TooManyAnswers for shuffles of more than 8 items, ValueError for an operation without several answers.
+    Raises TooManyAnswers for shuffles of more than 8 items, ValueError for an operation with a single answer.
     """
     given, n = list(items), len(items)
     new = [] if word is None else [word]
@@ -63,7 +63,7 @@ def valid_lists(op: str, items: Sequence[Item], word: Item | None = None) -> lis
         return [[*given[:i], *new, *given[i:]] for i in range(n + 1)]
     if op in ("remove_random", "replace_random"):
         return [[*given[:i], *new, *given[i + 1 :]] for i in range(n)]
-    raise ValueError(f"{op} has no list of answers; there are {', '.join(RANDOM_LISTS)}")
+    raise ValueError(f"{op} has no list of answers; choose from {', '.join(RANDOM_LISTS)}")
 
 
 @lru_cache(maxsize=64)
@@ -83,7 +83,7 @@ def answer_table(op: str, n: int) -> Table:
 
 @lru_cache(maxsize=8)
 def latin_squares(n: int) -> Table:
-    """All Latin squares (A, n, n) of the symbols 0 … n−1: 1, 2, 12, 576 for n = 1 … 4. Raises TooManyAnswers above."""
+    """All Latin squares (A, n, n) of the symbols 0 … n−1: 1, 2, 12, 576 for n = 1 … 4. Raises TooManyAnswers for larger n."""
     if count_latin_squares(n) > MOST_ANSWERS:
         raise TooManyAnswers(
             f"there are {count_latin_squares(n)} Latin squares of side {n}; at most {MOST_ANSWERS} are listed (side 4)"
@@ -98,9 +98,9 @@ def latin_squares(n: int) -> Table:
 
 
 def count_latin_squares(n: int) -> int:
-    """How many Latin squares of side n there are (n ≤ 9). Raises ValueError above."""
+    """The number of Latin squares of side n (n ≤ 9). Raises ValueError for larger n."""
     if not 1 <= n <= len(REDUCED_SQUARES):
-        raise ValueError(f"latin_square: the number of squares is kept for n = 1 to {len(REDUCED_SQUARES)}, not {n}")
+        raise ValueError(f"latin_square: the number of squares is known for n = 1 to {len(REDUCED_SQUARES)}, not {n}")
     count = REDUCED_SQUARES[n - 1] * n
     for factor in range(2, n):
         count *= factor * factor

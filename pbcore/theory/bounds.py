@@ -1,7 +1,7 @@
-"""What T parallel steps must lose, in bits: total correlation (Eq. 1), the bound of Theorem 1, and its minimum (Theorem 2).
+"""Lower bounds, in bits, on the loss of T parallel steps: total correlation (Eq. 1), Theorem 1's bound, and its minimum (Theorem 2).
 
 Everything follows from the entropies of subsets of positions: L_T = Σᵢ Σ_{j ∈ Sᵢ} [H(S_<i ∪ {j}) − H(S_<i)] − H(Y), because the joint terms
-telescope. The answers are uniform, so H of a subset needs counting only. Equations are those of ParallelBench (arXiv 2510.04767).
+telescope. The answers are uniform, so a subset's entropy follows from counts. Equations are those of ParallelBench (arXiv 2510.04767).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pbcore.theory.answers import (
     positions,
 )
 
-# Operations whose positions are interchangeable, so that sizes say all; the others need to know which positions go together.
+# Operations with interchangeable positions: the bound depends on step sizes only. For the others it depends on the positions per step.
 EXCHANGEABLE = (*DETERMINISTIC, "replace_random", "shuffle", "shuffle_changed")
 MOST_POSITIONS = 10
 
@@ -32,10 +32,10 @@ Entropy = Callable[[frozenset[int]], float]
 
 
 def total_correlation(op: str, n: int) -> float:
-    """C(Y|X) = Σ H(yᵢ|X) − H(Y|X) in bits (Eq. 1; Eq. 3 for replace_random, Eq. 4 for shuffle): what one step must lose.
+    """C(Y|X) = Σ H(yᵢ|X) − H(Y|X) in bits (Eq. 1; Eq. 3 for replace_random, Eq. 4 for shuffle): the least loss of a single step.
 
-    `op` is one of `answers.OPERATIONS`: the list operations (`shuffle` allows the list itself, `shuffle_changed`, the waiting line's,
-    doesn't), `latin_square` (side n ≤ 9), `sudoku`. Raises ValueError for another one, or an n it doesn't have.
+    `op` is one of `answers.OPERATIONS`: the list operations (`shuffle` includes the list itself; `shuffle_changed`, the waiting line's,
+    excludes it), `latin_square` (side n ≤ 9), `sudoku`. Raises ValueError for an unknown `op`, or an n outside its range.
     """
     check_operation(op, n)
     if op == "latin_square":
@@ -48,9 +48,9 @@ def step_bound(
 ) -> float:
     """L_T in bits: the least KL divergence from the data of T parallel steps (Theorem 1, Eq. 2), reached by the exact marginals at τ = 1.
 
-    Give `sizes`, the tokens revealed at each step, where the positions are interchangeable (`bounds.EXCHANGEABLE`), or `steps`, the
-    positions of each step, for any operation. It holds for a fixed partition; an order drawn at random does no worse on average.
-    Raises ValueError for sizes or steps that don't cover each position once, and for answers too many to list.
+    Give `steps`, the positions revealed at each step, or, for operations in `bounds.EXCHANGEABLE`, `sizes`, the number of tokens per
+    step. The bound holds for a fixed partition; a random order loses no more than the average of its partitions' bounds.
+    Raises ValueError for sizes or steps that don't cover each position once, and if there are too many answers to list.
     """
     count = positions(op, n)
     if (sizes is None) == (steps is None):
@@ -58,7 +58,7 @@ def step_bound(
     if sizes is not None:
         if op not in EXCHANGEABLE:
             raise ValueError(
-                f"{op}: the bound depends on which positions go together; give steps=[[0, 2], [1]], not sizes"
+                f"{op}: the bound depends on the positions of each step; give steps=[[0, 2], [1]], not sizes"
             )
         _check_sizes(op, sizes, count)
         ends = np.cumsum([0, *sizes]).tolist()
@@ -68,9 +68,9 @@ def step_bound(
 
 
 def optimal_bound(op: str, n: int, T: int) -> float:
-    """L*_T in bits: the least L_T over all partitions into T steps, none empty (Theorem 2); falls from C(Y|X) at T = 1 to 0.
+    """L*_T in bits: the least L_T over all partitions into T nonempty steps (Theorem 2); falls from C(Y|X) at T = 1 to 0.
 
-    Raises ValueError for a T outside 1 … positions, and beyond 10 positions where they are not interchangeable.
+    Raises ValueError for a T outside 1 … positions, and for more than 10 positions that are not interchangeable.
     """
     count = positions(op, n)
     if type(T) is not int or not 1 <= T <= count:
@@ -87,7 +87,7 @@ def optimal_bound(op: str, n: int, T: int) -> float:
 
 
 def partition_bound(entropy: Entropy, steps: Sequence[Collection[int]]) -> float:
-    """L_T in bits of a partition, from the entropy of any subset of positions."""
+    """L_T of a partition in bits; `entropy` gives the entropy of a subset of positions."""
     known: frozenset[int] = frozenset()
     total = 0.0
     for step in steps:
@@ -98,7 +98,7 @@ def partition_bound(entropy: Entropy, steps: Sequence[Collection[int]]) -> float
 
 
 def answers_entropy(answers: NDArray[Any]) -> Entropy:
-    """The entropy in bits of subsets of positions when all answers (A, P) are equally likely."""
+    """A function that gives the entropy in bits of a subset of positions; all answers (A, P) are equally likely."""
 
     @lru_cache(maxsize=1 << 16)
     def entropy(subset: frozenset[int]) -> float:
@@ -112,7 +112,7 @@ def answers_entropy(answers: NDArray[Any]) -> Entropy:
 
 @lru_cache(maxsize=64)
 def _entropy(op: str, n: int) -> Entropy:
-    """Closed forms where there are any, else by listing the answers."""
+    """The entropy function of an operation: a closed form if there is one, else from the listed answers."""
     if op in DETERMINISTIC:
         return lambda subset: 0.0
     if op == "shuffle":
@@ -125,13 +125,13 @@ def _entropy(op: str, n: int) -> Entropy:
 
 
 def _replace_entropy(n: int, size: int) -> float:
-    """The new item is at one of the `size` positions (1/n each), or elsewhere."""
+    """Entropy in bits: the new item is at one of the `size` positions (1/n each), or elsewhere."""
     elsewhere = (n - size) / n
     return size / n * log2(n) - (elsewhere * log2(elsewhere) if elsewhere else 0.0)
 
 
 def _changed_entropy(n: int, size: int) -> float:
-    """Each ordered choice of `size` items has (n − size)! completions, the list's own beginning one less."""
+    """Entropy in bits: each ordered choice of `size` items has (n − size)! completions; the list's own beginning has one fewer."""
     answers, completions = factorial(n) - 1, factorial(n - size)
     others = factorial(n) // completions - 1
     total = others * (completions / answers) * log2(answers / completions)
@@ -141,7 +141,7 @@ def _changed_entropy(n: int, size: int) -> float:
 
 
 def _least_by_size(entropy: Sequence[float], T: int) -> float:
-    """The least bound over sizes: best[a] covers a positions in the steps so far."""
+    """The least bound over step sizes, by dynamic programming: best[a] is for a positions revealed so far."""
     count = len(entropy) - 1
     best: list[float] = [0.0] + [float("inf")] * count
     for _ in range(T):
@@ -153,7 +153,7 @@ def _least_by_size(entropy: Sequence[float], T: int) -> float:
 
 
 def _least_by_subset(entropy: Entropy, count: int, T: int) -> float:
-    """The least bound over partitions: best[S] covers the positions of S in the steps so far."""
+    """The least bound over partitions, by dynamic programming: best[S] is for the set S of positions revealed so far."""
     subsets = [frozenset(chosen) for size in range(count + 1) for chosen in combinations(range(count), size)]
     new_bits = {s: {j: entropy(s | {j}) - entropy(s) for j in range(count) if j not in s} for s in subsets}
     everything = subsets[-1]
@@ -187,9 +187,7 @@ def _checked(steps: Sequence[Collection[int]], count: int, op: str) -> list[list
     result = [list(step) for step in steps]
     given = [position for step in result for position in step]
     if not all(result) or any(type(position) is not int for position in given) or sorted(given) != list(range(count)):
-        raise ValueError(
-            f"{op}: steps {result} must name each position from 0 to {count - 1} once, in steps that are not empty"
-        )
+        raise ValueError(f"{op}: steps {result} must have each position from 0 to {count - 1} once, and no empty step")
     return result
 
 

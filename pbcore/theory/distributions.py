@@ -1,4 +1,4 @@
-"""The exact distribution of a Sample's valid answers as word-level tokens, and its marginals given what is revealed."""
+"""The exact distribution of a Sample's valid answers as word-level tokens, and its marginals given the revealed tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MASKED = -1
 Ids = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
 
-# What a task's scorer accepts, as an operation of `answers`; None: the label's text alone.
+# Scorer → the operation of `answers` that lists the answers it accepts; None: only the label's text.
 SCORERS: Mapping[str, str | None] = {
     "list_match": None,
     "list_sort": None,
@@ -36,13 +36,13 @@ SCORERS: Mapping[str, str | None] = {
 
 
 class NoDistribution(ValueError):
-    """A sample whose valid answers are not known."""
+    """The valid answers of a sample are not known."""
 
 
 class AnswerDistribution(Protocol):
     """Uniform over the valid answers, each padded with EOS to `length` tokens.
 
-    `vocabulary` holds the tokens that occur, EOS last; ids are its indices. `canvas` has the sample's given tokens, MASKED elsewhere.
+    `vocabulary` holds the tokens that occur, EOS last; ids are indices into it. `canvas` has the sample's given tokens, MASKED elsewhere.
     """
 
     vocabulary: tuple[str, ...]
@@ -50,24 +50,24 @@ class AnswerDistribution(Protocol):
     canvas: Ids
 
     def marginals(self, canvas: Ids) -> Probabilities:
-        """p(token at i | revealed), (L, v), for a canvas (L,) with MASKED where nothing is revealed.
+        """p(token at i | revealed tokens), (L, v), for a canvas (L,) with MASKED at hidden positions.
 
-        Tokens that no valid answer agrees with are dropped: the condition takes the revealed tokens from left to right and skips each that
-        is impossible after those before it. Any id outside the vocabulary is such a token.
+        If no valid answer has all revealed tokens, some are ignored: going from left to right, each token that is impossible given
+        those before it. Ids outside the vocabulary are always impossible.
         """
         ...
 
 
 def supports(task: str) -> bool:
-    """Whether the answers to a task (by name) are known. Raises ValueError for a task that doesn't exist."""
+    """Whether the valid answers of a task (by name) are known. Raises ValueError for an unknown task."""
     return task_spec(task).scorer in SCORERS
 
 
 def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDistribution:
-    """The answers that the task's scorer takes as right; for a label {"answers": [texts]}, those.
+    """Uniform over the answers that the task's scorer accepts, or over those of a label {"answers": [texts]}.
 
-    `length` is the canvas in tokens (default: the sample's; for infilling the canvas'). Raises NoDistribution for tasks such as text
-    writing and for canvases too short, TooManyAnswers where people share names and are too many to list.
+    `length` is the canvas length in tokens (default: the sample's; for infilling always the canvas's own). Raises NoDistribution for
+    tasks such as text writing and for a canvas too short, TooManyAnswers for long lists in which people share names.
     """
     given = None if sample.canvas is None else canvas_tokens(sample.canvas)
     size = len(given) if given is not None else sample.max_new_tokens if length is None else length
@@ -84,19 +84,19 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
         return _squares(list(map(str, label["symbols"])), size, given)
     people = [tuple(tokens(f'["{item}"]')[1:-1]) for item in label["input"]]
     word = label.get("word")
-    if kind.startswith("shuffle") and _told_apart(people):
+    if kind.startswith("shuffle") and _all_distinct(people):
         return Shuffled(people, size, given, identity=kind == "shuffle")
     new = None if word is None else tuple(tokens(f'["{word}"]')[1:-1])
     return listed([list_tokens(answer) for answer in valid_lists(kind, people, new)], size, given)
 
 
-def _told_apart(people: Sequence[Sequence[str]]) -> bool:
-    """Whether all have as many names, and each single name says who it is."""
+def _all_distinct(people: Sequence[Sequence[str]]) -> bool:
+    """Whether all people have equally many names and each single name identifies its person."""
     return len(set(map(len, people))) == 1 and all(len(set(part)) == len(people) for part in zip(*people, strict=True))
 
 
 def list_tokens(items: Sequence[Sequence[str]]) -> list[str]:
-    """The tokens of a formatted list, from those of its items."""
+    """The tokens of a formatted list, from the tokens of its items."""
     if not items:
         return tokens(formatted([]))
     inner = [token for item in items for token in ('", "', *item)]
@@ -104,7 +104,7 @@ def list_tokens(items: Sequence[Sequence[str]]) -> list[str]:
 
 
 def canvas_tokens(canvas: str) -> list[str | None]:
-    """A canvas' tokens, None where a token is asked for."""
+    """A canvas's tokens, None for each `[MASK]`."""
     result: list[str | None] = []
     for number, piece in enumerate(canvas.split(MASK)):
         result += [None] if number else []
@@ -113,7 +113,7 @@ def canvas_tokens(canvas: str) -> list[str | None]:
 
 
 class Listed:
-    """A distribution whose answers are listed: conditioning is filtering. `rows` (A, L) holds different answers as ids."""
+    """Uniform over listed answers, so conditioning means filtering. `rows` (A, L) holds distinct answers as ids."""
 
     def __init__(self, vocabulary: tuple[str, ...], rows: Ids, given: Sequence[str | None] | None = None) -> None:
         self.vocabulary, self._rows = vocabulary, rows
@@ -124,20 +124,20 @@ class Listed:
         self._fixed[np.arange(self.length), rows[0]] = 1.0
 
     def marginals(self, canvas: Ids) -> Probabilities:
-        alive = self._consistent(canvas)[:, self._varying]  # (a, W)
-        v, wide = len(self.vocabulary), len(self._varying)
-        counts = np.bincount((alive + np.arange(wide) * v).ravel(), minlength=wide * v)
+        answers = self._consistent(canvas)[:, self._varying]  # (a, W)
+        v, width = len(self.vocabulary), len(self._varying)
+        counts = np.bincount((answers + np.arange(width) * v).ravel(), minlength=width * v)
         result = self._fixed.copy()
-        result[self._varying] = counts.reshape(wide, v) / len(alive)
+        result[self._varying] = counts.reshape(width, v) / len(answers)
         return result
 
     def _consistent(self, canvas: Ids) -> Ids:
-        """The answers (a, L) that agree with the revealed tokens, at least one."""
-        told = self._varying[canvas[self._varying] != MASKED]
-        agree = (self._rows[:, told] == canvas[told]).all(-1)  # (A,)
+        """The answers (a, L), at least one, that agree with the revealed tokens."""
+        revealed = self._varying[canvas[self._varying] != MASKED]
+        agree = (self._rows[:, revealed] == canvas[revealed]).all(-1)  # (A,)
         if not agree.any():
             agree[:] = True
-            for position in told:
+            for position in revealed:
                 narrower = agree & (self._rows[:, position] == canvas[position])
                 agree = narrower if narrower.any() else agree
         kept: Ids = self._rows[agree]
@@ -145,9 +145,9 @@ class Listed:
 
 
 class Shuffled:
-    """The orders of people whose every name is theirs alone, counted: a revealed name ties a person to a slot, the others stay free.
+    """Uniform over the orders of people with distinct names, by counting: a revealed name assigns a person to a slot, the rest are free.
 
-    With f people free there are f! completions, one less if the list itself (`identity` False: no valid answer) is among them.
+    With f free people there are f! completions; one fewer if the list itself is among them and not a valid answer (`identity` False).
     """
 
     def __init__(
@@ -162,70 +162,70 @@ class Shuffled:
         if n < 2 and not identity:
             raise NoDistribution("a list of one person has no other order")
         self.canvas = _given(given, length, ids)
-        tied = np.array([[ids[part] for part in person] for person in people])  # (n, w)
+        parts = np.array([[ids[part] for part in person] for person in people])  # (n, w)
         self._slots = 1 + np.arange(n)[:, None] * (width + 1) + np.arange(width)  # (n, w) canvas positions
         self._places = [(int(p), slot, part) for slot, row in enumerate(self._slots) for part, p in enumerate(row)]
-        self._who = [{int(token): person for person, token in enumerate(tied[:, part])} for part in range(width)]
+        self._person = [{int(token): person for person, token in enumerate(parts[:, part])} for part in range(width)]
         self._fixed = np.zeros((length, len(ids)))  # (L, v)
         self._fixed[np.arange(length), [ids[token] for token in _padded(answer, length)]] = 1.0
         self._fixed[self._slots.ravel()] = 0.0
         self._names = np.zeros((width, n, len(ids)))  # (w, n, v): the token of each person's part
-        self._names[np.arange(width)[:, None], np.arange(n), tied.T] = 1.0
+        self._names[np.arange(width)[:, None], np.arange(n), parts.T] = 1.0
 
     def marginals(self, canvas: Ids) -> Probabilities:
         result = self._fixed.copy()
-        people = self._people(self._tied(canvas.tolist()))  # (n, n)
+        people = self._people(self._assigned(canvas.tolist()))  # (n, n)
         result[self._slots.T] = people @ self._names  # (w, n, v)
         return result
 
-    def _tied(self, canvas: list[int]) -> dict[int, int]:
-        """Slot → person, as the revealed names say; names that fit no order with those before them are skipped."""
-        tied: dict[int, int] = {}
+    def _assigned(self, canvas: list[int]) -> dict[int, int]:
+        """Slot → person, from the revealed names; names that contradict those before them are skipped."""
+        assigned: dict[int, int] = {}
         taken: set[int] = set()
         n, excluded = len(self._slots), not self._identity
         for place, slot, part in self._places:
-            person = self._who[part].get(canvas[place])
-            if person is None or slot in tied or person in taken:
+            person = self._person[part].get(canvas[place])
+            if person is None or slot in assigned or person in taken:
                 continue
-            if excluded and slot == person and len(tied) >= n - 2:
-                continue  # the last but one in its own place puts the last there too
-            tied[slot] = person
+            if excluded and slot == person and len(assigned) >= n - 2:
+                continue  # with the last but one in its own slot, the last would be in its own too
+            assigned[slot] = person
             taken.add(person)
             excluded = excluded and slot == person
-        return tied
+        return assigned
 
-    def _people(self, tied: Mapping[int, int]) -> Probabilities:
-        """p(person in slot), (n, n): uniform over the free people, but for the excluded order."""
-        n, free = len(self._slots), len(self._slots) - len(tied)
+    def _people(self, assigned: Mapping[int, int]) -> Probabilities:
+        """p(person in slot), (n, n): uniform over the orders of the free people, without the excluded order."""
+        n, free = len(self._slots), len(self._slots) - len(assigned)
         matrix = np.zeros((n, n))
         if free:
-            forbidden = not self._identity and all(slot == person for slot, person in tied.items())
+            forbidden = not self._identity and all(slot == person for slot, person in assigned.items())
             total = factorial(free) - forbidden
-            slots = [slot for slot in range(n) if slot not in tied]
-            people = sorted(set(range(n)) - set(tied.values()))
+            slots = [slot for slot in range(n) if slot not in assigned]
+            people = sorted(set(range(n)) - set(assigned.values()))
             matrix[np.ix_(slots, people)] = factorial(free - 1) / total
             if forbidden:
                 matrix[slots, slots] = (factorial(free - 1) - 1) / total
-        for slot, person in tied.items():
+        for slot, person in assigned.items():
             matrix[slot, person] = 1.0
         return matrix
 
 
 def _kind(sample: Sample) -> str | None:
-    """The operation whose answers the sample's task accepts. Raises NoDistribution for tasks whose answers can't be listed."""
+    """The operation whose answers the sample's task accepts; None: the label's only. Raises NoDistribution for other tasks."""
     if isinstance(sample.label, Mapping) and "answers" in sample.label:
         return None
     scorer = task_spec(sample.task).scorer
     if scorer not in SCORERS:
         raise NoDistribution(
-            f"{sample.task}: the right answers can't be listed (scorer {scorer}); they can for the scorers {', '.join(SCORERS)}, "
-            'and where a label gives them as {"answers": [texts]}'
+            f"{sample.task}: the valid answers can't be listed for the scorer {scorer}; they can for {', '.join(SCORERS)}, "
+            'and for labels {"answers": [texts]}'
         )
     return SCORERS[scorer]
 
 
 def listed(answers: Sequence[Sequence[str]], length: int, given: Sequence[str | None] | None = None) -> Listed:
-    """The uniform distribution over answers given as tokens; an answer that is there twice counts once."""
+    """The uniform distribution over answers given as tokens; repeated answers count once."""
     vocabulary = _vocabulary(answers)
     ids = {token: i for i, token in enumerate(vocabulary)}
     rows = [
@@ -236,7 +236,7 @@ def listed(answers: Sequence[Sequence[str]], length: int, given: Sequence[str | 
 
 
 def _squares(symbols: Sequence[str], length: int, given: Sequence[str | None] | None) -> Listed:
-    """All Latin squares over the symbols as CSV rows."""
+    """Uniform over all Latin squares of the symbols, as CSV rows."""
     side, squares = len(symbols), latin_squares(len(symbols))  # (A, n, n)
     if any(len(tokens(symbol)) > 1 for symbol in symbols):
         texts = np.array(symbols)[squares].tolist()
@@ -261,14 +261,16 @@ def _padded(answer: Sequence[str], length: int) -> list[str]:
 
 def _check_room(needed: int, length: int) -> None:
     if needed > length:
-        raise NoDistribution(f"an answer has {needed} tokens, the canvas only {length}: raise max_new_tokens")
+        raise NoDistribution(f"an answer has {needed} tokens, the canvas only {length}: increase max_new_tokens")
 
 
 def _given(given: Sequence[str | None] | None, length: int, ids: Mapping[str, int]) -> Ids:
-    """The canvas (L,) at the start. Raises NoDistribution for given tokens that no answer has."""
+    """The initial canvas (L,). Raises NoDistribution for given tokens that occur in no answer."""
     if given is None:
         return np.full(length, MASKED, dtype=np.int64)
     unknown = [token for token in given if token is not None and token not in ids]
     if unknown:
-        raise NoDistribution(f"the canvas gives {unknown[0]!r}, which no valid answer holds")
+        raise NoDistribution(
+            f"the canvas has {unknown[0]!r}, which occurs in no valid answer; correct the sample's canvas"
+        )
     return np.array([MASKED if token is None else ids[token] for token in given], dtype=np.int64)

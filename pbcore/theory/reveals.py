@@ -1,4 +1,4 @@
-"""How many positions a sampler reveals in one step, when its candidates fall into groups of equal confidence."""
+"""The number of positions that a sampler reveals in one step, given its candidates in groups of equal confidence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import comb
 
 from pbcore.names import SamplerName
 
-# (numerator, denominator, members, chance that the noise lifts a member above num/den), highest confidence first.
+# (numerator, denominator, members, probability that the noise lifts a member above num/den), highest confidence first.
 Group = tuple[int, int, int, float]
 Counts = Callable[[Sequence[Group], int, int], Iterator[tuple[int, float]]]
 
@@ -20,10 +20,10 @@ ADAPTIVE = ("threshold", "factor")
 
 @dataclass(frozen=True)
 class Rule:
-    """A sampler as the theory sees it.
+    """A sampler's decoding rule in the theory.
 
-    `reveals(groups, candidates, step)` yields (number revealed, probability); the most confident go first. `blind`: the choice of
-    positions doesn't look at the drawn tokens. `block` is None for one block.
+    `reveals(groups, candidates, step)` yields (number revealed, probability); the most confident are revealed first. `blind`: the choice
+    of positions doesn't depend on the drawn tokens. `block` is None for one block.
     """
 
     reveals: Counts
@@ -42,10 +42,10 @@ class Rule:
 
 
 def rule(name: SamplerName) -> Rule:
-    """The rule of a sampler name. Raises ValueError for what isn't derived."""
+    """The rule of a sampler name. Raises ValueError for samplers without a derivation."""
     if name.cache or name.remask:
         raise ValueError(
-            f"sampler {name}: the accuracy isn't derived with caches or remasking; leave +{name.cache or name.remask} out"
+            f"sampler {name}: the accuracy isn't derived for caches or remasking; leave +{name.cache or name.remask} out"
         )
     if name.policy in STATIC:
         counts = _static(name)
@@ -59,13 +59,13 @@ def rule(name: SamplerName) -> Rule:
         )
     if name.policy in ADAPTIVE and (name.counts is not None or name.schedule):
         raise ValueError(
-            f"sampler {name}: {name.policy} decides itself how many tokens to reveal; leave the schedule out"
+            f"sampler {name}: {name.policy} determines the number of tokens itself; leave the schedule out"
         )
     return Rule(counts, name.policy in BLIND, name.block, name.temperature)
 
 
 def _static(name: SamplerName) -> Counts:
-    """Top-k, or a schedule; the last step of a schedule takes what is left."""
+    """Top-k, or a schedule; the last step of a schedule reveals all that is left."""
     if name.counts is not None or name.schedule is not None:
         if name.arguments:
             raise ValueError(f"sampler {name}: give k or a schedule, not both")
@@ -76,19 +76,19 @@ def _static(name: SamplerName) -> Counts:
         return lambda groups, left, step: iter([(_scheduled(name, left, step), 1.0)])
     k = _parameter(name, ("k",))
     if k.denominator != 1 or k < 1:
-        raise ValueError(f"sampler {name}: k is the number of tokens a step, a whole number of at least 1")
+        raise ValueError(f"sampler {name}: k is the number of tokens per step, a whole number of at least 1")
     return lambda groups, left, step: iter([(min(int(k), left), 1.0)])
 
 
 def _scheduled(name: SamplerName, left: int, step: int) -> int:
-    """`+s…` as given; `+linearS` reveals ⌊m/S⌋ + [i < m mod S], which ⌈left / steps left⌉ says without knowing m."""
+    """`+s…` as given; `+linearS` reveals ⌊m/S⌋ + [i < m mod S], which equals ⌈left / steps left⌉."""
     if name.counts is not None:
         return left if step >= len(name.counts) - 1 else min(name.counts[step], left)
     return left if step >= name.schedule_steps - 1 else -(-left // (name.schedule_steps - step))
 
 
 def _threshold(gamma: Fraction) -> Counts:
-    """All of confidence ≥ γ, at least one. At equality the noise decides, for each position by itself."""
+    """All with confidence ≥ γ, at least one. At equality the noise decides for each position independently."""
 
     def counts(groups: Sequence[Group], left: int, step: int) -> Iterator[tuple[int, float]]:
         sure = 0
@@ -106,7 +106,7 @@ def _threshold(gamma: Fraction) -> Counts:
 
 
 def _factor(f: Fraction) -> Counts:
-    """The largest n with (n + 1)(1 − cₙ) < f, at least one. At equality it holds if the n-th confidence is lifted."""
+    """The largest n with (n + 1)(1 − cₙ) < f, at least one. At equality n counts if the noise lifts the n-th confidence."""
 
     def counts(groups: Sequence[Group], left: int, step: int) -> Iterator[tuple[int, float]]:
         remaining, above = 1.0, left

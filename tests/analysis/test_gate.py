@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from pbcore.analysis.floors import FloorError, parse_floor
 from pbcore.analysis.gate import Judgement, Verdict, judge
 from pbcore.analysis.paired import detectable_drop, holm, mcnemar, power
-from pbcore.analysis.timing import judge_timing
 from pbcore.report.gates import gate_markdown, gate_text, rerun_command
 from pbcore.results import CellRecord, SampleRecord, error_cell
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell
+from pbcore.timing.verdict import judge_timing
 from tests.results import factory
 
 Entry = tuple[CellRecord, list[SampleRecord]]
@@ -146,7 +146,7 @@ class TestJudge:
         """The summary names the drop it could have caught at this sample count."""
         one = [factory.cell(right=answers(0))]
         assert gate(one, one).detectable == detectable_drop(100)
-        assert "a drop of 6.7 points with 80 % power" in gate_text(gate(one, one))
+        assert "a drop of 6.7 points is detectable" in gate_text(gate(one, one))
         tiny = [factory.cell(n=4, right=1.0)]
         assert "no drop" in gate_text(gate(tiny, tiny))
 
@@ -253,9 +253,9 @@ class TestTiming:
     @pytest.mark.parametrize(
         ("options", "why"),
         [
-            ({"base_machine": {"cpu": "y", "cpus": 2}}, "another machine: cpu"),
+            ({"base_machine": {"cpu": "y", "cpus": 2}}, "different machines: cpu"),
             ({"shared": True}, "shared"),
-            ({"head_machine": {}}, "does not say"),
+            ({"head_machine": {}}, "has no record of the machine"),
         ],
     )
     def test_says_why_it_did_not_judge(self, options: dict[str, object], why: str) -> None:

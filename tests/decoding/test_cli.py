@@ -26,7 +26,7 @@ class TestList:
         assert main(["samplers"]) == 0
         said = capsys.readouterr().out
         assert all(re.search(rf"^{name}  \((unmasker|remasker|reviser)\)$", said, re.MULTILINE) for name in built_in())
-        assert "gamma = 0.6, back = 0.9; arXiv 2507.18578; 1, with a shadow block a step" in said
+        assert "gamma = 0.6, back = 0.9; arXiv 2507.18578; 1, with a shadow block per step" in said
 
     def test_facts(self) -> None:
         """Kinds follow from what a policy does, papers and state from its docstring."""

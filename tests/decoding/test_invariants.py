@@ -180,7 +180,7 @@ class TestAUsersPolicy:
             def select(self, step: Step) -> Move:
                 return Move(step.masked, step.inside)
 
-        with pytest.warns(UserWarning, match=r"Undecided takes tokens back .* ends a block after 4 steps a slot"):
+        with pytest.warns(UserWarning, match=r"Undecided remasks tokens .* ends a block after 4 steps per slot"):
             (run,) = decode(Toy(), [[5]], "undecided_for_a_test+b4")
         assert run.nfe == 32
         assert MASK not in run.token_ids

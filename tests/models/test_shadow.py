@@ -106,5 +106,5 @@ class TestVerifiedLogits:
         """Where a token is predicted one position earlier, no mask hides it: such models offer no hidden review."""
         shifted = load_model(str(llama_checkpoint(tmp_path)), shift=True)
         assert shifted.reviews == {"seen"}
-        with pytest.raises(ValueError, match="gives only seen"):
+        with pytest.raises(ValueError, match="offers only 'seen'"):
             decode(shifted, [[6, 7]], "wino", max_new_tokens=4)

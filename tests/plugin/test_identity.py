@@ -109,7 +109,7 @@ class TestNothingJudged:
         project.makeini("[pytest]\npbcore_floor = ideal/* accuracy>=0\n")
         result = in_process(write(project, "test_other.py", OTHER))
         assert result.ret == pytest.ExitCode.OK
-        result.stdout.fnmatch_lines(["no cell in this run: what *tox.ini sets as gates and floors was not applied"])
+        result.stdout.fnmatch_lines(["no cell in this run: the gates and floors that *tox.ini sets were not applied"])
 
     def test_single_samples_are_not_judged(self, in_process: Run, project: pytest.Pytester) -> None:
         """A sample named in a node id with a gate on the command line is a usage error, not a gate that says nothing."""

@@ -16,20 +16,20 @@ class TestUsageErrors:
             (["--sampler", "confidence-q2"], "no parameter"),
             (["--task", "shufle"], "no task 'shufle'; did you mean shuffle"),
             (["--profile", "quik"], "unknown profile 'quik'; there are quick, ci, paper, full"),
-            (["--limit", "0"], "'0' is no whole number above 0"),
-            (["--n", "0"], "'0' is no n; write 15, 3-6 or 5,10,20"),
+            (["--limit", "0"], "not a whole number above 0"),
+            (["--n", "0"], "'0' is not an n; write 15, 3-6 or 5,10,20"),
             (["--n", "1,3"], "waiting_line/copy: n = (1, 3); give an integer from 2 to 60 (items of the list)"),
-            (["--n", "six"], "'six' is no n; write 15, 3-6 or 5,10,20"),
-            (["--seed", "3-1"], "'3-1' are no seeds; write 0, 0-4 or 3,5,8"),
+            (["--n", "six"], "'six' is not an n; write 15, 3-6 or 5,10,20"),
+            (["--seed", "3-1"], "are not seeds; write 0, 0-4 or 3,5,8"),
             (["--seed", "1,1"], "each once"),
             (["--dtype", "float3"], "dtype 'float3' is not known; choose from"),
             (["--task", "copy", "--sample", "999"], "--sample 999: waiting_line/copy has samples 0 to 99"),
-            (["--shard", "4/3"], "'4/3' is no shard; write 3/8"),
+            (["--shard", "4/3"], "not a shard; write 3/8"),
             (["--data-dir", "nowhere"], "--data-dir nowhere: no such folder"),
             (["--tasks", "nothing.yaml"], "no tasks file nothing.yaml"),
             (["--gate", "nothing.json"], "no baseline at nothing.json"),
-            (["--floor", "tiny accuracy=1"], "can't be read; write a pattern"),
-            (["--resume", "nothing"], "nothing is no directory"),
+            (["--floor", "tiny accuracy=1"], "give a cell id pattern"),
+            (["--resume", "nothing"], "nothing is not a directory"),
             (["--gate-time", "10%"], "--gate-time needs a baseline"),
             (["--against", "main"], "--against is what --gate-time compares with"),
             (["--gate-time", "10%", "--against", "no-such-branch"], "neither a folder nor a revision"),
@@ -79,4 +79,4 @@ class TestIni:
         project.makeini("[pytest]\npbcore_shard = 9/8\n")
         result = in_process("benches")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        assert "ini option pbcore_shard: '9/8' is no shard" in result.stderr.str()
+        assert "ini option pbcore_shard: '9/8' is not a shard" in result.stderr.str()

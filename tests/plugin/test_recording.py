@@ -150,6 +150,19 @@ class TestOneProcess:
         assert {"pytest", "benches", "--seed"} <= set(facts["command"])
 
 
+class TestTextAfterEos:
+    def test_it_is_counted_and_scored_on_demand(self, run: Run, project: pytest.Pytester) -> None:
+        """The answer ends at the first EOS; --official-text scores the whole canvas, and neither run passes for the other."""
+        cells = ("--model", "late", "--task", "copy", "--sampler", "eb-0.1", "--limit", "3")
+        run(*cells, "--out", "cut")
+        result = run(*cells, "--out", "whole", "--official-text", "--gate", "cut")
+        cut, whole = (table(project.path / name).iloc[0] for name in ("cut", "whole"))
+        assert (cut["accuracy"], whole["accuracy"]) == (0, 1)
+        assert cut["text_after_eos"] == whole["text_after_eos"] == 3
+        assert cut["key"] != whole["key"]
+        result.stdout.fnmatch_lines(["*REFUSED *: official text is True, the baseline's False"])
+
+
 class TestLoading:
     def test_options_reach_the_model_and_its_record(self, run: Run, project: pytest.Pytester) -> None:
         """What isn't the default is passed on, recorded, part of the key, and said before code of a checkpoint runs."""

@@ -12,6 +12,7 @@ from pbcore.models import register_model
 from pbcore.models.base import Context, Generation, Prompt, Request
 from pbcore.models.ideal import load_ideal
 from pbcore.names import SamplerName
+from pbcore.tasks import Sample
 
 
 class Around:
@@ -100,6 +101,28 @@ def make_speaker(**options: Any) -> Speaker:
     return Speaker()
 
 
+class Late:
+    """Decodes by itself: says the right answer, but only after an EOS."""
+
+    name = "late"
+    info: Mapping[str, Any] = {"source": "toys", "family": "late", "dummy": False}
+
+    def check(self, sampler: SamplerName) -> None:
+        pass
+
+    def generate(
+        self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
+    ) -> list[Generation]:
+        samples = [prompt for prompt in prompts if isinstance(prompt, Sample)]
+        return [
+            Generation("Well.", (1, 2), nfe=1, answer_tokens=1, official_text=str(sample.answer)) for sample in samples
+        ]
+
+
+def make_late(**options: Any) -> Late:
+    return Late()
+
+
 def make_missing(**options: Any) -> Around:
     raise RuntimeError("weights not here")
 
@@ -113,3 +136,4 @@ def register() -> None:
     register_model("weightless", make_dummy)
     register_model("remote", make_remote)
     register_model("speaker", make_speaker)
+    register_model("late", make_late)

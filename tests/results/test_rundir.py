@@ -34,7 +34,7 @@ class TestCreate:
         """A folder that is no run says so."""
         with pytest.raises(RunDirError, match=r"neither cells/ nor results\.json"):
             open_run(tmp_path)
-        with pytest.raises(RunDirError, match="is no directory"):
+        with pytest.raises(RunDirError, match="is not a directory"):
             open_run(tmp_path / "none")
 
 

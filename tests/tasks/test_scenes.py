@@ -116,7 +116,7 @@ class TestWordSets:
     def test_says_how_many_there_are(self) -> None:
         """A request beyond the grammar names the number that exists, here single words of the test split."""
         with pytest.raises(
-            ValueError, match=r"5000 items of words/medium/1 asked for, [0-9]{2,3} exist in the test split"
+            ValueError, match=r"5000 items of words/medium/1 requested, [0-9]{2,3} exist in the test split"
         ):
             word_sets("medium", split="test", seed=0, count=5000, words=1)
 
@@ -272,7 +272,7 @@ class TestSampling:
             exist = sum(split_of(f"key {key}") == split for key in range(min(scenes, kinds)))
             found += len(collect(write, scenes=scenes, split=split, seed=seed, count=exist, kind="toy"))
             with pytest.raises(
-                ValueError, match=f"{exist + 1} items of toy asked for, {exist} exist in the {split} split"
+                ValueError, match=f"{exist + 1} items of toy requested, {exist} exist in the {split} split"
             ):
                 collect(write, scenes=scenes, split=split, seed=seed, count=exist + 1, kind="toy")
         assert found == min(scenes, kinds)

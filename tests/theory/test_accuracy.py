@@ -137,7 +137,7 @@ class TestRefusals:
             ("shuffle", "factor-1.0-ref", "one parameter"),
             ("shuffle", "random-k2+s1_2", "not both"),
             ("shuffle", "random+cosine2", "cosine"),
-            ("shuffle", "threshold-0.9+linear2", "decides itself"),
+            ("shuffle", "threshold-0.9+linear2", "leave the schedule out"),
             ("shuffle", "random k2", "policy name"),
             ("copy", "klass-0.9", "klass"),
             ("shuffle", 5, "give a name"),

@@ -115,7 +115,7 @@ class TestStepBound:
             ("shuffle", [2.0, 2], None, "integers"),
             ("shuffle", None, [[0, 1], [1, 2, 3]], "once"),
             ("shuffle", None, [[0, 1], [2]], "once"),
-            ("shuffle", None, [[0, 1, 2, 3], []], "not empty"),
+            ("shuffle", None, [[0, 1, 2, 3], []], "no empty step"),
             ("insert_random", [5], None, "give steps="),
             ("latin_square", [16], None, "give steps="),
             ("shuffle", 4, None, "list of tokens per step"),

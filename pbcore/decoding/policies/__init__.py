@@ -1,4 +1,4 @@
-"""Policies: one sampler per file, behind one protocol. A user's own registers the same way."""
+"""Policies: one sampler per file, behind one protocol. Users register their own in the same way."""
 
 from pbcore.decoding.policies import (
     confidence,

@@ -16,14 +16,14 @@ from pbcore.decoding.step import Step
 class Dilated:
     """Reveals every position at a stride that shrinks by `base` each step: ⌊L/base⌋, ⌊L/base²⌋ … 1 (DUS, arXiv 2506.19037).
 
-    L is the number of slots in the block; the order is fixed, the steps are O(log L), and the model's confidence plays no part.
+    L is the number of slots in the block. The order is fixed and ignores the model's confidence; a block takes O(log L) steps.
     """
 
     base: int = 2
 
     def __post_init__(self) -> None:
         if self.base < 2:
-            raise ValueError(f"the base divides the stride, so it is at least 2, not {self.base}")
+            raise ValueError(f"dus divides the stride by its base, which must be at least 2, not {self.base}")
 
     def select(self, step: Step) -> Tensor:
         slots = step.inside.sum(-1)  # (R,)

@@ -16,7 +16,7 @@ from pbcore.decoding.step import Step
 class EntropyBounded:
     """Reveals the k surest positions with Σ_{i≤k} Hᵢ − max_{i≤k} Hᵢ ≤ γ, the largest such k, at least 1 (arXiv 2505.24857).
 
-    Entropies H in nats, sorted up. The sum without its largest term bounds what revealing the k together can lose.
+    Entropies H in nats, in ascending order. The sum without its largest term bounds the loss from revealing the k tokens together.
     """
 
     gamma: float = 0.1

@@ -13,7 +13,7 @@ from pbcore.decoding.step import Step
 @register_policy("entropy")
 @dataclass(frozen=True, slots=True)
 class Entropy:
-    """Reveals the k positions of lowest entropy: score Σ p ln(p + 1e-10), higher is surer (Dream 7B, arXiv 2508.15487)."""
+    """Reveals the k positions of lowest entropy, i.e. highest Σ p ln(p + 1e-10) (Dream 7B, arXiv 2508.15487)."""
 
     k: int | None = None
 

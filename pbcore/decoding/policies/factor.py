@@ -14,11 +14,12 @@ from pbcore.decoding.step import Step
 @register_policy("factor")
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """The largest n with (n + 1)(1 − cₙ) < f, at least 1; `-ref`, as officially run, adds the last if it alone fails (arXiv 2505.22618).
+    """The largest n with (n + 1)(1 − cₙ) < f, at least 1; `-ref`, as officially run, adds the last if only it fails (arXiv 2505.22618).
 
-    `factor-1.0` is the rule of the Fast-dLLM paper, confidences sorted down. `factor-1.0-ref` is that of its code, with which all official
-    runs of the benchmark, and so `--profile paper`, decode. The code passes the first rank unseen, the others where cₙ ≥ 1 − f/(n + 1);
-    where only the last one fails it is revealed too. So two candidates always go together, and c = .99, .98, .1 with f = 1 give 3, not 2.
+    `factor-1.0` is the rule of the Fast-dLLM paper, with confidences in descending order. `factor-1.0-ref` is the rule of its code, used
+    by all official runs of the benchmark and by `--profile paper`. The code always accepts the first rank, and the others if
+    cₙ ≥ 1 − f/(n + 1); if only the last rank fails, it is revealed too. So two candidates are always revealed together, and
+    c = .99, .98, .1 with f = 1 gives 3, not 2.
     """
 
     f: float = 1.0
@@ -26,14 +27,14 @@ class Factor:
 
     def __post_init__(self) -> None:
         if not self.f > 0:
-            raise ValueError(f"the factor is a positive number, not {self.f}")
+            raise ValueError(f"the factor must be above 0, not {self.f}")
 
     def select(self, step: Step) -> Tensor:
         rank = step.rank(step.confidence)  # (R, C), n − 1
         if self.ref:
             bound = 1 - self.f / (rank + 2).double()
             passes = step.masked & ((rank == 0) | (step.confidence >= bound))
-            count, candidates = passes.sum(-1), step.masked.sum(-1)  # (R,); what follows a failing rank fails too
+            count, candidates = passes.sum(-1), step.masked.sum(-1)  # (R,); all ranks after a failing one fail too
             return step.first(step.confidence, torch.where(count >= candidates - 1, candidates, count))
         holds = step.masked & ((rank + 2) * (1 - step.confidence) < self.f)
         largest = torch.where(holds, rank + 1, 0).amax(-1)  # (R,)

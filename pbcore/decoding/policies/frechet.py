@@ -14,9 +14,9 @@ from pbcore.decoding.step import Step
 @register_policy("frechet")
 @dataclass(frozen=True, slots=True)
 class Frechet:
-    """Reveals the largest n with Σ_{j≤n} cⱼ − (n − 1) − (1 − cₙ) > δ, confidences sorted down, at least 1 (arXiv 2606.02955).
+    """Reveals the largest n with Σ_{j≤n} cⱼ − (n − 1) − (1 − cₙ) > δ, at least 1 (arXiv 2606.02955).
 
-    Σ cⱼ − (n − 1) is Fréchet's lower bound on the probability that all n tokens are right together.
+    Confidences c in descending order. Σ cⱼ − (n − 1) is Fréchet's lower bound on the probability that all n tokens are correct.
     """
 
     delta: float = 0.1

@@ -14,10 +14,10 @@ from pbcore.decoding.step import Move, Step
 @register_policy("joint")
 @dataclass(frozen=True, slots=True)
 class JointThreshold:
-    """Reveals all confidence > γ, at least the best, and replaces revealed tokens by others predicted with more than `edit`.
+    """Reveals all slots with confidence > γ, at least the best, and replaces revealed tokens by others predicted with more than `edit`.
 
-    LLaDA2.1, arXiv 2602.08676. A full block goes on being edited until nothing changes, for at most `post` steps. γ .5 with `edit` 0 is
-    the paper's speedy mode, .7 with .5 its quality mode. For models trained to edit; others predict tokens in sight badly.
+    LLaDA2.1, arXiv 2602.08676. A full block is edited further until nothing changes, for at most `post` steps. γ .5 with `edit` 0 is the
+    paper's speedy mode, .7 with .5 its quality mode. For models trained to edit; other models re-predict visible tokens poorly.
 
     State: steps since the block was full.
     """
@@ -30,7 +30,7 @@ class JointThreshold:
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1 or not 0 <= self.edit <= 1:
-            raise ValueError(f"joint takes two probabilities in [0, 1], not {self.gamma} and {self.edit}")
+            raise ValueError(f"joint takes two probabilities in [0, 1], not gamma {self.gamma} and edit {self.edit}")
 
     def cap(self, slots: int) -> int:
         return slots + self.post

@@ -14,9 +14,9 @@ from pbcore.decoding.step import Step
 @register_policy("klass")
 @dataclass(frozen=True, slots=True)
 class Klass:
-    """Reveals what is sure and stable: confidence > γ and KL(p_t ‖ p_{t−1}) < `kl` over the last `history` steps; else the best one.
+    """Reveals slots with confidence > γ and KL(p_t ‖ p_{t−1}) < `kl` over the last `history` steps, else the best one.
 
-    KLASS, arXiv 2511.05664. Divergences are in nats. A position needs `history` + 1 predictions in its block before it can count as stable.
+    KLASS, arXiv 2511.05664. Divergences are in nats. A position can count as stable from its prediction `history` + 1 in the block on.
 
     State: each slot's last distribution and last divergences.
     """

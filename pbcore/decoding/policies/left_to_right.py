@@ -13,7 +13,7 @@ from pbcore.decoding.step import Step
 @register_policy("left_to_right")
 @dataclass(frozen=True, slots=True)
 class LeftToRight:
-    """Reveals the k leftmost masked positions; the same as blocks of k decoded in one step each."""
+    """Reveals the k leftmost masked positions; equal to blocks of k with one step each."""
 
     k: int | None = None
 

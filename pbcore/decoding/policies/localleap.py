@@ -13,7 +13,7 @@ from pbcore.decoding.step import Step
 @register_policy("localleap")
 @dataclass(frozen=True, slots=True)
 class LocalLeap:
-    """Threshold γ, lowered to `relaxed` within `radius` positions of any candidate that reaches γ; always the best one.
+    """Threshold γ, lowered to `relaxed` within `radius` positions of a candidate that reaches γ; at least the best one.
 
     LocalLeap, arXiv 2510.07081.
     """

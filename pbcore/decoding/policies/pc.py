@@ -16,8 +16,8 @@ from pbcore.decoding.step import Step
 class PositionCalibrated:
     """Reveals the k positions of highest e^(−λ·pos) · min(−p ln(f(x) + 1e-9), α) (PC-Sampler, arXiv 2508.13021).
 
-    p is the confidence, f(x) the background frequency of the predicted token, so that frequent words wait; pos counts from the block's
-    start. λ .25, α 10. The model brings f; `pbcore samplers --frequencies` counts it from a corpus.
+    p is the confidence, f(x) the background frequency of the predicted token, so frequent words are revealed later; pos counts from the
+    block's start. λ .25, α 10. The frequencies belong to the model; `pbcore samplers --frequencies` counts them in a corpus.
     """
 
     k: int | None = None
@@ -31,8 +31,8 @@ class PositionCalibrated:
     def select(self, step: Step) -> Tensor:
         if step.frequencies is None:
             raise ValueError(
-                "pc weighs tokens by their background frequency, and this model has no table of them; count one with "
-                "`pbcore samplers --frequencies CORPUS --model NAME --output FILE` and name it in PBCORE_FREQUENCIES"
+                "pc needs the background frequency of each token, and this model has no table of them; make one with "
+                "`pbcore samplers --frequencies CORPUS --model NAME --output FILE` and set PBCORE_FREQUENCIES to that file"
             )
         background = step.frequencies.to(step.confidence.device)[step.token].double()  # (R, C)
         surprise = (-step.confidence.double() * (background + 1e-9).log()).clamp(max=self.alpha)

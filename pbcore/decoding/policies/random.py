@@ -13,7 +13,7 @@ from pbcore.decoding.step import Step
 @register_policy("random")
 @dataclass(frozen=True, slots=True)
 class Random:
-    """Reveals k masked positions drawn uniformly, afresh at every step (LLaDA, arXiv 2502.09992)."""
+    """Reveals k masked positions drawn uniformly, anew at each step (LLaDA, arXiv 2502.09992)."""
 
     k: int | None = None
 

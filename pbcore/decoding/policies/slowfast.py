@@ -14,14 +14,15 @@ from pbcore.decoding.step import Step
 @register_policy("slowfast")
 @dataclass(frozen=True, slots=True)
 class SlowFast:
-    """Explores until the end of what is nearly certain is stable, then fills up to there, in cycles (SlowFast, arXiv 2506.10848).
+    """Explores until the end of the nearly certain part is stable, then fills up to there, in cycles (SlowFast, arXiv 2506.10848).
 
-    Exploring, at most `steps` steps: a cycle's end is estimated as the last slot of confidence ≥ `low` (.3), and is settled when two
-    estimates in a row have a standard deviation below 1; after the last step their mean, rounded down, settles it. Filling: up to that
-    end, until it is full; there the next cycle begins. Each step reveals all confidence ≥ γ from the cycle's start on (filling: up to
-    its end), at least the best. The paper stops exploring once stable, as here; its code goes on to `steps`.
+    Exploring, for at most `steps` steps: each step estimates the cycle's end as the last slot with confidence ≥ `low` (.3). The end is
+    fixed when two successive estimates have a standard deviation below 1, else after the last step at their mean, rounded down.
+    Filling: until no mask is left up to that end, where the next cycle starts. Each step reveals all slots with confidence ≥ γ from the
+    cycle's start on (when filling, up to its end), at least the best. The paper stops exploring once stable, as here; its code always
+    explores for `steps` steps.
 
-    State: the cycle's start and end, the last estimate, steps explored.
+    State: the cycle's start and end, the last estimate, exploring steps.
     """
 
     gamma: float = 0.9
@@ -49,8 +50,8 @@ class SlowFast:
         reach = torch.where(reach > 0, reach, start + 1)  # (R,)
         settled = (explored > 0) & ((reach - estimate).abs() / 2 < 1)
         last = exploring & (explored + 1 >= self.steps)
-        found = torch.where(settled, reach, torch.where(last, ((reach + estimate) / 2).floor(), 0.0))
-        end.copy_(torch.where(exploring, found, end))
+        estimated = torch.where(settled, reach, torch.where(last, ((reach + estimate) / 2).floor(), 0.0))
+        end.copy_(torch.where(exploring, estimated, end))
         estimate.copy_(reach)
         explored += exploring
         score = step.confidence.masked_fill(~scope, -1.0)

@@ -15,7 +15,7 @@ from pbcore.decoding.step import Step
 class Threshold:
     """Reveals every position whose confidence is at least γ, and always the best one (Fast-dLLM, arXiv 2505.22618).
 
-    The ParallelBench paper says "exceeding"; reference implementations, and this one, take γ itself too.
+    The ParallelBench paper says "exceeding"; reference implementations, and this one, include equality.
     """
 
     gamma: float = 0.9

@@ -14,13 +14,13 @@ from pbcore.decoding.step import Move, Step
 @register_policy("wino")
 @dataclass(frozen=True, slots=True)
 class WideInNarrowOut:
-    """Drafts all confidence > γ (at least the best), and takes back tokens whose support has fallen below `back` (WINO, arXiv 2507.18578).
+    """Reveals all with confidence > γ (at least the best) and remasks tokens whose support fell below `back` (WINO, arXiv 2507.18578).
 
-    Support is the probability of a revealed token where the model doesn't see it, from a shadow block in the same forward. As the authors'
-    code: at most min(max(⌊.7 m⌋, 5), 20) of m masks are drafted, the surest; a step that drafts one token takes none back; otherwise
-    the least supported go, fewer than the step before drafted (30 at first), which bounds a block of n slots to n steps.
+    Support is the probability of a revealed token while hidden from the model, from a shadow block in the same forward. As in the
+    authors' code, at most min(max(⌊.7 m⌋, 5), 20) of m masks are revealed, the surest. A step that reveals one token remasks none. Other
+    steps remask the least supported tokens, fewer than the step before revealed (30 at first), so a block of n slots ends within n steps.
 
-    State: tokens drafted at the last step.
+    State: tokens revealed at the last step.
     """
 
     gamma: float = 0.6
@@ -29,7 +29,7 @@ class WideInNarrowOut:
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1 or not 0 <= self.back <= 1:
-            raise ValueError(f"wino takes two probabilities in [0, 1], not {self.gamma} and {self.back}")
+            raise ValueError(f"wino takes two probabilities in [0, 1], not gamma {self.gamma} and back {self.back}")
 
     def cap(self, slots: int) -> int:
         return slots

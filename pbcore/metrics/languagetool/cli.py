@@ -52,7 +52,7 @@ def _status(args: argparse.Namespace) -> int:
             print(f"LanguageTool {server.identity} answers at {server.start()} (from {URL_VARIABLE})")
         else:
             installation, java = find_installation(), find_java()
-            print(f"LanguageTool {installation.version} in {installation.folder} (found by {installation.origin})")
+            print(f"LanguageTool {installation.version} in {installation.folder} (found through {installation.origin})")
             print(f"Java {java.version}: {java.path}")
             from pbcore.metrics.languagetool.shared import SharedServer  # needs POSIX file locks
 

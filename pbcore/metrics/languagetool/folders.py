@@ -6,16 +6,15 @@ import os
 import tempfile
 from pathlib import Path
 
+import platformdirs
+
 from pbcore.metrics.languagetool.errors import Unavailable
 
 
 def cache_folder() -> Path:
-    """The user's cache folder for pbcore: $PBCORE_CACHE, else $XDG_CACHE_HOME/pbcore, else ~/.cache/pbcore."""
+    """The user's cache folder for pbcore: $PBCORE_CACHE, else the system's place for caches, such as ~/.cache/pbcore on Linux."""
     own = os.environ.get("PBCORE_CACHE")
-    if own:
-        return Path(own).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "pbcore"
+    return Path(own).expanduser() if own else platformdirs.user_cache_path("pbcore", appauthor=False)
 
 
 def runtime_folder(name: str) -> Path:

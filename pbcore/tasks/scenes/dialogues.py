@@ -1,4 +1,4 @@
-"""Short dialogues of two people about one matter, with a summary that says no more than they do."""
+"""Short dialogues of two people about one topic, with a summary of what they say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCENES = 100_000
 
 
 def write(number: int) -> Written:
-    """The dialogue and summary of one scene number."""
+    """The dialogue and summary for one scene number."""
     rng = Random(f"dialogue/{number}")
     frame = data()["dialogues"][rng.choice(sorted(data()["dialogues"]))]
     names = data()["names"]["female"] + data()["names"]["male"]

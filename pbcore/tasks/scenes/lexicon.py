@@ -1,4 +1,4 @@
-"""The lexicon: words as data (scenes.yaml) and the few rules that inflect them."""
+"""The lexicon: words as data (scenes.yaml) and a few inflection rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _sets() -> dict[str, frozenset[str]]:
 
 
 def _head(phrase: str) -> str:
-    """The word that decides number and mass: the last one."""
+    """The head of a noun phrase, its last word, which decides number and mass."""
     return phrase.rsplit(" ", 1)[-1]
 
 
@@ -43,12 +43,12 @@ def article(following: str) -> str:
 
 
 def determiner(noun: str) -> str:
-    """The indefinite determiner: `a/an` (settled once the next word is known), or `some` for plural and mass nouns."""
+    """The indefinite determiner: `a/an` (chosen once the next word is known), or `some` for plural and mass nouns."""
     return "some" if is_plural(noun) or _head(noun) in _sets()["mass"] else "a/an"
 
 
 def verb_form(verb: str, form: str) -> str:
-    """`past`, `pp` (participle) or `ing` of a verb; of a phrase such as `wash the car`, of its first word."""
+    """The form `past`, `pp` (participle) or `ing` of a verb; in a phrase such as `wash the car` the first word is inflected."""
     word, _, rest = verb.partition(" ")
     return f"{_inflected(word, form)} {rest}".rstrip()
 
@@ -60,22 +60,22 @@ def _inflected(verb: str, form: str) -> str:
     if form == "ing":
         return (verb[:-1] if re.search(r"[^e]e$", verb) else stem) + "ing"
     if form not in ("past", "pp"):
-        raise ValueError(f"no verb form {form!r}; there are past, pp, ing")
+        raise ValueError(f"unknown verb form {form!r}; choose from past, pp, ing")
     if verb.endswith("e"):
         return verb + "d"
     return verb[:-1] + "ied" if re.search(r"[^aeiou]y$", verb) else stem + "ed"
 
 
 def noun_form(noun: str, form: str) -> str:
-    """What depends on a noun's number: `det`, its indefinite determiner, or `it`, its pronoun (`it` or `them`)."""
+    """A word that agrees with a noun in number: `det`, its indefinite determiner, or `it`, its pronoun (`it` or `them`)."""
     if form == "det":
         return determiner(noun)
     if form != "it":
-        raise ValueError(f"no noun form {form!r}; there are det, it")
+        raise ValueError(f"unknown noun form {form!r}; choose from det, it")
     return "them" if is_plural(noun) else "it"
 
 
 def person_form(person: str, form: str) -> str:
-    """A pronoun for a name or a relative: `he`, `him` or `his`, or the feminine one."""
+    """A pronoun for a name or a relative: `he`, `him` or `his`, or its feminine form."""
     female = _head(person) in _sets()["female"]
     return {"he": "she", "him": "her", "his": "her"}[form] if female else form

@@ -14,7 +14,7 @@ MOST_EXAMPLES = 5
 
 
 def meaning(rng: Random, case: dict[str, Any]) -> dict[str, list[str]]:
-    """For every slot of a case one value as its list of synonyms (often only one)."""
+    """Draws one value for every slot of a case, as its list of synonyms (often only one)."""
     drawn: dict[str, list[str]] = {}
     for name, options in case.items():
         pool = data()["synonyms"][options] if isinstance(options, str) else options
@@ -25,7 +25,7 @@ def meaning(rng: Random, case: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def write(number: int) -> Written:
-    """The text and its paraphrases for one scene number; None where fewer than three wordings differ."""
+    """The text and its paraphrases for one scene number; None unless all wordings, at least three, differ."""
     rng = Random(f"paraphrase/{number}")
     name = rng.choice(sorted(data()["paraphrases"]))
     frame = data()["paraphrases"][name]
@@ -34,8 +34,8 @@ def write(number: int) -> Written:
     variants = list(frame["variants"])
     rng.shuffle(variants)
     sentences = []
-    for turn, variant in enumerate(variants[: MOST_EXAMPLES + 1]):
-        values = {slot: words[(turn + number) % len(words)] for slot, words in drawn.items()}
+    for index, variant in enumerate(variants[: MOST_EXAMPLES + 1]):
+        values = {slot: words[(index + number) % len(words)] for slot, words in drawn.items()}
         sentences.append(realise(variant, values, rng))
     if len(set(sentences)) < max(3, len(sentences)):
         return None

@@ -1,6 +1,6 @@
-"""From a template and its values to a correct sentence.
+"""Turns a template and its slot values into a correct sentence.
 
-A template is plain text with `{slot}`, `{slot.form}` and `[one|other]` (a free choice). Forms: see lexicon.py.
+A template is plain text with `{slot}`, `{slot.form}` and `[one|other]` (a random choice). Forms: see lexicon.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def slots(template: str) -> frozenset[str]:
 
 
 def inflect(value: str, form: str | None) -> str:
-    """A slot's value in one of its forms; the value itself without a form."""
+    """A slot's value in the given form; unchanged if `form` is None."""
     if form is None:
         return value
     if form in _VERB_FORMS:
@@ -35,7 +35,7 @@ def inflect(value: str, form: str | None) -> str:
 
 
 def realise(template: str, values: Mapping[str, str], rng: Random) -> str:
-    """The sentence: choices made, slots filled, `a` or `an` settled, every sentence with a capital first letter."""
+    """The finished text: choices made, slots filled, `a` or `an` chosen, every sentence capitalised."""
     chosen = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), template)
     chosen = _SLOT.sub(lambda match: inflect(values[match[1]], match[2]), chosen)
     chosen = _ARTICLE.sub(lambda match: f"{article(match[1])} {match[1]}", chosen)

@@ -1,4 +1,4 @@
-"""Which scenes a call gets: a seeded walk through the numbered scenes, split by a stable hash of what is written."""
+"""Samples scenes: a seeded random order of the numbered scenes, split into train and test by a stable hash of their text."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 SPLITS = ("train", "test")
 TEST_SHARE = 0.2
 
-# What a generator writes for a scene number: the keys that decide the split, and the item. None: that scene came to nothing.
+# A generator's result for a scene number: the keys that decide the split, and the item. None: the scene is unusable.
 Written = tuple[Sequence[str], dict[str, Any]] | None
 
 
 def split_of(key: str, test_share: float = TEST_SHARE) -> str:
-    """`train` or `test`, from the key's hash alone: the same on every machine and in every version of Python."""
+    """`train` or `test`, from the key's hash alone: equal on every machine and in every version of Python."""
     digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
     return "test" if int.from_bytes(digest, "big") < test_share * 2**64 else "train"
 
 
 def shuffled(size: int, rng: Random) -> Iterator[int]:
-    """The numbers below `size` in random order, drawn one by one (Fisher and Yates), so a short walk costs little."""
+    """The numbers below `size` in random order, drawn one by one (Fisher–Yates), so taking a few of them is cheap."""
     moved: dict[int, int] = {}
     for place in range(size):
         other = rng.randrange(place, size)
@@ -39,10 +39,10 @@ def collect(
     kind: str,
     split_key: Callable[[str], str] = split_of,
 ) -> list[dict[str, Any]]:
-    """The first `count` distinct items of a split in the order of the seed.
+    """The first `count` distinct items of a split, in the seed's order.
 
     An item belongs to a split if all its keys do; it is distinct if its first key is new. Raises ValueError for an unknown
-    split, a negative count, and a count beyond what the grammar writes.
+    split, a negative count, and more items than exist.
     """
     if split not in SPLITS:
         raise ValueError(f"split {split!r}: give one of {', '.join(SPLITS)}")
@@ -55,7 +55,7 @@ def collect(
         number = next(numbers, None)
         if number is None:
             raise ValueError(
-                f"{count} items of {kind} asked for, {len(items)} exist in the {split} split: ask for fewer"
+                f"{count} items of {kind} requested, {len(items)} exist in the {split} split: request fewer"
             )
         written = write(number)
         if written is None:

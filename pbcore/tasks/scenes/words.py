@@ -13,36 +13,34 @@ from pbcore.tasks.scenes.sampling import TEST_SHARE, Written, split_of
 
 DIFFICULTIES = ("easy", "medium", "hard")
 WORD_COUNTS = range(1, 8)
-SINGLE_TEST_SHARE = (
-    0.6  # of single words, of which there are only about 200 a difficulty: 100 and more for the test split
-)
-SPARE_WORDS = 2  # content words that a sentence may hold beyond those asked for
+SINGLE_TEST_SHARE = 0.6  # of single words: with about 200 a difficulty, the test split has at least 100
+SPARE_WORDS = 2  # content words that a sentence may have beyond the requested ones
 
 
 def scene_count(words: int) -> int:
-    """How many scenes are numbered: few words make few sets, and the walk over all of them should stay short."""
+    """The number of scenes: fewer for small word sets, of which there are few, so that going through all scenes stays quick."""
     return {1: 20_000, 2: 50_000}.get(words, 100_000)
 
 
 def split_of_key(key: str) -> str:
-    """As `split_of`, but more of the single words are for the test."""
+    """As `split_of`, but a larger share of the single words is in the test split."""
     return split_of(key, TEST_SHARE if " " in key else SINGLE_TEST_SHARE)
 
 
 @cache
 def _templates(difficulty: str, words: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Templates with their content slots, for a number of words: long enough, and not much longer."""
+    """Templates and their content slots for a number of words: at least as many slots, and few more."""
     kind = "hard" if difficulty == "hard" else "scene"
-    found = []
+    templates = []
     for template in data()["word_templates"][kind]:
         content = tuple(sorted(name for name in slots(template) if f"{{{name}}}" in template))
-        found.append((template, content))
-    shortest = max(words, min(len(content) for _, content in found))
-    return tuple(pair for pair in found if words <= len(pair[1]) <= shortest + SPARE_WORDS)
+        templates.append((template, content))
+    shortest = max(words, min(len(content) for _, content in templates))
+    return tuple(pair for pair in templates if words <= len(pair[1]) <= shortest + SPARE_WORDS)
 
 
 def _scene(difficulty: str, rng: Random) -> dict[str, str]:
-    """Values of every slot from one act: who does what to what, where and when."""
+    """Values for every slot from one act: who does what to what, where and when."""
     act = rng.choice(data()["acts"][difficulty])
     who, other = rng.sample(data()["people"][act["who"]], 2)
     return {
@@ -58,7 +56,7 @@ def _concrete() -> tuple[Mapping[str, Any], ...]:
 
 
 def _odd_scene(rng: Random) -> dict[str, str]:
-    """Values from acts that have nothing to do with each other."""
+    """Values for every slot from unrelated acts."""
     first, second, third, fourth, fifth = rng.sample(_concrete(), 5)
     level = rng.choice(("easy", "medium"))
     return {
@@ -70,7 +68,7 @@ def _odd_scene(rng: Random) -> dict[str, str]:
 
 
 def write(number: int, difficulty: str, words: int) -> Written:
-    """The word set and sentence of one scene number; None where two of its words are the same."""
+    """The word set and sentence for one scene number; None if two of its words are equal."""
     rng = Random(f"words/{difficulty}/{words}/{number}")
     values = _odd_scene(rng) if difficulty == "hard" else _scene(difficulty, rng)
     template, content = rng.choice(_templates(difficulty, words))

@@ -1,4 +1,4 @@
-"""--gate-time: seconds judged against a run directory of the same machine, or, with --against, in turns with the base's code."""
+"""--gate-time: seconds judged against a run directory of the same machine, or, with --against, interleaved with the base's code."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from pbcore.plugin.options import Settings
-from pbcore.plugin.turns import BaseError, NotTimed, checkout, in_turns, sides
+from pbcore.grid.plan import Plan
+from pbcore.grid.settings import Settings
+from pbcore.report.text import listed
+from pbcore.timing.interleaved import BaseError, NotTimed, Side, checkout, interleaved, sides
+from pbcore.timing.verdict import LEAST_ROUNDS, TimingVerdict, judge_timing
 
 if TYPE_CHECKING:
-    from pbcore.analysis.timing import TimingVerdict
-    from pbcore.plugin.plan import Plan
     from pbcore.results.record import CellRecord
     from pbcore.results.rundir import RunDir
-
-SHOWN = 8
 
 
 @dataclass(slots=True)
 class Timings:
-    """What was found against one base: verdicts by cell, and `silent`, why nothing was judged at all."""
+    """The verdicts against one base by cell; `silent`: why nothing was judged at all."""
 
     base: str
     verdicts: dict[str, TimingVerdict] = field(default_factory=dict)
@@ -45,9 +44,7 @@ class Timings:
             yield f"timing {outcome} against {self.base}: {len(ratios)} cells judged, {len(self.slower)} slower, {change}"
         else:
             yield f"timing against {self.base}:"
-        yield from (f"  SLOWER   {name}: {reason}" for name, reason in self.slower[:SHOWN])
-        if len(self.slower) > SHOWN:
-            yield f"  … and {len(self.slower) - SHOWN} more"
+        yield from listed([f"  SLOWER   {name}: {reason}" for name, reason in self.slower])
         reasons: dict[str, list[str]] = {}
         for name, verdict in self.verdicts.items():
             if not verdict.judged:
@@ -61,88 +58,86 @@ class Timings:
         return "\n".join([f"### {title}", "", *(f"- {line.strip()}" for line in rest)]).rstrip() + "\n"
 
 
-def against_run(asked: Settings, run: RunDir, path: Path) -> Timings:
+def against_run(settings: Settings, run: RunDir, path: Path) -> Timings:
     """The run's rounds against those of an earlier run; a file of --update-baseline has none, for they hold on one machine only."""
-    from pbcore.analysis.timing import judge_timing
     from pbcore.results.rundir import open_run
 
-    assert asked.gate_time is not None
+    assert settings.gate_time is not None
     if not path.is_dir():
         return Timings(str(path), silent="it holds no timings; give a run directory of this machine, or --against REV")
     earlier = open_run(path)
     base = {entry.cell.id: entry.cell for entry in earlier.read_cells() if entry.cell.status == "ok"}
     machines = [one.read_run().get("machine", {}) for one in (run, earlier)]
-    found = Timings(str(path))
+    timings = Timings(str(path))
     for cell in (entry.cell for entry in run.read_cells() if entry.cell.status == "ok" and entry.cell.id in base):
-        found.verdicts[cell.id] = judge_timing(
-            cell.rounds, base[cell.id].rounds, asked.gate_time, head_machine=machines[0], base_machine=machines[1],
+        timings.verdicts[cell.id] = judge_timing(
+            cell.rounds, base[cell.id].rounds, settings.gate_time, head_machine=machines[0], base_machine=machines[1],
             shared=bool(cell.conditions.shared_device or base[cell.id].conditions.shared_device),
         )  # fmt: skip
-    return found
+    return timings
 
 
 def against_code(plan: Plan, run: RunDir, gated: Collection[str] | None, say: Callable[[str], None]) -> Timings:
-    """Cells of the run (those in `gated`, if given) decoded anew by this code and the base's, in turns and with nothing beside them.
+    """Cells of the run (those in `gated`, if given) decoded again by this code and the base's, interleaved, with nothing else running.
 
-    The rounds of the run itself don't count: they were not taken in turns.
+    The rounds of the run itself don't count: they were not interleaved.
     """
-    from pbcore.analysis.timing import LEAST_ROUNDS
-
-    asked, found = plan.settings, Timings(f"{plan.settings.against}, in turns")
+    settings, timings = plan.settings, Timings(f"{plan.settings.against}, interleaved")
     stored = [entry.cell for entry in run.read_cells() if entry.cell.status == "ok"]
     cells = [cell for cell in stored if gated is None or cell.id in gated]
-    rounds = max(asked.rounds, LEAST_ROUNDS)
+    rounds = max(settings.rounds, LEAST_ROUNDS)
     machine = run.read_run().get("machine", {})
-    assert asked.against is not None
+    assert settings.against is not None
     try:
-        with checkout(asked.against) as folder, sides(folder) as (head, base):
+        with checkout(settings.against) as folder, sides(folder) as (head, base):
             for number, cell in enumerate(sorted(cells, key=lambda cell: cell.model), 1):
-                say(f"timing in turns with {asked.against}: cell {number} of {len(cells)}, {cell.id}")
-                found.verdicts[cell.id] = _turns(head, base, job(plan, cell), rounds, asked, machine)
+                say(f"timing interleaved with {settings.against}: cell {number} of {len(cells)}, {cell.id}")
+                timings.verdicts[cell.id] = _interleaved(head, base, job(plan, cell), rounds, settings, machine)
     except BaseError as error:
-        found.silent = str(error)
+        timings.silent = str(error)
     if not cells:
-        found.silent = "the run has no finished cell that is gated"
-    return found
+        timings.silent = "the run has no finished cell that is gated"
+    return timings
 
 
-def _turns(head: Any, base: Any, task: dict[str, Any], rounds: int, asked: Settings, machine: Any) -> TimingVerdict:
-    from pbcore.analysis.timing import TimingVerdict, judge_timing
+def _interleaved(
+    head: Side, base: Side, task: dict[str, Any], rounds: int, settings: Settings, machine: Any
+) -> TimingVerdict:
 
-    assert asked.gate_time is not None
+    assert settings.gate_time is not None
     try:
-        seconds = in_turns(head, base, task, rounds)
+        seconds = interleaved(head, base, task, rounds)
     except NotTimed as error:
         return TimingVerdict(False, True, f"timing not judged: {error}")
-    return judge_timing(*seconds, asked.gate_time, head_machine=machine, base_machine=machine)
+    return judge_timing(*seconds, settings.gate_time, head_machine=machine, base_machine=machine)
 
 
 def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
-    """What a timing process is told of a cell: options of pbcore's public functions, the same for both sides."""
-    asked = plan.settings
+    """A cell as a job for a timing process: options of pbcore's public functions, the same for both sides."""
+    settings = plan.settings
     return {
-        "model": {"name": cell.model, "device": asked.device, "dtype": asked.dtype, **asked.load_options},
+        "model": {"name": cell.model, "device": settings.device, "dtype": settings.dtype, **settings.load_options},
         "task": {
-            "files": [str(file.absolute()) for file in asked.tasks],
+            "files": [str(file.absolute()) for file in settings.tasks],
             "name": cell.task,
-            "data_dir": None if asked.data_dir is None else str(asked.data_dir.absolute()),
+            "data_dir": None if settings.data_dir is None else str(settings.data_dir.absolute()),
             "n": plan.lengths(cell.task),
             "limit": plan.limit,
-            "seed": asked.data_seed,
+            "seed": settings.data_seed,
         },
         "sampler": cell.sampler,
-        "seed": asked.seed[0],
-        "batch_size": asked.batch_size,
+        "seed": settings.seed[0],
+        "batch_size": settings.batch_size,
     }
 
 
-def judge(
+def judge_time(
     plan: Plan, run: RunDir, complete: bool, gated: Collection[str] | None, say: Callable[[str], None]
 ) -> Sequence[Timings]:
-    """The timings against each base that was asked for: the code of --against, else each --gate."""
-    asked = plan.settings
-    if asked.against is None:
-        return [against_run(asked, run, path) for path in asked.gate]
+    """The timings against each base that was given: the code of --against, else each --gate."""
+    settings = plan.settings
+    if settings.against is None:
+        return [against_run(settings, run, path) for path in settings.gate]
     if not complete:
-        return [Timings(asked.against, silent="the run is not complete")]
+        return [Timings(settings.against, silent="the run is not complete")]
     return [against_code(plan, run, gated, say)]

@@ -1,4 +1,4 @@
-"""Head and base timed in turns: two processes with the same interpreter and options, each with the pbcore of its own checkout."""
+"""Head and base timed interleaved: two processes with the same interpreter and options, each with the pbcore of its own checkout."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from pbcore.errors import InputError
+
 HEAD = Path(__file__).resolve().parents[2]  # the folder that holds the pbcore under test
-SCRIPT = Path(__file__).with_name("timing_worker.py")
+SCRIPT = Path(__file__).with_name("worker.py")
 
 
-class BaseError(ValueError):
+class BaseError(InputError):
     """A base that is neither a checkout nor a revision."""
 
 
@@ -107,7 +109,7 @@ def sides(base: Path) -> Iterator[tuple[Side, Side]]:
         other.close()
 
 
-def in_turns(head: Side, base: Side, job: Mapping[str, Any], rounds: int) -> tuple[list[float], list[float]]:
+def interleaved(head: Side, base: Side, job: Mapping[str, Any], rounds: int) -> tuple[list[float], list[float]]:
     """Seconds of head's and base's rounds, taken base, head, base, head …, so that what slows the machine down meets both.
 
     Raises NotTimed where one of them can't run the job.

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from pbcore.plugin.cellname import CellName, CellNameError, bracketed, parse, short
-from pbcore.tasks import all_task_names, task_names
+from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
+from pbcore.tasks import all_task_names
+from pbcore.tasks.naming import short
 
 
 class TestShort:
     def test_the_papers_tasks_go_by_their_last_part(self) -> None:
         """`waiting_line/shuffle` is `shuffle`, while `list_ops/shuffle` keeps its category, so that ids stay unique."""
-        assert short("waiting_line/shuffle", task_names()) == "shuffle"
-        assert short("list_ops/shuffle", task_names()) == "list_ops/shuffle"
+        assert short("waiting_line/shuffle") == "shuffle"
+        assert short("list_ops/shuffle") == "list_ops/shuffle"
 
     def test_no_two_tasks_share_a_short_name(self) -> None:
         """All tasks that ship with the package have different ids."""
-        names = [short(task, task_names()) for task in all_task_names()]
+        names = [short(task) for task in all_task_names()]
         assert len(names) == len(set(names)) > 20
 
 
@@ -27,13 +28,13 @@ class TestParse:
     def test_a_printed_name_is_read_back(self, model: str, task: str, sample: int | None) -> None:
         """Reading what was printed gives the same cell, whatever slashes the model's name holds."""
         name = CellName(model, task, "confidence-k2+b8", sample)
-        assert parse(name.item_id(task_names()), all_task_names(), task_names()) == name
+        assert parse(name.item_id, all_task_names()) == name
 
     @pytest.mark.parametrize("text", ["tiny", "tiny/shuffle", "tiny/nothing/random-k2", "shuffle/random-k2", "3/17"])
     def test_what_names_no_cell_is_refused(self, text: str) -> None:
         """A text without a known task before the sampler raises, showing the form."""
         with pytest.raises(CellNameError, match="model/task/sampler"):
-            parse(text, all_task_names(), task_names())
+            parse(text, all_task_names())
 
 
 class TestBracketed:

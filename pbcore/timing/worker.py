@@ -1,7 +1,7 @@
 """Times the decoding of one checkout. A script of its own that calls nothing but pbcore's public functions, so that any revision runs it.
 
 It reads a job a line on stdin and answers a line on stdout, both JSON; the first line it writes says which pbcore it has imported.
-Started by pbcore.plugin.turns, once with the code under test and once with the code it is timed against.
+Started by pbcore.timing.interleaved, once with the code under test and once with the code it is compared with.
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
-"""Two checkouts timed in turns. Most tests use a pbcore of a few lines, which starts at once and sleeps as it is told."""
+"""Two checkouts timed interleaved. Most tests use a pbcore of a few lines, which starts at once and sleeps as it is told."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pbcore.plugin import turns
-from pbcore.plugin.turns import BaseError, NotTimed, Side, checkout, in_turns
-from tests.plugin.conftest import ROOT, Run
+from pbcore.timing import interleaved as module
+from pbcore.timing.interleaved import BaseError, NotTimed, Side, checkout, interleaved
 
 FAKE = """
 import os, time
@@ -50,15 +48,15 @@ def job(model: str = "m", sampler: str = "random-k1") -> dict[str, Any]:
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Head and base, of which the base takes 0.2 s longer a round."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(turns, "HEAD", fake(tmp_path / "head", "head"))
-    with turns.sides(fake(tmp_path / "base", "base", 0.2)) as both:
+    monkeypatch.setattr(module, "HEAD", fake(tmp_path / "head", "head"))
+    with module.sides(fake(tmp_path / "base", "base", 0.2)) as both:
         yield both
 
 
-class TestInTurns:
+class TestInterleaved:
     def test_rounds_alternate_after_one_that_warms_each_side(self, pair: tuple[Side, Side], tmp_path: Path) -> None:
         """Base, head, base, head …, each with its own code, and the seconds are told apart."""
-        head, base = in_turns(*pair, job(), 3)
+        head, base = interleaved(*pair, job(), 3)
         assert (tmp_path / "log").read_text().split() == [
             "base",
             "base",
@@ -75,10 +73,10 @@ class TestInTurns:
     def test_what_a_side_cannot_run_is_told_and_the_next_cell_goes_on(self, pair: tuple[Side, Side]) -> None:
         """An error, or a process that dies, costs its cell alone; the reason names the side."""
         with pytest.raises(NotTimed, match=r"the base could not run it \(RuntimeError: weights not here\)"):
-            in_turns(*pair, job(model="missing"), 3)
+            interleaved(*pair, job(model="missing"), 3)
         with pytest.raises(NotTimed, match="the base's process ended with status 9"):
-            in_turns(*pair, job(sampler="dying"), 3)
-        assert len(in_turns(*pair, job(), 1)[1]) == 1
+            interleaved(*pair, job(sampler="dying"), 3)
+        assert len(interleaved(*pair, job(), 1)[1]) == 1
 
 
 class TestSide:
@@ -135,51 +133,9 @@ class TestCheckout:
     def test_what_is_neither_is_named(self, against: str, repository: Path) -> None:
         """A typo is told before the run, not after it."""
         with pytest.raises(BaseError, match=f"'{against}' is neither a folder nor a revision"):
-            turns.check_base(against, repository)
+            module.check_base(against, repository)
 
     def test_a_folder_without_the_package(self, tmp_path: Path) -> None:
         """The message says what to give."""
         with pytest.raises(BaseError, match="holds no pbcore/; give the top folder of a checkout"):
-            turns.check_base(str(tmp_path))
-
-
-class TestGateTime:
-    def test_code_that_sleeps_while_decoding_fails(
-        self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The head is a copy of the package with a sleep in `decode`: screen, exit code and gate.md say that it is slower."""
-        head = project.path / "doctored"
-        shutil.copytree(ROOT / "pbcore", head / "pbcore", ignore=shutil.ignore_patterns("__pycache__"))
-        code = head / "pbcore" / "decoding" / "run.py"
-        code.write_text(
-            code.read_text().replace(
-                "    prompts = list(prompts)\n", "    __import__('time').sleep(1)\n    prompts = list(prompts)\n"
-            )
-        )
-        assert "sleep(1)" in code.read_text()
-        monkeypatch.setattr(turns, "HEAD", head)
-        result = run(
-            "--model", "ideal", "--limit", "2", "--task", "copy", "--sampler", "random-k8", "--out", "out",
-            "--gate-time", "10%", "--against", str(ROOT),
-        )  # fmt: skip
-        assert result.ret == pytest.ExitCode.TESTS_FAILED
-        result.stdout.fnmatch_lines(
-            [
-                f"timing FAILED against {ROOT}, in turns: 1 cells judged, 1 slower, *",
-                "  SLOWER   ideal/copy/random-k8: slower by more than 10 %: *",
-            ]
-        )
-        assert "timing FAILED" in (project.path / "out" / "gate.md").read_text()
-
-    def test_a_base_that_cannot_run_a_cell_does_not_judge_it(self, run: Run, project: pytest.Pytester) -> None:
-        """Its reason is on the screen, and the run passes."""
-        (fake(project.path / "base", "base") / "pbcore" / "__init__.py").write_text(
-            "raise ImportError('torch is too new')"
-        )
-        result = run(
-            "--model", "ideal", "--limit", "2", "--task", "copy", "--sampler", "random-k8", "--gate-time", "10%", "--against", "base"
-        )  # fmt: skip
-        assert result.ret == pytest.ExitCode.OK
-        result.stdout.fnmatch_lines(
-            ["timing against base, in turns:", "  1 cells *: timing not judged: *torch is too new*"]
-        )
+            module.check_base(str(tmp_path))

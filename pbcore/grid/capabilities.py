@@ -1,12 +1,11 @@
-"""What a model can't do, said before it is loaded: such cells are left out of the grid and counted, not run into an error."""
+"""What a model can run, known before it is loaded: other combinations are left out of the grid and counted."""
 
 from __future__ import annotations
 
 from functools import cache
 
-OWN_DECODERS = {
-    "diffusion_gemma": "eb"
-}  # families that decode by themselves, and the policy whose parameters they read
+# Families that decode by themselves, and the policy whose parameters they read.
+OWN_DECODERS = {"diffusion_gemma": "eb"}
 
 
 def may_decode_itself(model: str) -> bool:
@@ -19,7 +18,7 @@ def may_decode_itself(model: str) -> bool:
 
 @cache
 def why_not(model: str, task: str, sampler: str) -> str | None:
-    """Why `model` has no cell for this task and sampler; None where it has one, or where only its `check` can say."""
+    """Why `model` can't run this task with this sampler; None if it can, or if only its `check` knows."""
     from pbcore.models import resolve_model
     from pbcore.names import parse
     from pbcore.theory.distributions import supports
@@ -37,7 +36,7 @@ def why_not(model: str, task: str, sampler: str) -> str | None:
     if family != "ideal":
         return None
     if not supports(task):
-        return f"{model} × {task.split('/')[0]}: the right answers can't be listed, so there is no ideal model of it"
+        return f"{model} × {task.split('/')[0]}: the right answers can't be listed, so it has no ideal model"
     if name.cache:
         return f"{model} × +{name.cache}: it has no attention, so nothing to cache"
     return None

@@ -6,10 +6,12 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from pbcore.errors import InputError
+
 _BRACKET = re.compile(r"\[(?P<name>[^\[\]]+/[^\[\]]+/[^\[\]]+)\]$")
 
 
-class CellNameError(ValueError):
+class CellNameError(InputError):
     """A text that names no cell."""
 
 
@@ -22,27 +24,35 @@ class CellName:
     sampler: str
     sample: int | None = None
 
-    def cell_id(self, paper: Collection[str]) -> str:
-        """The record's id, e.g. `tiny/shuffle/confidence-k2`; `paper` are the tasks that go by their short name."""
-        return "/".join((self.model, short(self.task, paper), self.sampler))
+    @property
+    def category(self) -> str:
+        return self.task.split("/", 1)[0]
 
-    def item_id(self, paper: Collection[str]) -> str:
+    @property
+    def cell_id(self) -> str:
+        """The record's id, e.g. `tiny/shuffle/confidence-k2`."""
+        from pbcore.tasks.naming import short
+
+        return "/".join((self.model, short(self.task), self.sampler))
+
+    @property
+    def item_id(self) -> str:
         """What stands in the node id: the record's id, and the sample's number in the drill-down."""
-        return self.cell_id(paper) + ("" if self.sample is None else f"/{self.sample}")
+        return self.cell_id + ("" if self.sample is None else f"/{self.sample}")
 
 
-def short(task: str, paper: Collection[str]) -> str:
-    """`shuffle` for `waiting_line/shuffle`; tasks beside the paper's keep their category, so that names stay unique."""
-    return task.split("/", 1)[1] if task in paper else task
+def parse(text: str, tasks: Collection[str]) -> CellName:
+    """Reads the name of a cell of these tasks; model names may hold slashes.
 
+    Raises CellNameError unless one of the tasks stands before the sampler.
+    """
+    from pbcore.tasks.naming import short
 
-def parse(text: str, tasks: Collection[str], paper: Collection[str]) -> CellName:
-    """Reads a cell's name; model names may hold slashes. Raises CellNameError where no known task stands before the sampler."""
     parts = text.split("/")
     sample = int(parts.pop()) if parts[-1].isdecimal() else None
     if len(parts) >= 3:
         sampler = parts.pop()
-        by_short = {short(task, paper): task for task in tasks}
+        by_short = {short(task): task for task in tasks}
         for words in (2, 1):
             task = by_short.get("/".join(parts[-words:]))
             if task is not None and len(parts) > words:
@@ -53,6 +63,6 @@ def parse(text: str, tasks: Collection[str], paper: Collection[str]) -> CellName
 
 
 def bracketed(node_id: str) -> str | None:
-    """The text in the brackets at the end of a node id, where it looks like a cell's name."""
+    """The text in the brackets at the end of a node id, if it has the form of a cell's name."""
     match = _BRACKET.search(node_id)
     return match["name"] if match else None

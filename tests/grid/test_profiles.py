@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pbcore.decoding import resolve
-from pbcore.plugin.grid import powers_of_two, profiles
+from pbcore.grid.profiles import powers_of_two, profiles
 from pbcore.tasks import load_task, task_names
 
 

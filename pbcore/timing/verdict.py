@@ -1,4 +1,4 @@
-"""The timing gate: says that a run got slower only where nothing else can explain it, and otherwise why it did not judge."""
+"""The timing gate: reports a slow-down only between comparable measurements, and otherwise the reason why it did not judge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEAST_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class TimingVerdict:
-    """`judged` false: the timings could not be compared, `reason` says why. `ratio`: median head seconds / median base seconds."""
+    """`judged` false: the timings are not comparable, `reason` says why. `ratio`: median head seconds / median base seconds."""
 
     judged: bool
     ok: bool
@@ -31,8 +31,8 @@ def judge_timing(
 ) -> TimingVerdict:
     """Judges the seconds of head's rounds against base's (interleaved where possible).
 
-    Slower means: the fastest head round took longer than the slowest base round by more than `margin` (0.1 for 10 %). Not judged:
-    unlike machines, a device shared between workers, fewer than three rounds a side. Raises ValueError for a negative margin.
+    Slower means that the fastest head round took longer than the slowest base round by more than `margin` (0.1 for 10 %). Not judged:
+    different machines, a device shared between workers, fewer than three rounds on a side. Raises ValueError for a negative margin.
     """
     if margin < 0:
         raise ValueError(f"margin {margin}: give a share >= 0, e.g. 0.1 for 10 %")
@@ -57,19 +57,19 @@ def _obstacle(
     shared: bool,
 ) -> str | None:
     if not head_machine or not base_machine:
-        return "a run does not say on which machine it was timed"
+        return "a run has no record of the machine it was timed on"
     differing = sorted(
         key for key in head_machine.keys() | base_machine.keys() if head_machine.get(key) != base_machine.get(key)
     )
     if differing:
         key = differing[0]
-        return f"another machine: {key} is {head_machine.get(key)!r}, the baseline's {base_machine.get(key)!r}"
+        return f"different machines: {key} is {head_machine.get(key)!r}, the baseline's {base_machine.get(key)!r}"
     if shared:
         return "workers shared a device; run without -n"
     if min(len(head), len(base)) < LEAST_ROUNDS:
         return (
-            f"{len(head)} and {len(base)} rounds; at least {LEAST_ROUNDS} a side are needed (--rounds {LEAST_ROUNDS})"
+            f"{len(head)} and {len(base)} rounds; at least {LEAST_ROUNDS} per side are needed (--rounds {LEAST_ROUNDS})"
         )
     if min(*head, *base) <= 0:
-        return "a round has no time"
+        return "a round has no measured time"
     return None

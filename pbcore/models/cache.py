@@ -22,7 +22,7 @@ def share_cores(workers: int) -> int:
     return threads
 
 
-class ModelShelf:
+class ModelCache:
     """Holds at most one model. A model that could not be loaded is not tried again: each of its cells gets the first error."""
 
     def __init__(self, device: str, dtype: str | None, options: Mapping[str, Any] | None = None) -> None:

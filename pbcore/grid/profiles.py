@@ -45,7 +45,7 @@ def profiles() -> dict[str, Profile]:
     """All profiles by name."""
     import yaml  # at first use: every pytest run imports this module
 
-    data = yaml.safe_load((files("pbcore.plugin") / "data" / "profiles.yaml").read_text(encoding="utf-8"))
+    data = yaml.safe_load((files("pbcore.grid") / "data" / "profiles.yaml").read_text(encoding="utf-8"))
     return {
         name: Profile(
             name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pbcore.plugin.cellname import CellName
+from pbcore.grid.cellid import CellName
 
 
 def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellName]:

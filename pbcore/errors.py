@@ -1,0 +1,14 @@
+"""The one family of errors that users meet: wrong input, results or models that can't be used. Anything else that is raised is a bug."""
+
+from __future__ import annotations
+
+
+class PbcoreError(Exception):
+    """Something that the user can mend: the message says what was given, what is allowed and what to do.
+
+    The command line and the plugin show it in a line or two; every other exception keeps its traceback.
+    """
+
+
+class InputError(PbcoreError, ValueError):
+    """A name, an option or a file's content that can't be used."""

@@ -1,0 +1,272 @@
+"""The plan of a run: models × tasks × samplers, checked before anything runs, and what of it a model can't run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from pbcore.errors import InputError
+from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
+from pbcore.grid.profiles import Profile, profiles
+from pbcore.grid.settings import PROFILES, Settings
+
+if TYPE_CHECKING:
+    from pbcore.tasks.base import Sample, Task
+
+LISTS = ("waiting_line", "list_ops")
+WORD_SETS = "text_writing/w2s_"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on the command line name.
+
+    `drilled`: samples are items of their own. Tasks are loaded once, when their samples are first needed.
+    """
+
+    settings: Settings
+    profile: Profile
+    models: tuple[str, ...]
+    tasks: tuple[str, ...]
+    samplers: tuple[str, ...] | None
+    named: tuple[CellName, ...] = ()
+    drilled: bool = False
+    _loaded: dict[str, Task] = field(default_factory=dict)
+    _items: dict[str, CellName] = field(default_factory=dict)
+
+    @property
+    def limit(self) -> int | None:
+        return self.settings.limit or self.profile.limit
+
+    @property
+    def numbered(self) -> bool:
+        """Whether samples are selected by number: by --sample, or in a node id."""
+        return bool(self.settings.sample) or any(name.sample is not None for name in self.named)
+
+    @property
+    def categories(self) -> set[str]:
+        """The categories of all tasks of this run, those of named cells included."""
+        from pbcore.tasks.naming import category
+
+        return {category(task) for task in (*self.tasks, *(name.task for name in self.named))}
+
+    def items(self) -> dict[str, CellName]:
+        """Item id → cell (or sample, in the drill-down): those of the grid, models outermost, then those that node ids name."""
+        if not self._items:
+            grid = (cell for cell, reason in self.grid(self.categories) if reason is None)
+            items = (item for cell in grid for item in (self._samples(cell) if self.drilled else [cell]))
+            self._items.update({name.item_id: name for name in (*items, *self.named)})
+        return self._items
+
+    def left_out(self, categories: Iterable[str]) -> Counter[str]:
+        """Reason → number of the combinations that a model can't run."""
+        return Counter(reason for _, reason in self.grid(categories) if reason is not None)
+
+    def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
+        """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
+        from pbcore.grid.capabilities import why_not
+        from pbcore.tasks.naming import category
+
+        wanted = set(categories)
+        for model in self.models:
+            for task in self.tasks:
+                if category(task) not in wanted or not (self.settings.task or self.profile.has_task(model, task)):
+                    continue
+                for sampler in self._samplers(task):
+                    if self.samplers is None and not self.profile.has_sampler(model, sampler):
+                        continue
+                    reason = why_not(model, task, sampler) or self._odd_blocks(task, sampler)
+                    yield CellName(model, task, sampler), reason
+
+    def task(self, name: str) -> Task:
+        """A task with the samples of this run. A sample selected by number is there whatever the limit. Raises InputError."""
+        if name not in self._loaded:
+            from pbcore.tasks import load_task, task_names
+
+            limit = None if self.numbered else self.limit
+            folder = self.settings.data_dir if name in task_names() else None  # the others have no official data
+            try:
+                self._loaded[name] = load_task(name, folder, self.lengths(name), limit, seed=self.settings.data_seed)
+            except (ValueError, OSError) as error:
+                raise InputError(f"{name}: {str(error).removeprefix(f'{name}: ')}") from error
+        return self._loaded[name]
+
+    def lengths(self, task: str) -> tuple[int, ...] | None:
+        """The requested n of lists and word sets; None for a task that has none to choose, or uses its own.
+
+        A profile's word sets keep their usual number beside lists of an n that no word set has; those that --task names don't.
+        """
+        from pbcore.tasks.naming import category
+
+        requested = self.settings.n
+        if requested and task.startswith(WORD_SETS):
+            from pbcore.tasks.scenes.words import WORD_COUNTS
+
+            return requested if self.settings.task or set(requested) <= set(WORD_COUNTS) else None
+        return requested if category(task) in LISTS else None
+
+    def _samples(self, cell: CellName) -> Iterator[CellName]:
+        # A sample that a node id names may lie beyond the limit; the task then has all of them.
+        numbers = [sample.index for sample in self.task(cell.task).samples[: self.limit]]
+        yield from (CellName(cell.model, cell.task, cell.sampler, i) for i in self.settings.sample or numbers)
+
+    def _odd_blocks(self, task: str, sampler: str) -> str | None:
+        """Why a sampler's blocks don't fit the task's answers; None if they do."""
+        from pbcore.names import parse as parse_sampler
+
+        block = parse_sampler(sampler).block
+        if block is None or all(masked_tokens(sample) % block == 0 for sample in self.task(task).samples):
+            return None
+        return f"{task.split('/')[0]} × +b{block}: blocks of {block} don't divide the answers' length"
+
+    def _samplers(self, task: str) -> Iterable[str]:
+        if self.samplers is not None:
+            return self.samplers
+        canvas = min(sample.max_new_tokens for sample in self.task(task).samples) if self.profile.sweeps else 0
+        return self.profile.sampler_names(canvas)
+
+
+def masked_tokens(sample: Sample) -> int:
+    """How many tokens a sample's answer has to decode: its canvas, or the masks of a canvas that is given in part."""
+    from pbcore.tasks.lists import MASK
+
+    return sample.max_new_tokens if sample.canvas is None else sample.canvas.count(MASK)
+
+
+def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: bool = False) -> Plan:
+    """The plan for these settings and pytest arguments (paths and node ids).
+
+    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole (DESIGN.md, decision 6).
+    Raises InputError for what doesn't exist or can't be used, with close matches.
+    """
+    from pbcore.tasks import add_tasks_file, all_task_names
+
+    if settings.profile not in profiles():
+        raise InputError(f"unknown profile {settings.profile!r}; there are {', '.join(PROFILES)}")
+    profile = profiles()[settings.profile]
+    try:
+        own = [name for file in settings.tasks for name in add_tasks_file(file)]
+    except (OSError, ValueError) as error:
+        raise InputError(f"--tasks: {error}") from error
+    if settings.data_dir is not None and not settings.data_dir.is_dir():
+        raise InputError(
+            f"--data-dir {settings.data_dir}: no such folder; give the one that holds waiting_line/, puzzle/ …"
+        )
+    known = all_task_names()
+    tasks = _tasks(settings.task, known) if settings.task else [*_tasks(profile.tasks, known), *own]
+    named = list(_named(arguments, known))
+    models = settings.model or _default_models(profile)
+    for model in {*settings.model, *(name.model for name in named)}:
+        _check_model(model)
+    _check_loading(settings)
+    samplers = tuple(dict.fromkeys(_sampler(text, models) for text in settings.sampler)) or None
+    named = [CellName(name.model, name.task, _sampler(name.sampler, [name.model]), name.sample) for name in named]
+    if settings.gpu:
+        _check_gpu()
+    numbered = bool(settings.sample) or any(name.sample is not None for name in named)
+    drilled = settings.per_sample or numbered or (exit_first and not settings.gated)
+    plan = Plan(
+        settings, profile, tuple(dict.fromkeys(models)), tuple(dict.fromkeys(tasks)), samplers, tuple(named), drilled
+    )
+    if settings.n or settings.data_dir or settings.sample:
+        # Unusable lengths, folders and samples are reported before anything runs.
+        for name in plan.tasks:
+            _check_samples(plan.task(name), settings.sample)
+    return plan
+
+
+def _check_samples(task: Task, requested: Sequence[int]) -> None:
+    numbers = [sample.index for sample in task.samples]
+    missing = set(requested) - set(numbers)
+    if missing:
+        raise InputError(f"--sample {min(missing)}: {task.name} has samples {numbers[0]} to {numbers[-1]}")
+
+
+def _tasks(patterns: Iterable[str], known: list[str]) -> list[str]:
+    from pbcore.tasks.naming import short
+    from pbcore.tasks.registry import TaskNameError
+
+    tasks: list[str] = []
+    for pattern in patterns:
+        matching = [task for task in known if fnmatchcase(task, pattern) or short(task) == pattern]
+        if not matching:
+            near = get_close_matches(pattern, [short(task) for task in known], n=3)
+            advice = f"no task {pattern!r}; did you mean {', '.join(near)}?" if near else str(TaskNameError(pattern))
+            raise InputError(f"--task: {advice}")
+        tasks += matching
+    return tasks
+
+
+def _named(arguments: Iterable[str], known: list[str]) -> Iterator[CellName]:
+    """The cells that node ids among the arguments name; ids of other tests pass by."""
+    for argument in arguments:
+        text = bracketed(argument)
+        if text is not None:
+            try:
+                yield parse(text, known)
+            except CellNameError:
+                continue
+
+
+def _default_models(profile: Profile) -> tuple[str, ...]:
+    """The profile's models that this installation has."""
+    from pbcore.models import model_names
+
+    known = set(model_names())
+    return tuple(model for model in profile.models if model in known)
+
+
+def _check_model(name: str) -> None:
+    from pbcore.models.registry import resolve_model
+
+    try:
+        resolve_model(name)
+    except (ValueError, RuntimeError) as error:
+        raise InputError(f"--model: {error}") from error
+
+
+def _check_loading(settings: Settings) -> None:
+    from pbcore.models.entry import LoadOptions
+    from pbcore.models.errors import ModelError
+
+    try:
+        LoadOptions.of(settings.load_options)
+        if settings.dtype is not None:
+            import torch
+
+            from pbcore.models.loading import find_dtype
+
+            find_dtype(settings.dtype, torch.device(settings.device))
+    except ModelError as error:
+        raise InputError(str(error)) from error
+
+
+def _sampler(text: str, models: Iterable[str]) -> str:
+    """The canonical spelling of a sampler. A name that the loop doesn't know is accepted if a model may decode by itself."""
+    from pbcore.decoding import resolve
+    from pbcore.grid.capabilities import may_decode_itself
+    from pbcore.names import canonical
+
+    try:
+        return str(resolve(text))
+    except ValueError as error:
+        try:
+            if any(map(may_decode_itself, models)):
+                return canonical(text)
+        except ValueError:
+            pass  # no model can read it, and the first error says more
+        raise InputError(f"--sampler: {error}") from error
+
+
+def _check_gpu() -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise InputError(
+            f"--gpu: no usable GPU (torch {torch.__version__}, CUDA of its build: {torch.version.cuda or 'none'}, "
+            f"devices seen: {torch.cuda.device_count()}); drop --gpu to run on the CPU, or install a CUDA build and check `nvidia-smi`"
+        )

@@ -1,0 +1,256 @@
+"""The settings of a run, each declared once: type, default, help, and what it decides. Options, records and resume keys derive from it."""
+
+# ruff: noqa: RUF009  the default of each field carries its option, as dataclasses.field does
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pbcore.errors import InputError
+from pbcore.grid import values
+
+BASELINE = Path("reports/baselines/embedded-cpu.json")
+PROFILES = ("quick", "ci", "paper", "full")
+
+
+class Role(StrEnum):
+    """What a setting decides."""
+
+    SELECTS = "which cells and samples are run"
+    ANSWERS = "what is asked, answered or scored"
+    LOADS = "how a model's weights are loaded, which can change its answers"
+    COMPUTES = "speed and memory, but no answer"
+    JUDGES = "how the run is judged"
+    WRITES = "what is kept of the run"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A setting as an option: `--name` on the command line, `pbcore_name` in ini files. `many`: repeatable. `kind` None: a switch.
+
+    `const` is the value of an option that is given without an argument.
+    """
+
+    field: str
+    help: str
+    role: Role
+    kind: Callable[[str], Any] | None = str
+    many: bool = False
+    metavar: str | None = None
+    const: Any = None
+
+    @property
+    def name(self) -> str:
+        return self.field.replace("_", "-")
+
+    @property
+    def dest(self) -> str:
+        return f"pbcore_{self.field}"
+
+
+def _option(
+    role: Role,
+    help: str,
+    kind: Callable[[str], Any] | None = str,
+    default: Any = None,
+    *,
+    many: bool = False,
+    metavar: str | None = None,
+    const: Any = None,
+) -> Any:
+    """A field of Settings with what its option needs; a switch is off and a repeatable option empty unless given."""
+    if many or kind is None:
+        default = () if many else False
+    arguments = {"help": help, "role": role, "kind": kind, "many": many, "metavar": metavar, "const": const}
+    return field(default=default, metadata={"option": arguments})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a run. Empty tuples and None mean: as the profile, the task or the model says."""
+
+    model: tuple[str, ...] = _option(
+        Role.SELECTS,
+        "model to measure: a registered name, a checkpoint folder or a hub id (repeatable; default: the profile's)",
+        many=True,
+    )
+    sampler: tuple[str, ...] = _option(
+        Role.SELECTS, "sampler to measure, e.g. confidence-k2+b8 (repeatable; default: the profile's)", many=True
+    )
+    task: tuple[str, ...] = _option(
+        Role.SELECTS,
+        "task to measure: name, short name or pattern such as waiting_line/* (repeatable; default: the profile's)",
+        many=True,
+    )
+    profile: str = _option(
+        Role.SELECTS, f"which grid of cells: {', '.join(PROFILES)} (default: quick)", default="quick", metavar="NAME"
+    )
+    limit: int | None = _option(Role.SELECTS, "at most N samples a task", values.positive, metavar="N")
+    gpu: bool = _option(Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None)
+    dtype: str | None = _option(Role.ANSWERS, "dtype of the model: float32, bfloat16, float16", metavar="DTYPE")
+    quantization: str | None = _option(
+        Role.LOADS, "load weights quantized: bitsandbytes-4bit, torchao-int8 … (docs/models.md)", metavar="KIND"
+    )
+    attn_implementation: str | None = _option(
+        Role.LOADS, "attention of transformers: sdpa, eager, flash_attention_2 …", metavar="NAME"
+    )
+    device_map: str | None = _option(
+        Role.LOADS, "where transformers puts the weights, e.g. auto: spread over the GPUs", metavar="MAP"
+    )
+    revision: str | None = _option(
+        Role.LOADS,
+        "commit, tag or branch of the hub's model instead of the pinned one; with one --model",
+        metavar="REV",
+    )
+    trust_remote_code: bool = _option(
+        Role.LOADS, "run the code that comes with a checkpoint whose architecture is unknown", None
+    )
+    batch_size: int | None = _option(
+        Role.COMPUTES,
+        "rows decoded at a time; changes speed and memory, never an answer in float32",
+        values.positive,
+        metavar="N",
+    )
+    seed: tuple[int, ...] = _option(
+        Role.ANSWERS,
+        "seeds of the random draws of decoding: 0, 0-4 or 3,5,8; every sample is answered once for each (default: 0)",
+        values.seeds,
+        (0,),
+        metavar="N",
+    )
+    data_seed: int = _option(
+        Role.ANSWERS, "seed of the project's own samples (default: 0)", values.natural, 0, metavar="N"
+    )
+    data_dir: Path | None = _option(
+        Role.ANSWERS,
+        "folder with the official samples, in their layout, or a run folder of the 2026 rewrite",
+        Path,
+        metavar="DIR",
+    )
+    official_text: bool = _option(
+        Role.ANSWERS, "score the whole canvas as the official benchmark does, text after the first EOS included", None
+    )
+    languagetool_url: str | None = _option(
+        Role.ANSWERS, "LanguageTool server that checks grammar (default: the installed one)", metavar="URL"
+    )
+    tasks: tuple[Path, ...] = _option(
+        Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"
+    )
+    n: tuple[int, ...] | None = _option(
+        Role.ANSWERS,
+        "items of the lists (2-60) and words of the word sets (1-7): 15, 3-6 or 5,10,20",
+        values.lengths,
+        metavar="N",
+    )
+    out: Path | None = _option(
+        Role.WRITES,
+        "run directory to write; must not exist or be empty (default: reports/<date-time>)",
+        Path,
+        metavar="DIR",
+    )
+    rounds: int = _option(
+        Role.WRITES, "how often each cell decodes for timing (default: 1)", values.positive, 1, metavar="N"
+    )
+    sample: tuple[int, ...] = _option(
+        Role.SELECTS,
+        "drill-down: only sample N of each cell, as an item of its own (repeatable)",
+        values.natural,
+        many=True,
+        metavar="N",
+    )
+    per_sample: bool = _option(
+        Role.SELECTS,
+        "drill-down: every sample is an item and a wrong answer fails it (implied by -x unless a gate is given)",
+        None,
+    )
+    gate: tuple[Path, ...] = _option(
+        Role.JUDGES,
+        "judge cells against their rows in BASELINE, a run directory or a baseline file (repeatable)",
+        Path,
+        many=True,
+        metavar="BASELINE",
+    )
+    gate_level: float = _option(
+        Role.JUDGES,
+        "probability that a gate fails although nothing changed, over all its cells (default: 0.05)",
+        values.level,
+        0.05,
+        metavar="P",
+    )
+    gate_time: float | None = _option(
+        Role.JUDGES,
+        "fail cells slower than the gate's baseline by more than this share, e.g. 10%%",
+        values.share,
+        metavar="SHARE",
+    )
+    against: str | None = _option(
+        Role.JUDGES,
+        "revision or checkout whose code is timed interleaved with this one for --gate-time",
+        metavar="REV|PATH",
+    )
+    floor: tuple[str, ...] = _option(
+        Role.JUDGES, "absolute demand, e.g. 'tiny/copy/* accuracy>=0.98' (repeatable)", many=True, metavar="RULE"
+    )
+    update_baseline: Path | None = _option(
+        Role.JUDGES,
+        f"write the run's rows to FILE (default: {BASELINE}) as the new baseline",
+        Path,
+        metavar="FILE",
+        const=BASELINE,
+    )
+    resume: Path | None = _option(
+        Role.WRITES, "resume run directory RUN: finished cells whose key still matches are kept", Path, metavar="RUN"
+    )
+    shard: tuple[int, int] | None = _option(
+        Role.SELECTS, "run part I of N of the cells, split by model first", values.shard, metavar="I/N"
+    )
+
+    @property
+    def device(self) -> str:
+        return "cuda" if self.gpu else "cpu"
+
+    @property
+    def load_options(self) -> dict[str, Any]:
+        """Options of `load_model` beside device and dtype, those that were given."""
+        return self._given(Role.LOADS)
+
+    @property
+    def gated(self) -> bool:
+        """Whether the run is judged, so that every cell has to be measured whole."""
+        return bool(self.gate or self.floor or self.update_baseline or self.gate_time is not None)
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The settings that a record keeps beside its own fields: what was given and can change an answer, and how it was timed."""
+        given = self._given(Role.ANSWERS, Role.LOADS)
+        own = ("seed", "gpu", "n", "tasks")  # seeds, device, length and task of the record
+        kept = {name: value for name, value in given.items() if name not in own}
+        return {"device": self.device, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
+
+    def _given(self, *roles: Role) -> dict[str, Any]:
+        """Name → value of the options of these roles that are neither off nor empty."""
+        return {o.field: value for o in OPTIONS if o.role in roles and (value := getattr(self, o.field))}
+
+
+OPTIONS = tuple(Option(f.name, **f.metadata["option"]) for f in fields(Settings))
+
+
+def check(settings: Settings) -> Settings:
+    """The settings, if they go together. Raises InputError for options that exclude each other or lack one another."""
+    if settings.out and settings.resume:
+        raise InputError("--out and --resume both name the run directory; give one of them")
+    if settings.gated and (settings.per_sample or settings.sample):
+        raise InputError(
+            "--per-sample and --sample look at single answers and can't be judged by a gate, floor or baseline; drop one of the two"
+        )
+    if settings.revision is not None and len(settings.model) != 1:
+        raise InputError("--revision names a commit of one model: give it with exactly one --model")
+    if settings.gate_time is not None and not (settings.gate or settings.against):
+        raise InputError("--gate-time needs a baseline to compare with: add --gate BASELINE or --against REV")
+    if settings.against is not None and settings.gate_time is None:
+        raise InputError("--against is what --gate-time compares with: add --gate-time 10%, say")
+    return settings

@@ -1,0 +1,210 @@
+"""One cell's work: decode under the clock, score off it, and put the record on disk before the next cell starts, and on the report."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from pbcore.grid.cellid import CellName
+from pbcore.grid.settings import Settings
+from pbcore.plugin import drilldown
+from pbcore.plugin.rundir import run_dir
+from pbcore.plugin.state import drilled, plan, settings
+
+if TYPE_CHECKING:
+    from pbcore.models.base import Generation, Model
+    from pbcore.models.memory import Peak
+    from pbcore.results.record import Conditions
+    from pbcore.tasks.base import Sample, Task
+    from pbcore.tasks.scoring import Scored
+
+RECORDED = pytest.StashKey[bool]()  # of an item: its record is written
+
+
+class Answered(NamedTuple):
+    """One sample's answer by one seed."""
+
+    sample: Sample
+    seed: int
+    answer: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What the fixture `cell` hands to a test."""
+
+    name: CellName
+    item: pytest.Item
+    settings: Settings
+
+    @property
+    def id(self) -> str:
+        return self.name.cell_id
+
+    def measure(self, model: Model, task: Task, benchmark: Any) -> list[Scored]:
+        """Decodes under the clock, scores off it, records. Returns the scores: those of the first seed in the order of the samples, then
+        the next seed's.
+
+        In the drill-down nothing is recorded: the test fails at the first wrong answer.
+        """
+        benchmark.extra_info["cell"] = self.id
+        rounds = 1 if drilled(self.item.config) else self.settings.rounds
+        answers, peak = benchmark.pedantic(self._decode, args=(model, task.samples), rounds=rounds)
+        scored = task.score_many([self._text(one.answer) for one in answers], [one.sample for one in answers])
+        if drilled(self.item.config):
+            drilldown.judge(self.item, model, task, answers, scored)
+        else:
+            self._record(model, task, answers, scored, benchmark, peak)
+        return scored
+
+    def key(self, model: Model, task: Task) -> str:
+        """Digest of all that decides the outcome; equal keys mean that a finished cell need not be run again."""
+        from pbcore.results.resume import cell_key
+
+        return cell_key(
+            model=self.name.model,
+            model_identity=dict(model.info),
+            task=task.name,
+            data_hash=task.data_hash,
+            sampler=self.name.sampler,
+            settings={
+                "rounds": self.settings.rounds,
+                "policy": policy_code(self.name.sampler),
+                **({"official_text": True} if self.settings.official_text else {}),
+                **self.settings.load_options,
+            },
+            dtype=str(model.info.get("dtype", self.settings.dtype or "")),
+            seeds=self.settings.seed,
+        )
+
+    def _decode(self, model: Model, samples: Sequence[Sample]) -> tuple[list[Answered], Peak]:
+        """Every sample's answer by every seed, and the peak memory; returns when the device has finished, so that the clock is right."""
+        import torch
+
+        from pbcore.decoding import decode
+        from pbcore.models.memory import peak_memory
+
+        device = getattr(model, "device", torch.device(self.settings.device))
+        record, size = drilled(self.item.config), self.settings.batch_size
+        answers: list[Answered] = []
+        with peak_memory(device) as peak:
+            for seed in self.settings.seed:
+                decoded = decode(model, samples, self.name.sampler, seed=seed, record=record, batch_size=size)
+                answers += [Answered(sample, seed, answer) for sample, answer in zip(samples, decoded, strict=True)]
+        return answers, peak
+
+    def _text(self, answer: Generation) -> str:
+        """What is scored: the answer up to the first EOS, or with --official-text the whole canvas."""
+        return (self.settings.official_text and answer.official_text) or answer.text
+
+    def _record(
+        self,
+        model: Model,
+        task: Task,
+        answers: Sequence[Answered],
+        scored: Sequence[Scored],
+        benchmark: Any,
+        peak: Peak,
+    ) -> None:
+        from pbcore.analysis.decoding_order import order_statistics
+        from pbcore.results.build import build_cell
+        from pbcore.results.flat import properties
+        from pbcore.results.record import CellRecord
+
+        if benchmark.stats is None:
+            raise pytest.UsageError(
+                "pytest-benchmark is switched off (--benchmark-disable), and cells are timed by it; drop that option"
+            )
+        config = self.item.config
+        facts = CellRecord(
+            self.id,
+            self.name.model,
+            task.name,
+            self.name.sampler,
+            replace(conditions(config, model, task), key=self.key(model, task), peak_memory_is=peak.kind),
+            length=_span(task.options.get("lengths") or ()),
+            headline=task.headline,
+            peak_memory_bytes=peak.reported,
+        )
+        cell, samples = build_cell(
+            facts,
+            [one.answer for one in answers],
+            scored,
+            rounds=benchmark.stats["data"],
+            indices=[one.sample.index for one in answers],
+            seeds=[one.seed for one in answers],
+        )
+        cell = replace(cell, decoding=order_statistics(samples))
+        run_dir(config).write_cell(cell, samples)
+        self.item.user_properties.extend(properties(cell))
+        benchmark.extra_info.update(properties(cell))
+        self.item.stash[RECORDED] = True
+
+
+def conditions(config: pytest.Config, model: Model | None, task: Task | None) -> Conditions:
+    """What the run knows of a cell's conditions; a cell that failed early may lack its model or its task."""
+    from pbcore.results.facts import versions
+    from pbcore.results.plain import plain
+    from pbcore.results.record import Conditions
+
+    requested = settings(config)
+    known: dict[str, Any] = {
+        "options": {"limit": plan(config).limit, **requested.recorded},
+        "versions": versions(),
+        "seeds": list(requested.seed),
+    }
+    worker = getattr(config, "workerinput", {})
+    if worker or not config.pluginmanager.hasplugin("dsession"):  # xdist's controller runs no cell itself
+        known |= {
+            "worker": str(worker.get("workerid", "")),
+            "shared_device": bool(worker.get("pbcore_shared", False)),
+        }
+    if task is not None:
+        known |= {"data_source": task.source, "data_hash": task.data_hash}
+    if model is not None:
+        known |= _of_model(model, requested)
+    return Conditions.unknown(**plain(known, "conditions"))
+
+
+def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
+    """What only a loaded model tells."""
+    import torch
+
+    from pbcore.decoding.run import DEFAULT_BATCH
+    from pbcore.results.plain import plain
+
+    device = str(getattr(model, "device", requested.device))
+    return {
+        "device": device,
+        "dtype": str(model.info.get("dtype", requested.dtype or "")),
+        "batch_size": requested.batch_size or DEFAULT_BATCH.get(device.split(":")[0], 0),
+        "threads": torch.get_num_threads(),
+        "dummy": bool(model.info.get("dummy", False)),
+        "model_info": plain(dict(model.info), f"info of model {model.name}"),
+    }
+
+
+def _span(lengths: Sequence[int]) -> str:
+    """`15`, `3-6` or `5,10,20`."""
+    ordered = sorted(lengths)
+    if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
+        return f"{ordered[0]}-{ordered[-1]}"
+    return ",".join(map(str, ordered))
+
+
+@cache
+def policy_code(sampler: str) -> str:
+    """Digest of a policy's source if it is the user's own: the package's code is in every key already."""
+    from pbcore.decoding.policies.registry import policies
+    from pbcore.names import parse
+
+    cls = policies().get(parse(sampler).policy)
+    if cls is None or cls.__module__.startswith("pbcore."):
+        return ""
+    return hashlib.sha256(inspect.getsource(cls).encode()).hexdigest()[:16]

@@ -1,0 +1,75 @@
+"""What every hook needs to know of a run: its settings, its plan, and which nodes are cells. Held in pytest's stash, made once."""
+
+from __future__ import annotations
+
+import pytest
+
+from pbcore.errors import InputError
+from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
+from pbcore.grid.plan import Plan, make_plan
+from pbcore.grid.settings import Settings
+from pbcore.plugin import options
+
+_SETTINGS = pytest.StashKey[Settings]()
+_PLAN = pytest.StashKey[Plan]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the plan before anything is collected, so that a typo is a usage error and not a failed test."""
+    if options.given(config):
+        plan(config)
+
+
+def settings(config: pytest.Config) -> Settings:
+    """The settings of this run. Raises pytest.UsageError for values that can't be meant."""
+    if _SETTINGS not in config.stash:
+        config.stash[_SETTINGS] = options.read(config)
+    return config.stash[_SETTINGS]
+
+
+def plan(config: pytest.Config) -> Plan:
+    """The plan of this run. Without options it is made with the first test of cells, so that other projects don't pay for it.
+
+    Raises pytest.UsageError that names close matches.
+    """
+    if _PLAN not in config.stash:
+        try:
+            config.stash[_PLAN] = make_plan(settings(config), config.args, bool(config.getoption("maxfail", 0) == 1))
+        except InputError as error:
+            raise pytest.UsageError(str(error)) from error
+    return config.stash[_PLAN]
+
+
+def planned(config: pytest.Config) -> bool:
+    """Whether this process has made a plan."""
+    return _PLAN in config.stash
+
+
+def drilled(config: pytest.Config) -> bool:
+    """Whether samples are items in this run."""
+    return plan(config).drilled
+
+
+def cell_of(config: pytest.Config, node_id: str) -> CellName | None:
+    """The cell or sample of this run that a node id names, None for any other test. All hooks tell cells by this, in every process:
+    xdist's controller, which collects nothing, knows node ids alone."""
+    text = bracketed(node_id)
+    if text is None or not (planned(config) or _may_name_a_cell(text)):
+        return None
+    return plan(config).items().get(text)
+
+
+def _may_name_a_cell(text: str) -> bool:
+    """Whether a known task stands in the text; if not, a run without options needs no plan."""
+    from pbcore.tasks import all_task_names
+
+    try:
+        parse(text, all_task_names())
+    except CellNameError:
+        return False
+    return True
+
+
+def cell_name(item: pytest.Item) -> CellName | None:
+    """The cell or sample that an item measures; None for other tests."""
+    return cell_of(item.config, item.nodeid) if item.get_closest_marker("cells") is not None else None

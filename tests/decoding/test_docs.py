@@ -1,0 +1,98 @@
+"""docs/samplers.md describes the whole interface between the loop and a policy, and its example runs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pbcore.decoding import Move, Step, decode, denoise
+from pbcore.decoding.policies import registry
+from pbcore.decoding.step import Review
+from pbcore.names import parse
+from tests.decoding.toys import Toy
+
+PAGE = (Path(__file__).parents[2] / "docs" / "samplers.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    """The page from a heading to the next one."""
+    (text,) = re.findall(rf"^### {re.escape(title)}\n(.*?)(?=^#|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    return str(text)
+
+
+def rows(text: str) -> dict[str, str]:
+    """First cell → the rest of the row, of every table row whose first cell is code; a method by its name."""
+    return dict(re.findall(r"^\| `(\w+)(?:\([^`]*\))?` \| (.*) \|$", text, re.MULTILINE))
+
+
+def methods(cls: type) -> dict[str, Any]:
+    return {name: value for name, value in vars(cls).items() if inspect.isfunction(value) and not name.startswith("_")}
+
+
+def public_fields(cls: Any) -> set[str]:
+    return {field.name for field in fields(cls) if not field.name.startswith("_")}
+
+
+class TestInterface:
+    def test_every_part_of_a_step(self) -> None:
+        """Every field and method, and nothing that a step hasn't."""
+        assert set(rows(section("What a `Step` offers"))) == public_fields(Step) | set(methods(Step)) | public_fields(
+            Review
+        )
+
+    def test_every_field_of_a_move(self) -> None:
+        """Every field, and nothing else."""
+        assert set(rows(section("What a policy may return"))) == public_fields(Move)
+
+    @pytest.mark.parametrize("name", methods(Step))
+    def test_arguments_of_methods(self, name: str) -> None:
+        """A method's parameters stand in the page as in the code, in order and with their defaults."""
+        (shown,) = re.findall(rf"^\| `{name}\(([^`]*)\)` \|", PAGE, re.MULTILINE)
+        parameters = list(inspect.signature(methods(Step)[name]).parameters.values())[1:]
+        expected = [p.name if p.default is p.empty else f"{p.name}={p.default!r}".replace("'", '"') for p in parameters]
+        assert shown.split(", ") == expected if expected else shown == ""
+
+    @pytest.mark.parametrize("field", fields(Step), ids=lambda field: field.name)
+    def test_shapes_of_fields(self, field: Any) -> None:
+        """The shape and type that the page gives a tensor are those of a real step."""
+        if field.name.startswith("_"):
+            return
+        letters = {"R": 3, "C": 4, "M": 12, "V": 12}
+        shown = rows(section("What a `Step` offers"))[field.name]
+        kinds = {"bool": torch.bool, "long": torch.int64, "float": torch.float32}
+        match = re.match(r"\(([\w, ]*?),?\) (bool|long|float)", shown)
+        value = getattr(one_step("confidence+linear2+b4"), field.name)
+        assert (match is not None) == (isinstance(value, torch.Tensor)), shown
+        if match is not None:
+            assert tuple(value.shape) == tuple(letters[letter] for letter in match[1].split(", "))
+            assert value.dtype == kinds[match[2]]
+
+
+def one_step(sampler: str) -> Step:
+    """The first step of three rows of 8 tokens."""
+    seen: list[Step] = []
+
+    class Watcher:
+        def select(self, step: Step) -> torch.Tensor:
+            seen.append(step)
+            return step.best_one(step.confidence)
+
+    toy = Toy()
+    denoise(toy, [toy.encode([5], 8, key) for key in range(3)], Watcher(), parse(sampler))
+    return seen[0]
+
+
+class TestExample:
+    def test_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The page's policy registers and follows its rule: here nothing is certain, so it goes from left to right."""
+        monkeypatch.setattr(registry, "_POLICIES", dict(registry._POLICIES))
+        (code,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "SureOrLeft" in block]
+        exec(compile(code, "samplers.md", "exec", dont_inherit=True), {"__name__": "example"})
+        (generation,) = decode(Toy(lambda c, i, k: [0.0, *[1.0] * 11]), [[5]], "sure_or_left-0.8+b8")
+        assert generation.steps == tuple(range(8))
