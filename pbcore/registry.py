@@ -9,6 +9,8 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
+from pbcore.errors import InputError
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -50,7 +52,7 @@ class Registry(Generic[T]):
             self._check(name, value)
         known = self._registered.get(name)
         if known is not None and known is not value and (not _is_class(known) or place(known) != place(value)):
-            raise ValueError(f"{self.kind} name {name!r} is already taken by {place(known)}; choose another name")
+            raise InputError(f"{self.kind} name {name!r} is already taken by {place(known)}; choose another name")
         self._registered[name] = value
 
     def decorator(self, name: str) -> Callable[[U], U]:

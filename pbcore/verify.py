@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import yaml
 from tabulate import tabulate
 
 from pbcore.analysis.corrected import Difference, differences
@@ -18,6 +17,7 @@ from pbcore.results.load import LoadError, load_cells, load_samples
 from pbcore.results.record import SampleRecord
 from pbcore.results.rundir import RunDirError
 from pbcore.tasks import Sample, Task, TaskSpec, load_task, task_names, task_spec
+from pbcore.tasks.files import UnreadableFile, read_text, read_yaml
 from pbcore.tasks.lists import formatted, operate, parse_context
 from pbcore.tasks.official import official_place, official_rows
 from pbcore.tasks.puzzles import rows, solutions
@@ -102,8 +102,11 @@ def _check_prompt(spec: TaskSpec, n: int | None, folder: Path, checked: Checked)
         checked.notes.append(f"no {group}/task_config.yaml: prompt not compared")
         return
     try:
-        prompt = yaml.safe_load(config.read_text(encoding="utf-8"))[f"{group}/{file}"]["prompt"]
-    except (yaml.YAMLError, KeyError, TypeError) as error:
+        prompt = read_yaml(read_text(config), str(config))[f"{group}/{file}"]["prompt"]
+    except UnreadableFile as error:
+        checked.errors.append(str(error))
+        return
+    except (KeyError, TypeError) as error:
         checked.errors.append(f"{config}: no prompt of {group}/{file} ({error})")
         return
     if prompt != spec.prompt_of(n):

@@ -113,6 +113,14 @@ class TestVerify:
         assert found.errors == []
         assert "10 samples, officially 100" in found.notes
 
+    def test_a_prompt_file_that_cannot_be_read(self, copy: Path) -> None:
+        """The file and line are named; the samples are checked all the same."""
+        config = copy / "puzzle/task_config.yaml"
+        config.write_bytes(b"a: \xff\n")
+        [sudoku] = [one for one in verify(copy) if one.task == "puzzle/sudoku"]
+        assert sudoku.errors == [f"{config}, line 1: not UTF-8 (byte 0xff); save the file as UTF-8"]
+        assert sudoku.labels == 108
+
     def test_wrong_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A folder that isn't there, or holds something else, is one clear line on stderr."""
         assert run("--data-dir", tmp_path / "none") == 1
@@ -180,4 +188,4 @@ class TestRun:
     def test_no_run(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A folder that is no run directory is one line on stderr."""
         assert run("--run", tmp_path) == 1
-        assert "is no run directory" in capsys.readouterr().err
+        assert "is not a run directory" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from pbcore.errors import InputError
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.registry import Registry, hint
@@ -29,16 +30,17 @@ _LOADERS = {
 }
 
 
-def _lazy(point: EntryPoint) -> Callable[..., Any]:
-    """A factory that imports its package only when it is called."""
+@dataclass(frozen=True)
+class _Installed:
+    """The factory of an entry point, which imports its package only when it is called."""
 
-    def factory(**options: Any) -> Any:
-        return point.load()(**options)
+    point: EntryPoint
 
-    return factory
+    def __call__(self, **options: Any) -> Any:
+        return self.point.load()(**options)
 
 
-FACTORIES: Registry[Callable[..., Any]] = Registry("model", "pbcore.models", load=_lazy)
+FACTORIES: Registry[Callable[..., Any]] = Registry("model", "pbcore.models", load=_Installed)
 
 
 def register_model(name: str, factory: Callable[..., Any]) -> None:
@@ -48,13 +50,13 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
     taken or has characters other than letters, digits, `_`, `-`, `.` (it becomes part of pytest's node ids).
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-        raise ValueError(f"model name {name!r}: use letters, digits, '_', '-' and '.'")
+        raise InputError(f"model name {name!r}: use letters, digits, '_', '-' and '.'")
     if not callable(factory):
-        raise ValueError(
+        raise InputError(
             f"model {name!r}: the factory {factory!r} is not callable; give a function of device, dtype and options"
         )
     if name in _table():
-        raise ValueError(f"model name {name!r} is already taken by a built-in model; choose another name")
+        raise InputError(f"model name {name!r} is already taken by a built-in model; choose another name")
     FACTORIES.register(name, factory)
 
 

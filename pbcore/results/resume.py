@@ -12,6 +12,7 @@ from typing import Any
 
 from pbcore.results.plain import plain
 from pbcore.results.rundir import StoredCell, open_run
+from pbcore.source import source_digest, source_of
 
 CODE = ("pbcore.decoding", "pbcore.metrics", "pbcore.models", "pbcore.tasks", "pbcore.theory")
 
@@ -27,15 +28,19 @@ def cell_key(
     dtype: str,
     seeds: Sequence[int],
     code: str | None = None,
+    task_identity: str = "",
+    own_code: Mapping[str, str] | None = None,
 ) -> str:
     """A digest over everything that determines a cell's outcome.
 
     `model_identity` identifies the weights (revision, fingerprint, source); `settings` are the settings of generation and scoring (not the
-    batch size, which doesn't change results). `code` defaults to `code_version()`. The key is the same in every process and on every
-    machine. Raises TypeError or ValueError for values that are not plain JSON values.
+    batch size, which doesn't change results). `task_identity` is the task's `identity` (scorer, headline, prompts …), `own_code` that of
+    `user_code`, and `code` defaults to `code_version()`. The key is the same in every process and on every machine. Raises TypeError or
+    ValueError for values that are not plain JSON values.
 
-        key = cell_key(model="tiny", model_identity=dict(model.info), task=task.name, data_hash=task.data_hash, sampler="random-k2",
-                       settings={"max_new_tokens": 32}, dtype="float32", seeds=[0])
+        key = cell_key(model="tiny", model_identity=dict(model.info), task=task.name, data_hash=task.data_hash,
+                       task_identity=task.identity, sampler="random-k2", settings={"rounds": 1}, dtype="float32", seeds=[0],
+                       own_code=user_code("tiny", model, "random-k2"))
     """
     parts = {
         "model": model,
@@ -47,8 +52,25 @@ def cell_key(
         "dtype": dtype,
         "seeds": list(seeds),
         "code": code_version() if code is None else code,
+        "task_identity": task_identity,
+        "own_code": dict(own_code or {}),
     }
     return hashlib.sha256(json.dumps(plain(parts, "cell key"), sort_keys=True).encode()).hexdigest()[:32]
+
+
+def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
+    """The digests of a cell's user-registered code (`pbcore.source.source_of`): policy, model factory and the model's class; empty for
+    pbcore's own, which `code_version` covers. A user's scorer is part of `Task.identity`. Raises SamplerNameError for an unreadable
+    sampler name."""
+    from pbcore.decoding.policies import policies
+    from pbcore.models.registry import FACTORIES
+    from pbcore.names import parse
+
+    return {
+        "policy": source_of(policies().get(parse(sampler).policy)),
+        "factory": source_of(FACTORIES.all().get(model_name)),
+        "model": source_of(type(model)),
+    }
 
 
 @cache
@@ -62,16 +84,6 @@ def code_version(packages: tuple[str, ...] = CODE) -> str:
             raise ModuleNotFoundError(f"no package {package!r}, whose source is part of a cell's key")
         roots[package] = Path(next(iter(spec.submodule_search_locations)))
     return source_digest(roots)
-
-
-def source_digest(roots: Mapping[str, Path]) -> str:
-    """A digest of all .py and .yaml files under each root, by the root's name and their relative path; line endings are normalised."""
-    digest = hashlib.sha256()
-    for name, root in roots.items():
-        for file in sorted(file for pattern in ("*.py", "*.yaml") for file in root.rglob(pattern)):
-            digest.update(f"{name}:{file.relative_to(root).as_posix()}\0".encode())
-            digest.update(file.read_bytes().replace(b"\r\n", b"\n") + b"\0")
-    return digest.hexdigest()[:16]
 
 
 def finished(

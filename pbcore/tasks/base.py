@@ -55,7 +55,8 @@ class Task:
 
     `name` is a task name such as `waiting_line/shuffle`; `kind` the operation or generator (`shuffle`, `latin_square`,
     `words_to_sentence` …); `category` the part before the slash; `headline` the score shown in tables;
-    `data_hash` a digest of all samples in order, which is equal if two runs had the same samples.
+    `data_hash` a digest of all samples in order, which is equal if two runs had the same samples;
+    `identity` a digest of everything else that decides scores: declaration, headline, scorer and the scorer's code.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Task:
     source: str = "own"
     data_hash: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    identity: str = ""
 
     @property
     def category(self) -> str:

@@ -7,16 +7,41 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, zip_longest
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
+from pbcore.errors import InputError
+from pbcore.tasks.files import UnreadableFile, read_json_lines, shown
 from pbcore.tasks.generators import Asked, Item
 from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.spec import TaskSpec
 
 Row = tuple[int, Asked]
 
+MOST_LENGTH = 10_000  # of rows of tasks without an n of their own
+# The parts of a label that each scorer needs; none: the label is one text.
+LABELS: Mapping[str, tuple[str, ...]] = {
+    "list_match": (),
+    "list_sort": (),
+    "list_shuffle": ("input",),
+    "list_permutation": ("input",),
+    "list_insert_random": ("input", "word"),
+    "list_remove_random": ("input",),
+    "list_replace_random": ("input", "word"),
+    "latin_square": ("symbols",),
+    "sudoku": (),
+    "words_to_sentence": ("words",),
+    "summarization": ("summary",),
+    "paraphrasing": ("text",),
+}
+FIELDS = {
+    **dict.fromkeys(("input", "symbols", "words"), "texts"),
+    **dict.fromkeys(("word", "example", "summary", "text"), "text"),
+    "examples": "either",
+}
 
-class RowError(ValueError):
+
+class RowError(InputError):
     """An invalid row; the message names the file and the line."""
 
 
@@ -28,7 +53,7 @@ def official_place(spec: TaskSpec, n: int | None) -> str:
     Raises ValueError for a task without official data.
     """
     if spec.official is None:
-        raise ValueError(f"{spec.name} has no official data; omit data_dir")
+        raise InputError(f"{spec.name} has no official data; omit data_dir")
     group, name = spec.official.split("/")
     if n is None:
         return spec.official
@@ -52,7 +77,7 @@ def official_rows(spec: TaskSpec, data_dir: Path, lengths: tuple[int, ...] | Non
     by_length = {n: [row for row in rows if row[1].item.length == n] for n in lengths}
     for n, matches in by_length.items():
         if not matches:
-            raise ValueError(f"{spec.name}: {_file(spec, data_dir, n)} has no sample with n = {n}; choose another n")
+            raise InputError(f"{spec.name}: {_file(spec, data_dir, n)} has no sample with n = {n}; choose another n")
     if len(lengths_of) == 1:
         return rows
     alternating = chain.from_iterable(zip_longest(*by_length.values()))
@@ -78,45 +103,121 @@ def _file(spec: TaskSpec, data_dir: Path, n: int | None) -> Path:
 def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
     """The questions of a file, one JSON object per line: `input` (the values of the prompt, and `icl_examples`), `answer`, `metadata`.
 
-    Raises FileNotFoundError, or RowError that names file, line and fault.
+    Raises FileNotFoundError, or RowError that names file, line, field, the given value and the allowed ones.
     """
     if not path.is_file():
         raise FileNotFoundError(
             f"{spec.name}: no file {path}; give the path of a .jsonl file, relative to the tasks file"
         )
-    lines = path.read_text(encoding="utf-8").splitlines()
-    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    if not numbered:
+    index = -1
+    try:
+        for index, (number, row) in enumerate(read_json_lines(path)):
+            place = f"{path}, line {number}"
+            yield index, _question(row, spec, place)
+    except UnreadableFile as error:
+        raise RowError(str(error)) from None
+    if index < 0:
         raise RowError(f"{path} has no rows; give one JSON object per line")
-    for index, (number, line) in enumerate(numbered):
-        try:
-            asked = _asked(json.loads(line), spec)
-        except (ValueError, KeyError, TypeError) as error:
-            said = f"the prompt needs {error}, which the input lacks" if isinstance(error, KeyError) else str(error)
-            raise RowError(f"{path}, line {number}: {said}") from None
-        yield index, asked
 
 
-def _asked(row: Any, spec: TaskSpec) -> Asked:
-    item = _item(row)
-    examples = row["input"].get("icl_examples", [])
-    if not isinstance(examples, list):
-        raise ValueError("icl_examples must be a list of rows")
-    asked = Asked(item, tuple(_item(example) for example in examples))
-    spec.messages(asked.item, asked.shots)
-    return asked
+def _question(row: Any, spec: TaskSpec, place: str) -> Asked:
+    try:
+        item = _item(row, spec)
+        check_label(row["answer"], spec)
+        examples = row["input"].get("icl_examples", [])
+        if not isinstance(examples, list):
+            raise _wrong("input.icl_examples", examples, "a list of rows")
+        question = Asked(item, tuple(_item(example, spec) for example in examples))
+        spec.messages(question.item, question.shots)
+    except KeyError as error:
+        raise RowError(f"{place}: the prompt needs {error}, which the input lacks") from None
+    except ValueError as error:
+        raise RowError(f"{place}: {error}") from None
+    return question
 
 
-def _item(row: Any) -> Item:
-    """One row, or one of its examples, checked."""
-    for key, types, wanted in (("input", dict, "an object"), ("answer", (str, dict), "a text or an object")):
-        if not isinstance(row, dict) or not isinstance(row.get(key), types):
-            raise ValueError(f"a row needs {key}: {wanted}")
-    label, metadata = row["answer"], row.get("metadata") or {}
-    length = metadata.get("length") if isinstance(metadata, Mapping) else None
+def _item(row: Any, spec: TaskSpec) -> Item:
+    """One row, or one of its examples, with every field checked."""
+    if not isinstance(row, dict):
+        raise _wrong("the row", row, "an object with input and answer")
+    given = field_of(row, "input", dict, "an object with the values of the prompt")
+    label = field_of(row, "answer", (str, dict), "a text or an object")
+    metadata = field_of({"metadata": None, **row}, "metadata", (dict, type(None)), "an object, or omit it")
+    values = {key: value for key, value in given.items() if key != "icl_examples"}
+    _check_values(values, spec)
+    _check_parts(label, spec)
+    return Item(values, label, "", row_length(label, metadata or {}, spec))
+
+
+def row_length(label: Any, metadata: Mapping[str, Any], spec: TaskSpec) -> int | None:
+    """The n of a row: its number of words, as the official files of single words give 3; else `metadata.length`."""
+    name, length = "metadata.length", metadata.get("length")
     if isinstance(label, dict) and isinstance(label.get("words"), list):
-        length = len(label["words"])  # the official files of single words say 3
-    if length is not None and type(length) is not int:
-        raise ValueError(f"metadata.length {length!r} must be an integer")
-    filled = {key: value for key, value in row["input"].items() if key != "icl_examples"}
-    return Item(filled, label, "", length)
+        name, length = "the number of words", len(label["words"])
+    allowed = spec.generator.lengths if spec.generator and spec.generator.lengths else range(MOST_LENGTH + 1)
+    if length is not None and (type(length) is not int or length not in allowed):
+        raise _wrong(name, length, f"an integer from {allowed[0]} to {allowed[-1]}")
+    return length
+
+
+def _check_values(values: Mapping[str, Any], spec: TaskSpec) -> None:
+    """Raises ValueError for a value that can't fill the prompt, or isn't what the official questions have."""
+    names = {name for _, name, _, _ in Formatter().parse(spec.prompt) if name}
+    for name in sorted(names & set(values)):
+        value = values[name]
+        if type(value) not in (str, int, float):
+            raise _wrong(f"input.{name}", value, "a text or a number")
+        if spec.generator is None:
+            continue
+        if name in ("index", "size") and type(value) is not int:
+            raise _wrong(f"input.{name}", value, "an integer")
+        if name not in ("index", "size") and not isinstance(value, str):
+            raise _wrong(f"input.{name}", value, "a text")
+        if name == "context" and not _is_list(value):
+            raise _wrong("input.context", value, 'a list of texts as text, such as ["A B", "C D"]')
+        if name == "sudoku" and not re.fullmatch(r"([0-4]{4}\n){3}[0-4]{4}\n?", value):
+            raise _wrong("input.sudoku", value, "four lines of four digits from 0 to 4")
+
+
+def _is_list(text: str) -> bool:
+    try:
+        items = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(items, list) and all(isinstance(item, str) for item in items)
+
+
+def check_label(label: Any, spec: TaskSpec) -> None:
+    """Raises ValueError for a label that lacks what the task's scorer needs. Scorers of users check their labels themselves."""
+    _check_parts(label, spec)
+    needed = LABELS.get(spec.scorer)
+    if needed == () and not isinstance(label, str):
+        raise _wrong("answer", label, f"a text, which the scorer {spec.scorer} needs")
+    if needed and not (isinstance(label, dict) and set(needed) <= set(label)):
+        raise _wrong("answer", label, f"an object with {' and '.join(needed)}, which the scorer {spec.scorer} needs")
+
+
+def _check_parts(label: Any, spec: TaskSpec) -> None:
+    if isinstance(label, dict) and spec.scorer in LABELS:
+        for key in FIELDS.keys() & label.keys():
+            _check_field(f"answer.{key}", label[key], FIELDS[key])
+
+
+def field_of(row: Mapping[str, Any], name: str, types: type | tuple[type, ...], allowed: str) -> Any:
+    """One field of a row. Raises ValueError if it is missing or has another type."""
+    if name not in row:
+        raise InputError(f"{name} is missing; give {allowed}")
+    if not isinstance(row[name], types):
+        raise _wrong(name, row[name], allowed)
+    return row[name]
+
+
+def _check_field(name: str, value: Any, kind: str) -> None:
+    texts = isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+    if not (isinstance(value, str) and kind != "texts") and not (texts and kind != "text"):
+        allowed = {"text": "a text", "texts": "a list of texts", "either": "a text or a list of texts"}[kind]
+        raise _wrong(name, value, allowed)
+
+
+def _wrong(name: str, value: Any, allowed: str) -> InputError:
+    return InputError(f"{name} {shown(value)}; give {allowed}")

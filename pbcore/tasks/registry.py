@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 
+from pbcore.errors import InputError
+from pbcore.source import source_of
 from pbcore.tasks.base import Sample, Task
+from pbcore.tasks.files import read_text
 from pbcore.tasks.generators import Asked, Order
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.official import official_rows, read_rows
@@ -20,9 +24,10 @@ from pbcore.tasks.scoring import scorers
 from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_scorer
 
 _ADDED: dict[str, TaskSpec] = {}
+_FILES: dict[str, Path] = {}  # where the added tasks were read
 
 
-class TaskNameError(ValueError):
+class TaskNameError(InputError):
     """An unknown task name; `matches` holds the closest known names."""
 
     def __init__(self, name: object) -> None:
@@ -67,19 +72,21 @@ def task_spec(name: str) -> TaskSpec:
 def add_tasks_file(path: str | Path) -> list[str]:
     """Adds the tasks of a user's YAML file and returns their names; docs/tasks.md shows an example.
 
-    Paths in the file are relative to it. Adding the same file again changes nothing. Raises ValueError that names file, task and key for
-    any invalid entry and for a name that is already taken; FileNotFoundError for a missing file.
+    Paths in the file are relative to it. Adding the same file again reads it again. Raises ValueError that names file, task and key for
+    any invalid entry, and both files for a name that another file has given; FileNotFoundError for a missing file.
     """
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"no tasks file {file}; give a YAML file with one entry per task")
-    read = read_specs(file.read_text(encoding="utf-8"), str(file), file.parent)
+    read = read_specs(read_text(file), str(file), file.parent)
     added = {name: with_scorer(spec, f"{file}, task {name}") for name, spec in read.items()}
     for name, spec in added.items():
-        if _specs().get(name, spec) != spec:
-            raise ValueError(f"{file}: a task named {name!r} exists already; choose another name")
+        owner = "pbcore's tasks.yaml" if name in _built_in() else _FILES.get(name) if name in _ADDED else None
+        if owner is not None and owner != file.resolve():
+            raise InputError(f"{file}: a task named {name!r} exists already in {owner}; choose another name")
         _probe(spec, f"{file}, task {name}")
     _ADDED.update(added)
+    _FILES.update(dict.fromkeys(added, file.resolve()))
     return list(added)
 
 
@@ -90,7 +97,9 @@ def _probe(spec: TaskSpec, where: str) -> None:
         rows = enumerate(_stream(spec, None, "test", 0, every)) if spec.rows is None else read_rows(spec.rows, spec)
         samples = list(_samples(spec, rows, "own"))
     except KeyError as error:
-        raise ValueError(f"{where}: the prompt needs {error}, which {spec.kind} does not provide") from None
+        raise InputError(f"{where}: the prompt needs {error}, which {spec.kind} does not provide") from None
+    except ValueError as error:
+        raise InputError(str(error) if spec.rows is not None else f"{where}: {error}") from None
     chosen = scorers()[spec.scorer]
     if "accuracy" not in chosen.metrics:
         return
@@ -100,9 +109,9 @@ def _probe(spec: TaskSpec, where: str) -> None:
         try:
             [scored] = chosen.score([sample.answer], [sample], frozenset({"accuracy"}))
         except ValueError as error:
-            raise ValueError(f"{where}: {error}; choose another scorer") from None
+            raise InputError(f"{where}: {error}; choose another scorer") from None
         if scored.scores["accuracy"] != 1:
-            raise ValueError(
+            raise InputError(
                 f"{where}, sample {sample.index}: its own label {sample.answer!r} is wrong under the scorer {spec.scorer} "
                 f"({scored.details.get('why', 'no reason given')}); correct the label or choose another scorer"
             )
@@ -130,27 +139,29 @@ def load_task(
     samples: Iterable[Sample]
     if data_dir is not None:
         if not isinstance(data_dir, str | Path):
-            raise ValueError(
+            raise InputError(
                 f"data_dir {data_dir!r}: give the path of the folder that contains waiting_line/, puzzle/ …"
             )
         if split != "test":
-            raise ValueError(
+            raise InputError(
                 f"split {split!r}: the official data has only a test split; omit data_dir for {split} data"
             )
         samples = _from_folder(spec, Path(data_dir), lengths)
     elif spec.rows is not None:
         if split != "test" or n is not None:
-            raise ValueError(f"{name} reads its samples from {spec.rows}: it has only the split test, and no n")
+            raise InputError(f"{name} reads its samples from {spec.rows}: it has only the split test, and no n")
         samples = _samples(spec, read_rows(spec.rows, spec), "own")
     else:
         samples = _samples(spec, enumerate(_stream(spec, lengths, split, seed, limit or spec.count)), "own")
     taken = tuple(islice(samples, limit))
     if not taken:
-        raise ValueError(
+        raise InputError(
             f"{name} has no samples in {data_dir or spec.rows or 'its generator'}; give a source with at least one"
         )
     options = {"split": split, "seed": seed, "lengths": _lengths(spec, taken), **spec.settings}
-    return Task(spec.name, spec.kind, taken, spec.scorer, spec.headline, taken[0].source, data_hash(taken), options)
+    return Task(
+        spec.name, spec.kind, taken, spec.scorer, spec.headline, taken[0].source, data_hash(taken), options, identity(spec)
+    )  # fmt: skip
 
 
 def generate(name: str, split: str = "train", seed: int = 0, n: int | Sequence[int] | None = None) -> Iterator[Sample]:
@@ -161,9 +172,20 @@ def generate(name: str, split: str = "train", seed: int = 0, n: int | Sequence[i
     spec = task_spec(name)
     _check_integer("seed", seed, 0)
     if spec.generator is None:
-        raise ValueError(f"{name} reads its samples from {spec.rows}; only tasks with a generator can produce more")
+        raise InputError(f"{name} reads its samples from {spec.rows}; only tasks with a generator can produce more")
     lengths = None if n is None else check_lengths(name, spec.kind, n)
     return _samples(spec, enumerate(_stream(spec, lengths, split, seed, None)), "own")
+
+
+def identity(spec: TaskSpec) -> str:
+    """A digest of a task's declaration (prompts, lengths, settings …), its headline, its scorer's scores and the scorer's code.
+
+    The samples have their own digest, so the location of a file of rows and the number of samples are not part of it.
+    """
+    declared = {name: value for name, value in asdict(spec).items() if name not in ("rows", "count", "official")}
+    chosen = scorers()[spec.scorer]
+    facts = {**declared, "metrics": list(chosen.metrics), "scorer code": source_of(chosen)}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 def data_hash(samples: Iterable[Sample]) -> str:
@@ -177,7 +199,7 @@ def data_hash(samples: Iterable[Sample]) -> str:
 
 def _check_integer(name: str, given: object, least: int) -> None:
     if given is not None and (type(given) is not int or given < least):
-        raise ValueError(f"{name} {given!r}: give an integer of at least {least}")
+        raise InputError(f"{name} {given!r}: give an integer of at least {least}")
 
 
 def _stream(

@@ -6,16 +6,17 @@ only with answers to the same questions. A folder is `<model>/<method>/<param>/<
 
 from __future__ import annotations
 
-import json
 import re
 import string
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pbcore.errors import InputError
 from pbcore.tasks.base import Message, Sample
+from pbcore.tasks.files import UnreadableFile, read_json_lines, shown
 from pbcore.tasks.lists import OPERATIONS, formatted
-from pbcore.tasks.official import RowError
+from pbcore.tasks.official import RowError, check_label, field_of, row_length
 from pbcore.tasks.spec import TaskSpec
 
 SOURCE = "rewrite-2026"
@@ -43,43 +44,48 @@ def rewrite_samples(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | Non
     line for an invalid row, and ValueError for an n without rows.
     """
     if spec.name not in NAMES:
-        raise ValueError(f"{spec.name} is not a task of the rewrite; omit data_dir")
+        raise InputError(f"{spec.name} is not a task of the rewrite; omit data_dir")
     path = folder / f"{_PREFIX}{NAMES[spec.name]}.jsonl"
     if not path.is_file():
         available = sorted(file.stem.removeprefix(_PREFIX) for file in folder.glob(f"{_PREFIX}*.jsonl"))
         raise FileNotFoundError(f"{spec.name}: no file {path}; the folder has samples of {', '.join(available)}")
     samples: dict[int, Sample] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
+    for number, row in _rows(path):
         try:
-            sample = _sample(spec, json.loads(line))
+            sample = _sample(spec, row)
             if sample.index in samples:
-                raise ValueError(f"doc_id {sample.index} occurs twice")
-        except (ValueError, KeyError, TypeError) as error:
-            fault = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise RowError(f"{path}, line {number}: {fault}") from None
+                raise InputError(f"doc_id {sample.index} occurs twice")
+        except ValueError as error:
+            raise RowError(f"{path}, line {number}: {error}") from None
         samples[sample.index] = sample
     for n in lengths or ():
         if all(sample.length != n for sample in samples.values()):
-            raise ValueError(f"{spec.name}: {path} has no sample with n = {n}; choose another n")
+            raise InputError(f"{spec.name}: {path} has no sample with n = {n}; choose another n")
     return [samples[index] for index in sorted(samples) if lengths is None or samples[index].length in lengths]
 
 
+def _rows(path: Path) -> list[tuple[int, Any]]:
+    try:
+        return list(read_json_lines(path))
+    except UnreadableFile as error:
+        raise RowError(str(error)) from None
+
+
 def _sample(spec: TaskSpec, row: Any) -> Sample:
-    doc = row["doc"]
+    if not isinstance(row, dict):
+        raise InputError(f"the row {shown(row)}; give an object with doc and doc_id")
+    doc = field_of(row, "doc", dict, "an object with messages and label")
     if doc.get("output_prefix") is not None:
-        raise ValueError("output_prefix: questions with a pre-filled answer are not supported")
-    messages = tuple(_message(message) for message in doc["messages"])
+        raise InputError("output_prefix: questions with a pre-filled answer are not supported")
+    messages = tuple(_message(message) for message in field_of(doc, "messages", list, "a list of messages"))
     if not messages or messages[-1]["role"] != "user":
-        raise ValueError("messages must end with a user turn")
-    if type(row["doc_id"]) is not int:
-        raise ValueError(f"doc_id {row['doc_id']!r} must be an integer")
-    label = _label(doc["label"])
-    words = label.get("words") if isinstance(label, dict) else None
-    length = (doc.get("metadata") or {}).get("length") if words is None else len(words)
-    if length is not None and type(length) is not int:
-        raise ValueError(f"metadata.length {length!r} must be an integer")
+        raise InputError("messages must end with a user turn")
+    if type(field_of(row, "doc_id", int, "an integer")) is bool:
+        raise InputError(f"doc_id {row['doc_id']}; give an integer")
+    label = _label(field_of(doc, "label", (str, list, dict), "a text, a list of texts, or an object"))
+    check_label(label, spec)
+    metadata = field_of({"metadata": None, **doc}, "metadata", (dict, type(None)), "an object, or omit it")
+    length = row_length(label, metadata or {}, spec)
     return Sample(
         task=spec.name,
         index=row["doc_id"],
@@ -93,9 +99,10 @@ def _sample(spec: TaskSpec, row: Any) -> Sample:
 
 
 def _message(given: Any) -> Message:
-    if given["role"] not in _ROLES or not isinstance(given["content"], str):
-        raise ValueError(f"a message needs a role ({', '.join(_ROLES)}) and a text as content, given {str(given)[:80]}")
-    return {"role": given["role"], "content": given["content"]}
+    role, content = (given.get(key) if isinstance(given, dict) else None for key in ("role", "content"))
+    if role not in _ROLES or not isinstance(content, str):
+        raise InputError(f"message {shown(given)}; give an object with role ({', '.join(_ROLES)}) and content, a text")
+    return {"role": str(role), "content": content}
 
 
 def _label(given: Any) -> str | dict[str, Any]:
@@ -106,7 +113,7 @@ def _label(given: Any) -> str | dict[str, Any]:
         return formatted(given)
     if isinstance(given, dict):
         return {key: value for key, value in given.items() if value is not None}
-    raise ValueError(f"label {given!r}: must be a text, a list of texts, or an object")
+    raise InputError(f"label {shown(given)}; give a text, a list of texts, or an object")
 
 
 def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:

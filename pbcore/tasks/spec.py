@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from pbcore.errors import InputError
 from pbcore.tasks.base import Message
+from pbcore.tasks.files import read_yaml, shown
 from pbcore.tasks.generators import Generator, Item
 from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.naming import category, short
@@ -25,6 +25,7 @@ KEYS = frozenset(
     {*REQUIRED, "generator", "settings", "samples", "headline", "shots", "lengths", "official", "prompt_single"}
 )
 DEFAULT_SAMPLES = 100
+MOST_TOKENS, MOST_SAMPLES, MOST_SHOTS = 65_536, 1_000_000, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class TaskSpec:
         for shot in shots:
             answer = shot.label if isinstance(shot.label, str) else shot.label.get("example", shot.label.get("summary"))
             if answer is None:
-                raise ValueError(
+                raise InputError(
                     f"{self.name}: a shot needs an answer; its label has only {', '.join(sorted(shot.label)) or 'nothing'}, "
                     "give a text, or an object with example or summary"
                 )
@@ -95,10 +96,10 @@ def check_prompt(prompt: str, where: str) -> None:
     try:
         names = [name for _, name, _, _ in string.Formatter().parse(prompt) if name is not None]
     except ValueError as error:
-        raise ValueError(f"{where}: {error}; write a literal brace twice: {{{{ or }}}}") from None
+        raise InputError(f"{where}: {error}; write a literal brace twice: {{{{ or }}}}") from None
     for name in names:
         if not name.isidentifier():
-            raise ValueError(
+            raise InputError(
                 f"{where}: {{{name}}} is not the name of a value; write a literal brace twice: {{{{ or }}}}"
             )
 
@@ -108,30 +109,27 @@ def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, T
 
     Raises ValueError that names the task, the key, the given value and the allowed ones.
     """
-    try:
-        loaded = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{where} is not valid YAML: {error}") from None
+    loaded = read_yaml(text, where)
     if not isinstance(loaded, dict) or not loaded:
-        raise ValueError(f"{where}: give one entry per task, `category/name:` with its keys below it")
+        raise InputError(f"{where}: give one entry per task, `category/name:` with its keys below it")
     return {str(name): read_spec(str(name), entry, f"{where}, task {name}", folder) for name, entry in loaded.items()}
 
 
 def read_spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
     """One entry as a TaskSpec, with every key checked."""
     if name.count("/") != 1 or not all(part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")):
-        raise ValueError(f"{where}: a task's name must be `category/name` in letters, digits, _ and -")
+        raise InputError(f"{where}: a task's name must be `category/name` in letters, digits, _ and -")
     if not isinstance(entry, dict):
-        raise ValueError(f"{where}: give the keys of the task, such as generator, scorer and prompt")
+        raise InputError(f"{where}: give the keys of the task, such as generator, scorer and prompt")
     unknown = sorted(set(map(str, entry)) - KEYS)
     if unknown:
-        raise ValueError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(sorted(KEYS))}")
+        raise InputError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(sorted(KEYS))}")
     missing = [key for key in REQUIRED if key not in entry]
     if missing:
-        raise ValueError(f"{where}: missing {', '.join(missing)}")
+        raise InputError(f"{where}: missing {', '.join(missing)}")
     rows = entry.get("samples") if isinstance(entry.get("samples"), str) else None
     if (rows is None) == ("generator" not in entry):
-        raise ValueError(f"{where}: give either a generator or samples: FILE with rows, not both")
+        raise InputError(f"{where}: give either a generator or samples: FILE with rows, not both")
     kind = "rows" if rows is not None else _one_of(where, "generator", entry["generator"], GENERATORS)
     spec = TaskSpec(
         name=name,
@@ -139,10 +137,10 @@ def read_spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpe
         prompt=_text(where, entry, "prompt"),
         scorer=_text(where, entry, "scorer"),
         headline=_text(where, entry, "headline") if "headline" in entry else "",
-        max_new_tokens=_number(where, "max_new_tokens", entry["max_new_tokens"], 1),
+        max_new_tokens=_number(where, "max_new_tokens", entry["max_new_tokens"], 1, MOST_TOKENS),
         settings=_settings(where, kind, entry.get("settings", {})),
-        count=_number(where, "samples", entry.get("samples", DEFAULT_SAMPLES), 1) if rows is None else 0,
-        shots=_number(where, "shots", entry.get("shots", 0), 0),
+        count=_number(where, "samples", entry.get("samples", DEFAULT_SAMPLES), 1, MOST_SAMPLES) if rows is None else 0,
+        shots=_number(where, "shots", entry.get("shots", 0), 0, MOST_SHOTS),
         lengths=_lengths(where, kind, entry),
         rows=None if rows is None else (folder or Path()) / rows,
         official=_text(where, entry, "official") if "official" in entry else None,
@@ -151,7 +149,7 @@ def read_spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpe
     for prompt in (spec.prompt, spec.prompt_single or ""):
         check_prompt(prompt, f"{where}, prompt")
     if spec.official is not None and spec.official.count("/") != 1:
-        raise ValueError(f"{where}: official {spec.official!r}; give `folder/file`, such as waiting_line/copy")
+        raise InputError(f"{where}: official {shown(spec.official)}; give `folder/file`, such as waiting_line/copy")
     return spec
 
 
@@ -169,12 +167,12 @@ def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
     """`n` or `lengths`, one integer or several, as a sorted tuple. Raises ValueError for lengths that the generator doesn't support."""
     generator = GENERATORS.get(kind)
     if generator is None or generator.lengths is None:
-        raise ValueError(f"{where}: n = {given!r}, but {kind} has no n; omit it")
+        raise InputError(f"{where}: n = {shown(given)}, but {kind} has no n; omit it")
     values = list(given) if isinstance(given, list | tuple | range | set) else [given]
     low, high = generator.lengths[0], generator.lengths[-1]
     if not values or any(type(value) is not int or value not in generator.lengths for value in values):
-        raise ValueError(
-            f"{where}: n = {given!r}; give an integer from {low} to {high} ({generator.what}), or a list of them"
+        raise InputError(
+            f"{where}: n = {shown(given)}; give an integer from {low} to {high} ({generator.what}), or a list of them"
         )
     return tuple(sorted(set(values)))
 
@@ -184,7 +182,7 @@ def _lengths(where: str, kind: str, entry: Mapping[str, Any]) -> tuple[int, ...]
     if "lengths" in entry:
         return check_lengths(f"{where}, lengths", kind, entry["lengths"])
     if generator is not None and generator.lengths is not None:
-        raise ValueError(f"{where}: {kind} needs lengths, such as lengths: [{generator.lengths[1]}] ({generator.what})")
+        raise InputError(f"{where}: {kind} needs lengths, such as lengths: [{generator.lengths[1]}] ({generator.what})")
     return None
 
 
@@ -193,29 +191,29 @@ def _settings(where: str, kind: str, given: Any) -> Mapping[str, Any]:
     known = generator.settings if generator else {}
     if not isinstance(given, dict) or set(given) - set(known):
         listed = ", ".join(sorted(known)) or "none"
-        raise ValueError(f"{where}: settings {given!r}; the settings of {kind} are: {listed}")
+        raise InputError(f"{where}: settings {shown(given)}; the settings of {kind} are: {listed}")
     settings = {**known, **given}
     if generator:
         try:
             generator.check(settings)
         except ValueError as error:
-            raise ValueError(f"{where}, {error}") from None
+            raise InputError(f"{where}, {error}") from None
     return settings
 
 
 def _one_of(where: str, key: str, given: Any, known: Any) -> str:
     if not isinstance(given, str) or given not in known:
-        raise ValueError(f"{where}: {key} {given!r}; give one of {', '.join(sorted(known))}")
+        raise InputError(f"{where}: {key} {shown(given)}; give one of {', '.join(sorted(known))}")
     return given
 
 
 def _text(where: str, entry: Mapping[str, Any], key: str) -> str:
     if not isinstance(entry[key], str) or not entry[key]:
-        raise ValueError(f"{where}: {key} {entry[key]!r}; give a text")
+        raise InputError(f"{where}: {key} {shown(entry[key])}; give a text")
     return str(entry[key])
 
 
-def _number(where: str, key: str, given: Any, least: int) -> int:
-    if type(given) is not int or given < least:
-        raise ValueError(f"{where}: {key} {given!r}; give an integer of at least {least}")
-    return int(given)
+def _number(where: str, key: str, given: Any, least: int, most: int) -> int:
+    if type(given) is not int or not least <= given <= most:
+        raise InputError(f"{where}: {key} {shown(given)}; give an integer from {least} to {most}")
+    return given

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
+from pbcore.decoding import register_policy
+from pbcore.decoding.policies.registry import POLICIES
+from pbcore.decoding.step import Step
+from pbcore.models import load_model, register_model
+from pbcore.models.registry import FACTORIES
 from pbcore.results import RunDir, create, error_cell
 from pbcore.results.baseline import BaselineError, baseline_cell, pack_runs, read_baseline, unpack_runs, write_baseline
 from pbcore.results.merge import MergeConflict, merge
-from pbcore.results.resume import cell_key, code_version, finished, source_digest
+from pbcore.results.resume import cell_key, code_version, finished, user_code
 from pbcore.results.rundir import RunDirError, StoredCell
 from tests.results import factory
 
@@ -77,30 +83,37 @@ class TestMerge:
             merge(paths[:2], paths[2])
 
 
+@dataclass(frozen=True)
+class Mine:
+    """A user's policy, and in its test a user's model too."""
+
+    k: int = 1
+
+    def select(self, step: Step) -> Tensor:
+        return step.masked
+
+
 class TestResume:
     @pytest.mark.parametrize(
         "changed",
         [{name: "other"} for name in KEY if name not in ("seeds", "settings", "model_identity")]
-        + [{"seeds": [1]}, {"settings": {}}, {"model_identity": {"revision": "r2"}}],
+        + [{"seeds": [1]}, {"settings": {}}, {"model_identity": {"revision": "r2"}}]
+        + [{"task_identity": "other"}, {"own_code": {"policy": "other"}}],
     )
     def test_every_part_counts(self, changed: dict[str, object]) -> None:
         """Changing any part of what decides an outcome changes the key; order of settings doesn't."""
         assert cell_key(**{**KEY, **changed}) != cell_key(**KEY)  # type: ignore[arg-type]
         assert cell_key(**KEY) == cell_key(**dict(reversed(KEY.items())))  # type: ignore[arg-type]
 
-    def test_code_version_follows_the_source(self, tmp_path: Path) -> None:
-        """An edit in a source file or its place changes it; line ends, other files and where it is installed don't."""
-        found = []
-        for number, (name, text) in enumerate(
-            [("a.py", b"a = 1\n"), ("a.py", b"a = 1\r\n"), ("a.py", b"a = 2\n"), ("b.py", b"a = 1\n")]
-        ):
-            root = tmp_path / str(number)
-            root.mkdir()
-            (root / name).write_bytes(text)
-            (root / f"{number}.pyc").write_bytes(b"other")
-            found.append(source_digest({"pbcore.decoding": root}))
-        assert found[0] == found[1]
-        assert len(set(found)) == 3
+    def test_user_code(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A user's policy, factory and model have digests; pbcore's own have none."""
+        monkeypatch.setattr(POLICIES, "_registered", dict(POLICIES.all()))
+        monkeypatch.setattr(FACTORIES, "_registered", {})
+        register_policy("mine")(Mine)
+        register_model("mine", lambda **options: Mine())
+        users = user_code("mine", Mine(), "mine-k2")
+        assert {name: len(digest) for name, digest in users.items()} == {"policy": 16, "factory": 16, "model": 16}
+        assert set(user_code("ideal", load_model("ideal"), "confidence-k2").values()) == {""}
 
     def test_code_version_needs_its_packages(self) -> None:
         """A package that isn't there is named, not skipped."""

@@ -18,8 +18,12 @@ def write(folder: Path, place: str, *lines: object) -> Path:
     """A folder with one file of rows."""
     path = folder / f"{place}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines))
+    path.write_bytes(b"".join(line if isinstance(line, bytes) else _line(line) for line in lines))
     return folder
+
+
+def _line(line: object) -> bytes:
+    return (line if isinstance(line, str) else json.dumps(line) + "\n").encode()
 
 
 def row(**changes: object) -> dict[str, object]:
@@ -143,17 +147,31 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("broken", "said"),
         [
-            ("{not json}\n", "line 2: Expecting property name"),
-            ([1, 2], "line 2: a row needs input: an object"),
-            ({"answer": "x"}, "line 2: a row needs input: an object"),
-            (row(answer=3), "line 2: a row needs answer: a text or an object"),
+            ("{not json}\n", "line 2: not valid JSON"),
+            ([1, 2], r"line 2: the row \[1, 2\]; give an object with input and answer"),
+            ({"answer": "x"}, "line 2: input is missing; give an object"),
+            (row(answer=3), "line 2: answer 3; give a text or an object"),
             (row(input={"text": "x"}), "line 2: the prompt needs 'context', which the input lacks"),
-            (row(metadata={"length": "four"}), "line 2: metadata.length 'four' must be an integer"),
-            (row(input={"context": "[]", "icl_examples": 5}), "line 2: icl_examples must be a list"),
+            (row(metadata={"length": "four"}), "line 2: metadata.length 'four'; give an integer from 2 to 60"),
+            (row(input={"context": "[]", "icl_examples": 5}), "line 2: input.icl_examples 5; give a list"),
             (
-                row(input={"context": "[]", "icl_examples": [row(answer={"words": []})]}),
+                row(input={"context": "[]", "icl_examples": [row(answer={"note": "x"})]}),
                 "line 2: .*shot needs an answer",
             ),
+            (row(metadata={"length": 10**9}), "line 2: metadata.length 1000000000; give an integer from 2 to 60"),
+            (row(metadata={"length": True}), "line 2: metadata.length True; give an integer"),
+            (row(metadata=[3]), r"line 2: metadata \[3\]; give an object, or omit it"),
+            (row(input="x"), "line 2: input 'x'; give an object"),
+            (row(input={"context": ["A"]}), r"line 2: input.context \['A'\]; give a text or a number"),
+            (row(input={"context": "A, B"}), "line 2: input.context 'A, B'; give a list of texts"),
+            (row(input={"context": "[1, 2]"}), "line 2: input.context .*; give a list of texts"),
+            (
+                row(answer={"example": "[]"}),
+                "line 2: answer {'example': '\\[\\]'}; give a text, which the scorer list_match",
+            ),
+            (row(answer={"example": ["x"]}), r"line 2: answer.example \['x'\]; give a text"),
+            ("[" * 100_000 + "\n", "line 2: JSON is nested too deeply"),
+            (b"\xff\n", "line 2: not UTF-8 .byte 0xff"),
         ],
     )
     def test_broken_row(self, tmp_path: Path, broken: object, said: str) -> None:
@@ -161,6 +179,38 @@ class TestErrors:
         write(tmp_path, "waiting_line/copy", row(), broken)
         with pytest.raises(RowError, match=rf"waiting_line/copy.jsonl, {said}"):
             load_task("waiting_line/copy", data_dir=tmp_path)
+
+    @pytest.mark.parametrize(
+        ("name", "place", "label", "said"),
+        [
+            (
+                "waiting_line/shuffle",
+                "waiting_line/shuffle",
+                {"input": [1, None]},
+                r"answer.input \[1, None\]; give a list",
+            ),
+            ("waiting_line/shuffle", "waiting_line/shuffle", {"example": "x"}, "give an object with input"),
+            ("waiting_line/insert_random", "waiting_line/insert_random", {"input": ["a"]}, "with input and word"),
+            ("puzzle/latin_square", "puzzle/latin_square_n4", {"symbols": 4}, "answer.symbols 4; give a list of texts"),
+            ("text_writing/w2s_easy", "words_to_sentence/easy", {"words": ["a"] * 8}, "the number of words 8; give an"),
+            ("text_writing/summarization", "paraphrase_summarize/samsum", {"text": "x"}, "an object with summary"),
+        ],
+    )
+    def test_labels_are_checked_when_the_file_is_read(
+        self, tmp_path: Path, name: str, place: str, label: object, said: str
+    ) -> None:
+        """A label that the scorer can't use is an error of the file, not of the scoring after a long decoding."""
+        given = {"context": '["a", "b"]', "word": "c", "size": 4, "symbols": "[A]", "words": "a", "text": "x"}
+        write(tmp_path, place, {"input": given, "answer": label})
+        with pytest.raises(RowError, match=rf"line 1: .*{said}"):
+            load_task(name, data_dir=tmp_path)
+
+    @pytest.mark.parametrize("separator", ["\u2028", "\u0085"])
+    def test_only_line_feeds_end_a_row(self, tmp_path: Path, separator: str) -> None:
+        """Other line separators may stand in a text, as JSON allows; a byte order mark and CRLF are no fault."""
+        text = json.dumps(row(answer=f"a{separator}b"), ensure_ascii=False)
+        write(tmp_path, "waiting_line/copy", b"\xef\xbb\xbf" + text.encode() + b"\r\n")
+        assert len(load_task("waiting_line/copy", data_dir=tmp_path).samples) == 1
 
     def test_no_rows(self, tmp_path: Path) -> None:
         """An empty file is an error, not an empty task."""

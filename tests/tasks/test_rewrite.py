@@ -124,16 +124,23 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("broken", "said"),
         [
-            ("{not json}\n", "line 2: Expecting property name"),
+            ("{not json}\n", "line 2: not valid JSON"),
             (doc(0), "line 2: doc_id 0 occurs twice"),
-            ({"doc_id": 1}, "line 2: 'doc' is missing"),
-            (doc(1, label=5), "line 2: label 5: must be a text"),
-            (doc(1, label=[]), "line 2: label .*: must be a text"),
+            ({"doc_id": 1}, "line 2: doc is missing; give an object"),
+            (doc(1, label=5), "line 2: label 5; give a text"),
+            (doc(1, label=[]), "line 2: label .*; give a text"),
             (doc(1, messages=[]), "line 2: messages must end with a user turn"),
-            (doc(1, messages=[{"role": "robot", "content": "x"}]), "line 2: a message needs a role"),
+            (
+                doc(1, messages=[{"role": "robot", "content": "x"}]),
+                "line 2: message .*robot.*; give an object with role",
+            ),
             (doc(1, output_prefix="["), "line 2: output_prefix"),
-            (doc(1, metadata={"length": "two"}), "line 2: metadata.length 'two' must be an integer"),
-            (doc("1"), "line 2: doc_id '1' must be an integer"),  # type: ignore[arg-type]
+            (doc(1, metadata={"length": "two"}), "line 2: metadata.length 'two'; give an integer from 2 to 60"),
+            (doc(1, metadata={"length": 10**9}), "line 2: metadata.length 1000000000; give an integer from 2 to 60"),
+            (doc(1, label={"input": 3}), "line 2: answer.input 3; give a list of texts"),
+            (doc(1, messages="x"), "line 2: messages 'x'; give a list of messages"),
+            ([1], r"line 2: the row \[1\]; give an object with doc and doc_id"),
+            (doc("1"), "line 2: doc_id '1'; give an integer"),  # type: ignore[arg-type]
         ],
     )
     def test_broken_row(self, tmp_path: Path, broken: object, said: str) -> None:

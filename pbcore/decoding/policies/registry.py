@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar, get_type_hints
 from torch import Tensor
 
 from pbcore.decoding.step import Move, Step
+from pbcore.errors import InputError
 from pbcore.names import POLICY, SamplerName, SamplerNameError
 from pbcore.registry import Registry
 
@@ -37,7 +38,7 @@ def _check(name: str, cls: Any) -> None:
         given = getattr(cls, "__name__", repr(cls))
         raise TypeError(f"policy {name!r}: {given} must be a dataclass with a method select(step)")
     if not isinstance(name, str) or not POLICY.fullmatch(name):
-        raise ValueError(f"policy {name!r}: use lower-case letters, digits and _")
+        raise InputError(f"policy {name!r}: use lower-case letters, digits and _")
 
 
 P = TypeVar("P", bound=type)
