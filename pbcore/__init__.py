@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pbcore import analysis, results, theory
     from pbcore.decoding import decode, register_policy
+    from pbcore.errors import PbcoreError
     from pbcore.models import load_model, model_names, register_model
     from pbcore.tasks import load_task, task_names
 
 _WHERE = {
+    "PbcoreError": "pbcore.errors",
     "decode": "pbcore.decoding",
     "register_policy": "pbcore.decoding",
     "load_model": "pbcore.models",
@@ -23,6 +25,7 @@ _WHERE = {
 _PACKAGES = ("analysis", "results", "theory")
 
 __all__ = [
+    "PbcoreError",
     "analysis",
     "decode",
     "load_model",

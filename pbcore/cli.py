@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 
+from pbcore.errors import PbcoreError
+
 # command → the module that adds its parser, and its line in `pbcore --help`
 COMMANDS = {
     "tasks": ("pbcore.listing", "list the tasks"),
@@ -51,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # `pbcore … | head` closed the pipe, which is not an error; flushing the buffer at exit must not raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, OSError, RuntimeError) as error:
+    except (PbcoreError, OSError) as error:
         print(f"pbcore {name}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

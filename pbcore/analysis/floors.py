@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from pbcore.errors import InputError
 from pbcore.results.flat import row
 from pbcore.results.record import CellRecord
 
@@ -17,7 +18,7 @@ _TEXT = re.compile(
 _SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 
-class FloorError(ValueError):
+class FloorError(InputError):
     """A floor that can't be parsed."""
 
 

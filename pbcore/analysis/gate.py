@@ -9,6 +9,7 @@ import numpy as np
 
 from pbcore.analysis.floors import Floor, broken_floors
 from pbcore.analysis.paired import Paired, compare, detectable_drop, detectable_shift, holm, permutation
+from pbcore.errors import InputError
 from pbcore.names import SamplerNameError, parse
 from pbcore.results.baseline import BaselineCell, baseline_cell
 from pbcore.results.rundir import StoredCell
@@ -81,13 +82,13 @@ def judge(
     Quality: the headline score sample by sample, by the exact one-sided McNemar test, or paired permutation for graded scores. NFE and
     tokens per step must be equal for greedy samplers; for others a paired permutation test looks for more forwards. Holm's correction
     covers all tests, so the chance of any false alarm in the run is at most `level`. Baseline rows missing in the run fail; cells that
-    differ in data, model, sampler, seed, precision or samples are refused. Raises ValueError for a level outside (0, 1).
+    differ in data, model, sampler, seed, precision or samples are refused. Raises InputError for a level outside (0, 1).
 
         verdict = judge(open_run(path).read_cells(), read_baseline(file), floors=[parse_floor(text) for text in texts])
         print(gate_text(verdict)); exit_code = 0 if verdict.ok else 1
     """
     if not 0 < level < 1:
-        raise ValueError(f"level {level}: give the probability of a false alarm per run, between 0 and 1, e.g. 0.05")
+        raise InputError(f"level {level}: give the probability of a false alarm per run, between 0 and 1, e.g. 0.05")
     cells = {entry.cell.id: entry for entry in run}
     judged = [_judge_cell(name, cells.get(name), baseline.get(name)) for name in sorted(cells.keys() | baseline.keys())]
     decided = _apply_holm(judged, level)

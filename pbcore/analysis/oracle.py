@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pbcore.errors import InputError
 from pbcore.results.record import SampleRecord, by_index
 
 
@@ -24,14 +25,14 @@ def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoin
     """Chooses for each sample, among the samplers with that sample's best score, the one with the fewest steps (Fig. 7; ties: the first).
 
     `runs`: sampler name → the samples of one model and task, with the same indices in each; several seeds of a sample are averaged.
-    Raises ValueError if the indices differ, no samples are given, or `score` was not measured.
+    Raises InputError if the indices differ, no samples are given, or `score` was not measured.
     """
     if not runs or not any(runs.values()):
-        raise ValueError("oracle got no samples; give those of at least one sampler")
+        raise InputError("oracle got no samples; give those of at least one sampler")
     means: dict[str, dict[int, np.ndarray]] = {}  # each array: score, NFE, tokens per step
     for name, samples in runs.items():
         if any(score not in sample.scores for sample in samples):
-            raise ValueError(f"sampler {name!r} has no score {score!r} for some samples")
+            raise InputError(f"sampler {name!r} has no score {score!r} for some samples")
         means[name] = {
             index: np.mean([(one.scores[score], one.nfe, one.canvas_tokens / one.nfe) for one in same], axis=0)
             for index, same in by_index(samples).items()
@@ -39,7 +40,7 @@ def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoin
     first, *others = means
     for name in others:
         if means[name].keys() != means[first].keys():
-            raise ValueError(f"sampler {name!r} has other samples than {first!r}; run all on the same samples")
+            raise InputError(f"sampler {name!r} has other samples than {first!r}; run all on the same samples")
     choices = {i: min(means, key=lambda name: (-means[name][i][0], means[name][i][1])) for i in means[first]}
     reached, nfe, rate = np.mean([means[name][i] for i, name in choices.items()], axis=0)
     return OraclePoint(100 * float(reached), float(nfe), float(rate), choices)
@@ -48,20 +49,20 @@ def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoin
 def parallelizability(scores: Mapping[int, float]) -> float | None:
     """Fig. 6, x-axis: Σₖ k·scoreₖ / Σₖ scoreₖ over tokens per step k = 1, 2, 4, … in one block; small = hard to parallelize.
 
-    None where every score is 0. Raises ValueError for no scores, a negative score or k < 1.
+    None where every score is 0. Raises InputError for no scores, a negative score or k < 1.
     """
     if not scores or min(scores) < 1 or min(scores.values()) < 0:
-        raise ValueError(f"parallelizability needs scores >= 0 by tokens per step k >= 1, got {dict(scores)}")
+        raise InputError(f"parallelizability needs scores >= 0 by tokens per step k >= 1, got {dict(scores)}")
     total = sum(scores.values())
     return sum(k * score for k, score in scores.items()) / total if total else None
 
 
 def block_slope(scores: Mapping[int, float]) -> float:
     """Fig. 6, y-axis: the negative slope of the least-squares line of score over log₂ block length (at k = 2): positive = better as
-    blocks shrink. In score units per halving. Raises ValueError for fewer than two block lengths.
+    blocks shrink. In score units per halving. Raises InputError for fewer than two block lengths.
     """
     if len(scores) < 2 or min(scores) < 1:
-        raise ValueError(f"block_slope needs scores at two block lengths >= 1 at least, got {dict(scores)}")
+        raise InputError(f"block_slope needs scores at two block lengths >= 1 at least, got {dict(scores)}")
     lengths = sorted(scores)
     slope, _ = np.polyfit(np.log2(lengths), [scores[length] for length in lengths], 1)
     return -float(slope)

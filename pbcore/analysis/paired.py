@@ -9,6 +9,8 @@ from functools import lru_cache
 import numpy as np
 from scipy import stats
 
+from pbcore.errors import InputError
+
 RESOLUTION = 1e-4
 GRID = 400_000
 
@@ -38,11 +40,11 @@ class Paired:
 def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
     """Compares scores by sample index: exact one-sided McNemar test for 0/1 scores, else the paired permutation test.
 
-    For several seeds give each index its mean over seeds. Raises ValueError if the indices differ or there are none.
+    For several seeds give each index its mean over seeds. Raises InputError if the indices differ or there are none.
     """
     if not base or head.keys() != base.keys():
         unshared = sorted(head.keys() ^ base.keys())[:5]
-        raise ValueError(
+        raise InputError(
             f"runs hold different samples (e.g. {unshared}); compare runs of the same samples, at least one"
         )
     indices = sorted(base)
@@ -58,7 +60,7 @@ def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
 def mcnemar(newly_wrong: int, newly_right: int) -> float:
     """Exact one-sided McNemar p (McNemar 1947): P(X ≥ newly_wrong) for X ~ Binomial(newly_wrong + newly_right, ½)."""
     if newly_wrong < 0 or newly_right < 0:
-        raise ValueError(
+        raise InputError(
             f"counts of flips must be at least 0, not {newly_wrong} newly wrong, {newly_right} newly right"
         )
     return float(stats.binom.sf(newly_wrong - 1, newly_wrong + newly_right, 0.5))
@@ -68,11 +70,11 @@ def permutation(differences: Sequence[float]) -> float:
     """Exact one-sided paired permutation p for a drop: the share of all 2ⁿ sign patterns whose total loss is at least the observed one.
 
     Differences (head − base) are rounded to 1e-4, or coarser if their sum would need more than 400,000 units. For the rounded values p
-    is exact, computed by convolution without random numbers. For 0/1 scores it equals `mcnemar`. Raises ValueError unless all are finite.
+    is exact, computed by convolution without random numbers. For 0/1 scores it equals `mcnemar`. Raises InputError unless all are finite.
     """
     sizes = np.abs(np.asarray(differences, dtype=np.float64))
     if not np.all(np.isfinite(sizes)):
-        raise ValueError("differences must be finite")
+        raise InputError("differences must be finite")
     weights = np.rint(sizes / RESOLUTION).astype(np.int64)
     weights //= max(1, int(np.gcd.reduce(weights)))
     if weights.sum() > GRID:
@@ -101,11 +103,11 @@ def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> fl
     """The power of the exact McNemar test at `level`: the probability that it detects a true drop of `drop` (share) in n samples.
 
     Each sample becomes wrong with probability `drop + churn` and right with probability `churn`. Churn is the rate of random flips in
-    each direction: 0 if no answer improves, about p(1 − p) for independent draws. Raises ValueError for n < 1 or invalid shares.
+    each direction: 0 if no answer improves, about p(1 − p) for independent draws. Raises InputError for n < 1 or invalid shares.
     """
     wrong, right = drop + churn, churn
     if n < 1 or not (0 <= drop <= 1 and churn >= 0 and wrong + right <= 1 + 1e-12):
-        raise ValueError(
+        raise InputError(
             f"n={n}, drop={drop}, churn={churn}: need n >= 1 and shares whose sum drop + 2 churn is at most 1"
         )
     if wrong + right == 0:
@@ -133,10 +135,10 @@ def detectable_shift(n: int, spread: float, power_wanted: float = 0.8, *, level:
     """The smallest true drop d of a mean that the paired permutation test detects with power `power_wanted`; None if there is none.
 
     By the normal approximation d − z_power·spread/√n = z_level·√(spread² + d²)/√n, where `spread` is the standard deviation of the n
-    differences; random signs vary the total by each whole difference, its mean included. Raises ValueError for n < 1 or spread < 0.
+    differences; random signs vary the total by each whole difference, its mean included. Raises InputError for n < 1 or spread < 0.
     """
     if n < 1 or spread < 0:
-        raise ValueError(f"n={n}, spread={spread}: need n >= 1 and a standard deviation, at least 0")
+        raise InputError(f"n={n}, spread={spread}: need n >= 1 and a standard deviation, at least 0")
     a = float(stats.norm.isf(level)) / np.sqrt(n)
     b = float(stats.norm.ppf(power_wanted)) * spread / np.sqrt(n)
     if a >= 1:

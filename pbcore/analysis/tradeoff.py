@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pbcore.analysis.order import family, natural
+from pbcore.errors import InputError
 
 Point = tuple[float, float]
 ScoreInterval = tuple[float, float, float]  # score, low, high
@@ -21,7 +22,7 @@ def pbx(points: Iterable[Point], level: float, interpolate: bool = False) -> flo
     """The largest tokens per step at which the mean score is at least `level`; None if it never is.
 
     `points`: (tokens per step, mean score in %), in any order. By default only measured points count; `interpolate=True` interpolates
-    linearly between neighbouring points, as the 2026 rewrite's leaderboard does. Raises ValueError for a value that is not finite
+    linearly between neighbouring points, as the 2026 rewrite's leaderboard does. Raises InputError for a value that is not finite
     or a rate that is not positive.
     """
     best = _best_per_rate(points)
@@ -44,14 +45,14 @@ def aup(points: Iterable[Point], y_max: float | None = None) -> float:
     For points (ρᵢ, yᵢ) sorted by rate, without those below y₁ − 5:
     AUP = ρ₁y₁ + ½ Σ (ρᵢ − ρᵢ₋₁)(yᵢW(yᵢ) + yᵢ₋₁W(yᵢ₋₁)), W(y) = min(e^{−3(1 − y/y_max)}, 1).
     ρ in tokens per forward, y in %; `y_max`: the best score of any method on the task (None: the best of these points).
-    Raises ValueError for no points or values as in `pbx`.
+    Raises InputError for no points or values as in `pbx`.
     """
     best = _best_per_rate(points)
     if not best:
-        raise ValueError("aup needs at least one point (tokens per forward, score in %)")
+        raise InputError("aup needs at least one point (tokens per forward, score in %)")
     top = max(y for _, y in best) if y_max is None else float(y_max)
     if not math.isfinite(top) or top < 0:
-        raise ValueError(f"y_max is {y_max}; give the best score of any method in %")
+        raise InputError(f"y_max is {y_max}; give the best score of any method in %")
     kept = [(x, y) for x, y in best if y >= best[0][1] - AUP_DROP]
     rates = np.array([x for x, _ in kept])
     scores = np.array([y for _, y in kept])
@@ -84,7 +85,7 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
         return pd.DataFrame(columns=columns)
     repeated = usable[usable.duplicated(["model", "task", "sampler"])]
     if not repeated.empty:
-        raise ValueError(
+        raise InputError(
             f"{len(repeated)} cells occur twice (first: {repeated['id'].iloc[0]}); give the cells of one run at a time"
         )
     groups: dict[tuple[str, str], list[tuple[str, float, ScoreInterval]]] = {}
@@ -153,6 +154,6 @@ def _best_per_rate(points: Iterable[Point]) -> list[Point]:
     for rate, score in points:
         x, y = float(rate), float(score)
         if not (math.isfinite(x) and math.isfinite(y)) or x <= 0:
-            raise ValueError(f"point ({rate}, {score}): need a positive rate and a finite score in %")
+            raise InputError(f"point ({rate}, {score}): need a positive rate and a finite score in %")
         best[x] = max(y, best.get(x, y))
     return sorted(best.items())

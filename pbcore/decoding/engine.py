@@ -22,11 +22,12 @@ from pbcore.decoding.review import check_review, marked, review_of, reviewed, sp
 from pbcore.decoding.rows import Log, Rows, join, start
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Move, Step
+from pbcore.errors import PbcoreError
 from pbcore.models.base import Context, Denoiser, Generation, Query, Request
 from pbcore.names import SamplerName
 
 
-class DecodingError(RuntimeError):
+class DecodingError(PbcoreError, RuntimeError):
     """Decoding failed: the model returned unusable logits, or the policy broke its protocol."""
 
 

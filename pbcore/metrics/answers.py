@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from pbcore.errors import InputError
 from pbcore.tasks.base import Sample
 
 _EDGES = re.compile(r'^[\s"]+|[\s"]+$')
@@ -87,19 +88,19 @@ def lines(text: str) -> list[str]:
 
 
 def label_part(sample: Sample, key: str, kind: type) -> Any:
-    """One part of a sample's label. Raises ValueError that names task and sample if the label lacks it."""
+    """One part of a sample's label. Raises InputError that names task and sample if the label lacks it."""
     part = sample.label.get(key) if isinstance(sample.label, dict) else None
     if not isinstance(part, kind):
-        raise ValueError(
+        raise InputError(
             f"{sample.task}, sample {sample.index}: its scorer needs a label with {key}, given {sample.label!r}"
         )
     return part
 
 
 def label_text(sample: Sample) -> str:
-    """A sample's label as text. Raises ValueError that names task and sample if the label is something else."""
+    """A sample's label as text. Raises InputError that names task and sample if the label is something else."""
     if not isinstance(sample.label, str):
-        raise ValueError(
+        raise InputError(
             f"{sample.task}, sample {sample.index}: its scorer needs a text as label, given {sample.label!r}"
         )
     return sample.label

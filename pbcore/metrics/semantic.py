@@ -11,13 +11,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pbcore.errors import PbcoreError
+
 MODEL_VARIABLE = "PBCORE_BERTSCORE_MODEL"
 LAYER_VARIABLE = "PBCORE_BERTSCORE_LAYER"
 DEFAULT_MODEL = "roberta-large"
 BATCH = 64
 
 
-class Unavailable(RuntimeError):
+class Unavailable(PbcoreError, RuntimeError):
     """BERTScore is not available here; the message says why and what to do."""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import prod
 
+from pbcore.errors import InputError
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.languagetool.client import Match
 from pbcore.metrics.languagetool.errors import Unavailable
@@ -174,7 +175,7 @@ def _measure_paraphrase(
 def _field(sample: Sample, name: str) -> str | Sequence[str]:
     label = sample.label
     if not isinstance(label, Mapping) or name not in label:
-        raise ValueError(
+        raise InputError(
             f"{sample.task} sample {sample.index} has the label {label!r} without {name!r}; scoring needs it"
         )
     value: str | Sequence[str] = label[name]

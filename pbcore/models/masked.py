@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pbcore.errors import InputError
 from pbcore.models.base import Context, Prompt, Query, Request
 from pbcore.models.errors import ModelError
 from pbcore.models.network import Network
@@ -84,9 +85,9 @@ class MaskedModel:
         return self.tokenizer.decode([i for i in token_ids if i != self.mask_id and i not in self.stop_ids])
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Context:
-        """A batch of left-padded prompts. Raises ValueError for a cache that the model doesn't support."""
+        """A batch of left-padded prompts. Raises InputError for a cache that the model doesn't support."""
         if cache is not None and cache not in self.caches:
-            raise ValueError(f"{self.name} has no {cache} cache; it has {', '.join(sorted(self.caches)) or 'none'}")
+            raise InputError(f"{self.name} has no {cache} cache; it has {', '.join(sorted(self.caches)) or 'none'}")
         return MaskedContext(self, requests, cache)
 
     def candidates(self, logits: Tensor) -> Tensor:
@@ -172,7 +173,7 @@ class MaskedContext:
             if query.refresh:
                 self._cache = self._model.network.cache(total)
             elif self._cache is None or query.window is None:
-                raise ValueError(
+                raise InputError(
                     f"{self._model.name}: the {self._mode} cache needs a window, and a refresh at the window's first step"
                 )
             else:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from pbcore.errors import InputError
 from pbcore.models.base import Generation, Prompt
 from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
@@ -43,7 +44,7 @@ class DiffusionGemma:
         self._module, self._tokenizer = module, tokenizer
 
     def check(self, sampler: SamplerName) -> None:
-        """Raises ValueError for a sampler that isn't `eb` with this model's parameters."""
+        """Raises InputError for a sampler that isn't `eb` with this model's parameters."""
         self._settings(sampler)
 
     def generate(
@@ -64,15 +65,15 @@ class DiffusionGemma:
         if sampler.policy != "eb" or str(sampler) != "-".join(
             ["eb", *(word + number for word, number in sampler.arguments)]
         ):
-            raise ValueError(f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't apply")
+            raise InputError(f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't apply")
         settings: dict[str, Any] = {}
         for word, number in sampler.arguments:
             field, kind = ("bound", float) if not word else _SETTINGS.get(word, ("", float))
             if not field or not number or field in settings:
-                raise ValueError(f"sampler {sampler}: {word + number!r} is not a parameter of this model. {allowed}")
+                raise InputError(f"sampler {sampler}: {word + number!r} is not a parameter of this model. {allowed}")
             settings[field] = kind(float(number))
         if settings.get("bound") == 0:
-            raise ValueError(f"sampler {sampler}: the entropy bound is 0; it must be above 0, e.g. eb-0.1")
+            raise InputError(f"sampler {sampler}: the entropy bound is 0; it must be above 0, e.g. eb-0.1")
         return settings
 
     def _answer(

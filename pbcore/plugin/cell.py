@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -65,7 +62,7 @@ class Cell:
 
     def key(self, model: Model, task: Task) -> str:
         """Digest of all that decides the outcome; equal keys mean that a finished cell need not be run again."""
-        from pbcore.results.resume import cell_key
+        from pbcore.results.resume import cell_key, user_code
 
         return cell_key(
             model=self.name.model,
@@ -75,12 +72,13 @@ class Cell:
             sampler=self.name.sampler,
             settings={
                 "rounds": self.settings.rounds,
-                "policy": policy_code(self.name.sampler),
                 **({"official_text": True} if self.settings.official_text else {}),
                 **self.settings.load_options,
             },
             dtype=str(model.info.get("dtype", self.settings.dtype or "")),
             seeds=self.settings.seed,
+            task_identity=task.identity,
+            own_code=user_code(self.name.model, model, self.name.sampler),
         )
 
     def _decode(self, model: Model, samples: Sequence[Sample]) -> tuple[list[Answered], Peak]:
@@ -192,15 +190,3 @@ def _span(lengths: Sequence[int]) -> str:
     if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
         return f"{ordered[0]}-{ordered[-1]}"
     return ",".join(map(str, ordered))
-
-
-@cache
-def policy_code(sampler: str) -> str:
-    """Digest of a policy's source if it is the user's own: the package's code is in every key already."""
-    from pbcore.decoding.policies.registry import policies
-    from pbcore.names import parse
-
-    cls = policies().get(parse(sampler).policy)
-    if cls is None or cls.__module__.startswith("pbcore."):
-        return ""
-    return hashlib.sha256(inspect.getsource(cls).encode()).hexdigest()[:16]

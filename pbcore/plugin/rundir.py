@@ -14,10 +14,11 @@ from pbcore.plugin.options import given
 from pbcore.plugin.state import drilled, plan, settings
 
 if TYPE_CHECKING:
+    from pbcore.results.lock import RunLock
     from pbcore.results.rundir import RunDir
 
 _PATH = pytest.StashKey[Path]()
-_LOCK = pytest.StashKey["RunLock"]()
+_LOCK: pytest.StashKey[RunLock] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:

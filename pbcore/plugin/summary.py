@@ -53,7 +53,7 @@ class Outcome:
         self._take(report)
         yield
         if report.nodeid in self._crashed and report.when != "teardown":
-            self._finish_crashed(report.nodeid)
+            self._finish_crashed(report)
 
     def _take(self, report: pytest.TestReport) -> None:
         name = self.planned.get(report.nodeid)
@@ -83,18 +83,14 @@ class Outcome:
         cause = "the worker process died while running this cell (killed, or out of memory)"
         self._crashed[crashitem] = record_error(self._config, name, cause)
 
-    def _finish_crashed(self, node_id: str) -> None:
-        """Reports a teardown that never was, since JUnit takes a test's properties from there."""
-        report = pytest.TestReport(
-            node_id,
-            location=(node_id.partition("::")[0], None, node_id),
-            keywords={"cells": 1},
-            outcome="passed",
-            longrepr=None,
-            when="teardown",
-            user_properties=self._crashed.pop(node_id),
+    def _finish_crashed(self, crash: pytest.TestReport) -> None:
+        """Reports the teardown that a dead worker owes, since JUnit takes a test's properties from there."""
+        properties = self._crashed.pop(crash.nodeid)
+        teardown = pytest.TestReport(
+            crash.nodeid, crash.location, {"cells": 1}, "passed", None, "teardown", user_properties=properties
         )
-        self._config.hook.pytest_runtest_logreport(report=report)
+        vars(teardown)["node"] = vars(crash)["node"]  # xdist's worker, by which JUnit tells tests apart
+        self._config.hook.pytest_runtest_logreport(report=teardown)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from pbcore.errors import InputError
 from pbcore.results.record import by_index
 from pbcore.results.rundir import RunDirError, StoredCell, open_run, write_atomic
 
@@ -28,7 +29,7 @@ SCHEMA = 1  # of baseline files; records have their own
 IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family")
 
 
-class BaselineError(ValueError):
+class BaselineError(InputError):
     """A baseline can't be read or written."""
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from pbcore.errors import InputError
 from pbcore.results import published
 from pbcore.results.flat import COLUMNS, CONDITIONS, RATES, cell_of, frame
 from pbcore.results.record import READABLE, CellRecord, SampleRecord
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class LoadError(ValueError):
+class LoadError(InputError):
     """A path has no results that this package can read."""
 
 

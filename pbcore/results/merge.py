@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from pbcore.errors import InputError
 from pbcore.results.rundir import RunDir, RunDirError, StoredCell, create, open_run
 
 
-class MergeConflict(ValueError):
+class MergeConflict(InputError):
     """Two runs hold the same cell with different keys or outcomes."""
 
 

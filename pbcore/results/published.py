@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pbcore.errors import InputError
 from pbcore.tasks.naming import category
 from pbcore.tasks.rewrite import NAMES, SOURCE
 
@@ -57,7 +58,7 @@ def read(path: Path) -> pd.DataFrame | None:
             return _v2_table(table)
         if {"table", "metric", "value_percent"} <= set(table.columns):
             return _paper_tables(table)
-        raise ValueError(
+        raise InputError(
             f"{path}: unknown columns {list(table.columns)}; known tables have method, param, task, score or table, metric, value_percent"
         )
     return None

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from pbcore.errors import InputError
+
 SCHEMA = 2
 READABLE = (1, 2)  # schema 1 had the conditions on the top level, with defaults for unknown ones
 
@@ -126,12 +128,12 @@ class CellRecord:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> CellRecord:
-        """Reads a record. Raises ValueError for unknown fields, which a newer schema may have written."""
+        """Reads a record. Raises InputError for unknown fields, which a newer schema may have written."""
         if "conditions" not in data:
             data = _from_schema_1(data)
         unknown = (set(data) - {f.name for f in fields(cls)}) | (set(data["conditions"]) - set(CONDITIONS))
         if unknown:
-            raise ValueError(
+            raise InputError(
                 f"cell record has unknown fields {sorted(unknown)}: written by a newer version (this one reads schema {SCHEMA})"
             )
         scores = {name: Score(**value) for name, value in data.get("scores", {}).items()}

@@ -23,11 +23,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pbcore.errors import InputError
 from pbcore.results.plain import plain
 from pbcore.results.record import READABLE, SCHEMA, CellRecord, SampleRecord
 
 
-class RunDirError(ValueError):
+class RunDirError(InputError):
     """A path is not a run directory, or can't be used as one."""
 
 
@@ -150,10 +151,10 @@ def write_atomic(path: Path, text: str) -> Path:
 
 
 def parse_cell(text: str) -> StoredCell:
-    """Parses a cell file's text. Raises ValueError, KeyError or TypeError if it is damaged or has another schema."""
+    """Parses a cell file's text. Raises InputError, KeyError or TypeError if it is damaged or has another schema."""
     data = json.loads(text)
     if data["schema"] not in READABLE:
-        raise ValueError(f"schema {data['schema']!r}, this version reads {' and '.join(map(str, READABLE))}")
+        raise InputError(f"schema {data['schema']!r}, this version reads {' and '.join(map(str, READABLE))}")
     return StoredCell(CellRecord.from_json(data["cell"]), tuple(SampleRecord(**sample) for sample in data["samples"]))
 
 

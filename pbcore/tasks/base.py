@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pbcore.errors import InputError
 from pbcore.tasks.naming import category
 from pbcore.tasks.scoring import Scored, scorer
 
@@ -76,7 +77,7 @@ class Task:
     def score(self, prediction: str, sample: Sample, metrics: Collection[str] | None = None) -> dict[str, float]:
         """Scores of one answer, each in [0, 1]; `metrics` selects the scores to compute (default: all).
 
-        Raises ValueError for a metric that this task does not have, and for a prediction that is not a string.
+        Raises InputError for a metric that this task does not have, and for a prediction that is not a string.
         """
         return self.score_many([prediction], [sample], metrics)[0].scores
 
@@ -85,19 +86,19 @@ class Task:
     ) -> list[Scored]:
         """Scores with their details, one per answer; servers and models get all answers of a call in one batch."""
         if isinstance(predictions, str) or not all(isinstance(text, str) for text in predictions):
-            raise ValueError(f"{self.name}: predictions must be texts, one per sample, not {_first_odd(predictions)!r}")
+            raise InputError(f"{self.name}: predictions must be texts, one per sample, not {_first_odd(predictions)!r}")
         if any(not isinstance(sample, Sample) for sample in samples):
-            raise ValueError(
+            raise InputError(
                 f"{self.name}: samples must be Samples of this task (task.samples), not {str(samples)[:80]}"
             )
         if len(predictions) != len(samples):
-            raise ValueError(f"{len(predictions)} predictions for {len(samples)} samples of {self.name}: give one each")
+            raise InputError(f"{len(predictions)} predictions for {len(samples)} samples of {self.name}: give one each")
         score = scorer(self.scorer)
         if isinstance(metrics, str):
-            raise ValueError(f"metrics {metrics!r}: give a list, such as [{metrics!r}]")
+            raise InputError(f"metrics {metrics!r}: give a list, such as [{metrics!r}]")
         unknown = set(metrics or ()) - set(score.metrics)
         if unknown:
-            raise ValueError(f"{self.name} has no metric {sorted(unknown)}; it has {sorted(score.metrics)}")
+            raise InputError(f"{self.name} has no metric {sorted(unknown)}; it has {sorted(score.metrics)}")
         return score.score(predictions, samples, frozenset(score.metrics if metrics is None else metrics))
 
 

@@ -8,6 +8,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
+from pbcore.errors import InputError
 from pbcore.tasks.scenes.sampling import SPLITS, split_of
 
 MOST_DRAWS = 2_000  # failed draws for one question after which the questions count as exhausted
@@ -54,7 +55,7 @@ class Order:
 
     def __post_init__(self) -> None:
         if self.split not in SPLITS:
-            raise ValueError(f"split {self.split!r}: give one of {', '.join(SPLITS)}")
+            raise InputError(f"split {self.split!r}: give one of {', '.join(SPLITS)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def _new_item(draw: Draw, rng: Random, length: int, order: Order, seen: set[str]
         item = draw(rng, length, order.settings)
         if split_of(f"{order.name}/{item.key}") == order.split and str(item.input) not in seen:
             return item
-    raise ValueError(
+    raise InputError(
         f"{order.name}: the {order.split} split has only {len(seen)} different questions (length {length} is used up): "
         "request fewer or other lengths, or give more items"
     )

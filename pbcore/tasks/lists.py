@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from pbcore.errors import InputError
 from pbcore.tasks.generators import Generator, Item, Settings, drawn, power_of_two
 
 MASK = "[MASK]"
@@ -95,7 +96,7 @@ def _items(operation: str, rng: Random, n: int, settings: Settings) -> tuple[lis
     pool = people() if kind == "people" else symbols(needed) if kind == "symbols" else kind
     free = pool if word is None else [item for item in pool if item != word]
     if len(free) < needed:
-        raise ValueError(
+        raise InputError(
             f"{operation} with n = {n} needs {needed} different items, settings.items has {len(free)}: give more"
         )
     chosen = rng.sample(free, needed)
@@ -117,16 +118,16 @@ def _check(settings: Settings) -> None:
             or not all(isinstance(item, str) for item in kind)
             or len(set(kind)) < max(3, len(kind))
         ):
-            raise ValueError(f"settings.items {kind!r}: give people, symbols, or a list of at least 3 different texts")
+            raise InputError(f"settings.items {kind!r}: give people, symbols, or a list of at least 3 different texts")
         if any(not item.strip() or character in item for item in kind for character in '",[]'):
-            raise ValueError(
+            raise InputError(
                 "settings.items: an item is empty or contains a quote, comma or bracket, which the list format reserves"
             )
     if word is not None and not isinstance(word, str):
-        raise ValueError(f"settings.word {word!r}: give the text of the new item")
+        raise InputError(f"settings.word {word!r}: give the text of the new item")
     for name in ("identity", "infill"):
         if not isinstance(settings[name], bool):
-            raise ValueError(f"settings.{name} {settings[name]!r}: give true or false")
+            raise InputError(f"settings.{name} {settings[name]!r}: give true or false")
 
 
 def parse_context(context: str) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from random import Random
 
+from pbcore.errors import InputError
 from pbcore.tasks.generators import Generator, Item, Settings, drawn, power_of_two
 
 SYMBOLS = string.ascii_uppercase + string.digits
@@ -68,10 +69,10 @@ def _peers() -> tuple[tuple[int, ...], ...]:
 def solutions(grid: str) -> Iterator[str]:
     """All solutions, in increasing order, of a sudoku given as 16 digits in reading order with 0 for a blank.
 
-    Raises ValueError for a text that is not such a grid.
+    Raises InputError for a text that is not such a grid.
     """
     if len(grid) != CELLS or set(grid) - set(BLANK + DIGITS):
-        raise ValueError(f"sudoku {grid!r}: give 16 digits from 0 to 4, row by row, 0 for a blank")
+        raise InputError(f"sudoku {grid!r}: give 16 digits from 0 to 4, row by row, 0 for a blank")
     if all(grid[cell] == BLANK or grid[cell] in allowed(grid, cell) for cell in range(CELLS)):
         yield from _completions(grid)
 
@@ -114,7 +115,7 @@ def _draw_sudoku(rng: Random, n: int, settings: Settings) -> Item:
 def _check_sudoku(settings: Settings) -> None:
     blanks = settings["blanks"]
     if type(blanks) is not int or not 1 <= blanks <= 10:
-        raise ValueError(f"settings.blanks {blanks!r}: give 1 to 10")
+        raise InputError(f"settings.blanks {blanks!r}: give 1 to 10")
 
 
 PUZZLE_GENERATORS = {

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import comb, perm
 
+from pbcore.errors import InputError
 from pbcore.names import parse
 from pbcore.theory.answers import DETERMINISTIC, check_operation
 from pbcore.theory.reveals import Rule, rule
@@ -29,22 +30,22 @@ def accuracy(op: str, n: int, sampler: str) -> float:
 
     `op` is copy, replace_index, replace_random, shuffle (or another operation with one answer, where it is 1). Samplers: random,
     confidence, left_to_right, margin, entropy top-k (or `+s2_1_1`, `+linear4` schedules), threshold and factor, with `+bN` and `+tX`.
-    Where a confidence equals the threshold, the noise decides. Raises ValueError for an operation, sampler or block length without a
+    Where a confidence equals the threshold, the noise decides. Raises InputError for an operation, sampler or block length without a
     derivation, and for n above 200.
     """
     check_operation(op, n)
     if op not in DERIVED:
-        raise ValueError(
+        raise InputError(
             f"{op}: the accuracy is derived for {', '.join(DERIVED)}; for others decode with the model `ideal`"
         )
     sampler_rule = rule(parse(sampler))
     if op in DETERMINISTIC:
         return 1.0
     if n > MOST_ITEMS:
-        raise ValueError(f"{op}, n = {n}: the recursion goes up to n = {MOST_ITEMS}")
+        raise InputError(f"{op}, n = {n}: the recursion goes up to n = {MOST_ITEMS}")
     block = sampler_rule.block or n
     if n % block:
-        raise ValueError(f"sampler {sampler}: block length {block} doesn't divide the {n} tokens of {op}, n = {n}")
+        raise InputError(f"sampler {sampler}: block length {block} doesn't divide the {n} tokens of {op}, n = {n}")
     return min(1.0, _Decoding(sampler_rule, block, op == "shuffle").correct(n))
 
 

@@ -10,6 +10,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pbcore.errors import InputError
+
 Item = TypeVar("Item")
 Table = NDArray[np.int64]
 
@@ -23,20 +25,20 @@ OPERATIONS = (*DETERMINISTIC, *RANDOM_LISTS, "latin_square")
 REDUCED_SQUARES = (1, 1, 1, 4, 56, 9408, 16_942_080, 535_281_401_856, 377_597_570_964_258_816)
 
 
-class TooManyAnswers(ValueError):
+class TooManyAnswers(InputError):
     """There are too many answers to list."""
 
 
 def check_operation(op: str, n: int) -> None:
-    """Raises ValueError for an unknown operation, or an n outside its range."""
+    """Raises InputError for an unknown operation, or an n outside its range."""
     if op not in OPERATIONS:
-        raise ValueError(f"unknown operation {op!r}; choose from {', '.join(OPERATIONS)}")
+        raise InputError(f"unknown operation {op!r}; choose from {', '.join(OPERATIONS)}")
     least = {"shuffle_changed": 2, "remove_random": 2, "remove_index": 2}.get(op, 1)
     if type(n) is not int or n < least:
         counted = "the side" if op in ("latin_square", "sudoku") else "the number of items"
-        raise ValueError(f"{op}: n is {counted}, an integer of at least {least}, not {n!r}")
+        raise InputError(f"{op}: n is {counted}, an integer of at least {least}, not {n!r}")
     if op == "sudoku" and n != 4:
-        raise ValueError(f"sudoku: the puzzles have side 4, not {n}")
+        raise InputError(f"sudoku: the puzzles have side 4, not {n}")
 
 
 def positions(op: str, n: int) -> int:
@@ -63,14 +65,14 @@ def valid_lists(op: str, items: Sequence[Item], word: Item | None = None) -> lis
         return [[*given[:i], *new, *given[i:]] for i in range(n + 1)]
     if op in ("remove_random", "replace_random"):
         return [[*given[:i], *new, *given[i + 1 :]] for i in range(n)]
-    raise ValueError(f"{op} has no list of answers; choose from {', '.join(RANDOM_LISTS)}")
+    raise InputError(f"{op} has no list of answers; choose from {', '.join(RANDOM_LISTS)}")
 
 
 @lru_cache(maxsize=64)
 def answer_table(op: str, n: int) -> Table:
     """The answers (A, P) of an operation on the items 0 … n−1; the new item is n. A deterministic one has a single row.
 
-    Raises ValueError for a bad operation or n, TooManyAnswers beyond 50,000 answers.
+    Raises InputError for a bad operation or n, TooManyAnswers beyond 50,000 answers.
     """
     width = positions(op, n)
     if op in DETERMINISTIC:
@@ -98,9 +100,9 @@ def latin_squares(n: int) -> Table:
 
 
 def count_latin_squares(n: int) -> int:
-    """The number of Latin squares of side n (n ≤ 9). Raises ValueError for larger n."""
+    """The number of Latin squares of side n (n ≤ 9). Raises InputError for larger n."""
     if not 1 <= n <= len(REDUCED_SQUARES):
-        raise ValueError(f"latin_square: the number of squares is known for n = 1 to {len(REDUCED_SQUARES)}, not {n}")
+        raise InputError(f"latin_square: the number of squares is known for n = 1 to {len(REDUCED_SQUARES)}, not {n}")
     count = REDUCED_SQUARES[n - 1] * n
     for factor in range(2, n):
         count *= factor * factor

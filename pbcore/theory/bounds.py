@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbcore.errors import InputError
 from pbcore.theory.answers import (
     DETERMINISTIC,
     OPERATIONS,
@@ -35,7 +36,7 @@ def total_correlation(op: str, n: int) -> float:
     """C(Y|X) = Σ H(yᵢ|X) − H(Y|X) in bits (Eq. 1; Eq. 3 for replace_random, Eq. 4 for shuffle): the least loss of a single step.
 
     `op` is one of `answers.OPERATIONS`: the list operations (`shuffle` includes the list itself; `shuffle_changed`, the waiting line's,
-    excludes it), `latin_square` (side n ≤ 9), `sudoku`. Raises ValueError for an unknown `op`, or an n outside its range.
+    excludes it), `latin_square` (side n ≤ 9), `sudoku`. Raises InputError for an unknown `op`, or an n outside its range.
     """
     check_operation(op, n)
     if op == "latin_square":
@@ -50,14 +51,14 @@ def step_bound(
 
     Give `steps`, the positions revealed at each step, or, for operations in `bounds.EXCHANGEABLE`, `sizes`, the number of tokens per
     step. The bound holds for a fixed partition; a random order loses no more than the average of its partitions' bounds.
-    Raises ValueError for sizes or steps that don't cover each position once, and if there are too many answers to list.
+    Raises InputError for sizes or steps that don't cover each position once, and if there are too many answers to list.
     """
     count = positions(op, n)
     if (sizes is None) == (steps is None):
-        raise ValueError("give either sizes, e.g. [2, 2], or steps, e.g. steps=[[0, 2], [1]]")
+        raise InputError("give either sizes, e.g. [2, 2], or steps, e.g. steps=[[0, 2], [1]]")
     if sizes is not None:
         if op not in EXCHANGEABLE:
-            raise ValueError(
+            raise InputError(
                 f"{op}: the bound depends on the positions of each step; give steps=[[0, 2], [1]], not sizes"
             )
         _check_sizes(op, sizes, count)
@@ -70,17 +71,17 @@ def step_bound(
 def optimal_bound(op: str, n: int, T: int) -> float:
     """L*_T in bits: the least L_T over all partitions into T nonempty steps (Theorem 2); falls from C(Y|X) at T = 1 to 0.
 
-    Raises ValueError for a T outside 1 … positions, and for more than 10 positions that are not interchangeable.
+    Raises InputError for a T outside 1 … positions, and for more than 10 positions that are not interchangeable.
     """
     count = positions(op, n)
     if type(T) is not int or not 1 <= T <= count:
-        raise ValueError(f"{op}, n = {n}: T is the number of steps, 1 to {count}, not {T!r}")
+        raise InputError(f"{op}, n = {n}: T is the number of steps, 1 to {count}, not {T!r}")
     entropy = _entropy(op, n)
     if op in EXCHANGEABLE:
         by_size = [entropy(frozenset(range(size))) for size in range(count + 1)]
         return _least_by_size(by_size, T)
     if count > MOST_POSITIONS:
-        raise ValueError(
+        raise InputError(
             f"{op}, n = {n}: {count} positions have too many partitions; at most {MOST_POSITIONS} are searched"
         )
     return _least_by_subset(entropy, count, T)
@@ -173,9 +174,9 @@ def _least_by_subset(entropy: Entropy, count: int, T: int) -> float:
 
 def _check_sizes(op: str, sizes: Sequence[int], count: int) -> None:
     if not isinstance(sizes, Iterable):
-        raise ValueError(f"{op}: sizes is a list of tokens per step, such as [2, 2], not {sizes!r}")
+        raise InputError(f"{op}: sizes is a list of tokens per step, such as [2, 2], not {sizes!r}")
     if any(type(size) is not int or size < 1 for size in sizes) or sum(sizes) != count:
-        raise ValueError(
+        raise InputError(
             f"{op}: sizes {list(sizes)} must be integers of at least 1 that add up to the {count} positions"
         )
 
@@ -183,11 +184,11 @@ def _check_sizes(op: str, sizes: Sequence[int], count: int) -> None:
 def _checked(steps: Sequence[Collection[int]], count: int, op: str) -> list[list[int]]:
     """The steps as lists, each position from 0 to count − 1 once."""
     if not isinstance(steps, Iterable) or not all(isinstance(step, Iterable) for step in steps):
-        raise ValueError(f"{op}: steps is a list of lists of positions, such as [[0, 2], [1]], not {steps!r}")
+        raise InputError(f"{op}: steps is a list of lists of positions, such as [[0, 2], [1]], not {steps!r}")
     result = [list(step) for step in steps]
     given = [position for step in result for position in step]
     if not all(result) or any(type(position) is not int for position in given) or sorted(given) != list(range(count)):
-        raise ValueError(f"{op}: steps {result} must have each position from 0 to {count - 1} once, and no empty step")
+        raise InputError(f"{op}: steps {result} must have each position from 0 to {count - 1} once, and no empty step")
     return result
 
 

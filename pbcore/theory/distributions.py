@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pbcore.errors import InputError
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK, formatted
 from pbcore.tasks.registry import task_spec
@@ -35,7 +36,7 @@ SCORERS: Mapping[str, str | None] = {
 }
 
 
-class NoDistribution(ValueError):
+class NoDistribution(InputError):
     """The valid answers of a sample are not known."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
 
+from pbcore.errors import InputError
 from pbcore.names import SamplerName
 
 # (numerator, denominator, members, probability that the noise lifts a member above num/den), highest confidence first.
@@ -42,9 +43,9 @@ class Rule:
 
 
 def rule(name: SamplerName) -> Rule:
-    """The rule of a sampler name. Raises ValueError for samplers without a derivation."""
+    """The rule of a sampler name. Raises InputError for samplers without a derivation."""
     if name.cache or name.remask:
-        raise ValueError(
+        raise InputError(
             f"sampler {name}: the accuracy isn't derived for caches or remasking; leave +{name.cache or name.remask} out"
         )
     if name.policy in STATIC:
@@ -54,11 +55,11 @@ def rule(name: SamplerName) -> Rule:
     elif name.policy == "factor":
         counts = _factor(_parameter(name, ("", "f")))
     else:
-        raise ValueError(
+        raise InputError(
             f"sampler {name}: the accuracy is derived for {', '.join((*STATIC, *ADAPTIVE))}; for others decode with the model `ideal`"
         )
     if name.policy in ADAPTIVE and (name.counts is not None or name.schedule):
-        raise ValueError(
+        raise InputError(
             f"sampler {name}: {name.policy} determines the number of tokens itself; leave the schedule out"
         )
     return Rule(counts, name.policy in BLIND, name.block, name.temperature)
@@ -68,15 +69,15 @@ def _static(name: SamplerName) -> Counts:
     """Top-k, or a schedule; the last step of a schedule reveals all that is left."""
     if name.counts is not None or name.schedule is not None:
         if name.arguments:
-            raise ValueError(f"sampler {name}: give k or a schedule, not both")
+            raise InputError(f"sampler {name}: give k or a schedule, not both")
         if name.schedule not in (None, "linear"):
-            raise ValueError(
+            raise InputError(
                 f"sampler {name}: the accuracy isn't derived for the schedule {name.schedule}; use +linear8 or +s2_1_1"
             )
         return lambda groups, left, step: iter([(_scheduled(name, left, step), 1.0)])
     k = _parameter(name, ("k",))
     if k.denominator != 1 or k < 1:
-        raise ValueError(f"sampler {name}: k is the number of tokens per step, a whole number of at least 1")
+        raise InputError(f"sampler {name}: k is the number of tokens per step, a whole number of at least 1")
     return lambda groups, left, step: iter([(min(int(k), left), 1.0)])
 
 
@@ -135,5 +136,5 @@ def _parameter(name: SamplerName, words: tuple[str, ...]) -> Fraction:
     """The policy's one parameter, exactly as written."""
     if len(name.arguments) != 1 or name.arguments[0][0] not in words or not name.arguments[0][1]:
         usual = "k2" if words == ("k",) else "0.9"
-        raise ValueError(f"sampler {name}: the accuracy is derived for one parameter, such as {name.policy}-{usual}")
+        raise InputError(f"sampler {name}: the accuracy is derived for one parameter, such as {name.policy}-{usual}")
     return Fraction(name.arguments[0][1])

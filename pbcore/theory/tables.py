@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import e, inf, log2
 
+from pbcore.errors import InputError
 from pbcore.theory.accuracy import LIST_OPS, accuracy
 from pbcore.theory.bounds import step_bound, total_correlation
 
@@ -53,17 +54,17 @@ class Equality:
 
 
 def equality(n: int) -> Equality:
-    """The accuracies of the three readings at γ = (n − 1)/n. Raises ValueError for n < 3: two items are tied at ½ for both tokens."""
+    """The accuracies of the three readings at γ = (n − 1)/n. Raises InputError for n < 3: two items are tied at ½ for both tokens."""
     if type(n) is not int or n < 3:
-        raise ValueError(f"n = {n!r}: the equality needs lists of at least 3 items")
+        raise InputError(f"n = {n!r}: the equality needs lists of at least 3 items")
     above, below = (accuracy("replace_random", n, f"threshold-{(n - 1) / n + step:.8f}") for step in (1e-6, -1e-6))
     return Equality(above, below, 1 - 2.0**-n)
 
 
 def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
-    """Table 1 for lists of n: a row per operation. `pairs_bound` is L_T for two tokens a step. Raises ValueError for n < 2."""
+    """Table 1 for lists of n: a row per operation. `pairs_bound` is L_T for two tokens a step. Raises InputError for n < 2."""
     if type(n) is not int or n < 2:
-        raise ValueError(f"n = {n!r}: Table 1 needs lists of at least 2 items")
+        raise InputError(f"n = {n!r}: Table 1 needs lists of at least 2 items")
     pairs = [2] * (n // 2) + [1] * (n % 2)
     return [
         Finding(

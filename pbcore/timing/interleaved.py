@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from pbcore.errors import InputError
+from pbcore.errors import InputError, PbcoreError
 
 HEAD = Path(__file__).resolve().parents[2]  # the folder that holds the pbcore under test
 SCRIPT = Path(__file__).with_name("worker.py")
@@ -23,7 +23,7 @@ class BaseError(InputError):
     """A base that is neither a checkout nor a revision."""
 
 
-class NotTimed(RuntimeError):
+class NotTimed(PbcoreError, RuntimeError):
     """Why a side could not time a cell."""
 
 

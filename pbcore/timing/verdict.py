@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from pbcore.errors import InputError
+
 LEAST_ROUNDS = 3
 
 
@@ -32,10 +34,10 @@ def judge_timing(
     """Judges the seconds of head's rounds against base's (interleaved where possible).
 
     Slower means that the fastest head round took longer than the slowest base round by more than `margin` (0.1 for 10 %). Not judged:
-    different machines, a device shared between workers, fewer than three rounds on a side. Raises ValueError for a negative margin.
+    different machines, a device shared between workers, fewer than three rounds on a side. Raises InputError for a negative margin.
     """
     if margin < 0:
-        raise ValueError(f"margin {margin}: give a share >= 0, e.g. 0.1 for 10 %")
+        raise InputError(f"margin {margin}: give a share >= 0, e.g. 0.1 for 10 %")
     reason = _obstacle(head, base, head_machine, base_machine, shared)
     if reason is not None:
         return TimingVerdict(False, True, f"timing not judged: {reason}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from pbcore.errors import InputError
 from pbcore.tasks.registry import task_names
 
 
@@ -34,11 +35,11 @@ class Phase:
     lengths: Mapping[str, Sequence[int]] | None = None
 
     def tasks(self) -> dict[str, float]:
-        """The tasks of this phase with their shares. Raises ValueError for a name that is not one of the paper's tasks."""
+        """The tasks of this phase with their shares. Raises InputError for a name that is not one of the paper's tasks."""
         given = dict(self.weights or {})
         unknown = set(given) - set(task_names())
         if unknown:
-            raise ValueError(f"recipe: unknown tasks {sorted(unknown)}; choose from {', '.join(task_names())}")
+            raise InputError(f"recipe: unknown tasks {sorted(unknown)}; choose from {', '.join(task_names())}")
         return {name: share for name in task_names() if (share := given.get(name, 1.0)) > 0}
 
 
@@ -66,17 +67,17 @@ class Recipe:
             if step < phase.steps:
                 return number, step
             step -= phase.steps
-        raise ValueError(f"step {step} is beyond the recipe's end; give 0 to {self.steps - 1}")
+        raise InputError(f"step {step} is beyond the recipe's end; give 0 to {self.steps - 1}")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def read_recipe(path: Path) -> Recipe:
-    """A recipe from a YAML file. Raises ValueError naming the file for unknown or missing keys."""
+    """A recipe from a YAML file. Raises InputError naming the file for unknown or missing keys."""
     loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
     try:
         phases = tuple(Phase(**phase) for phase in loaded.pop("phases"))
         return Recipe(phases=phases, **loaded)
     except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{path} is not a recipe ({error}); see pbcore/train/recipe.yaml for an example") from None
+        raise InputError(f"{path} is not a recipe ({error}); see pbcore/train/recipe.yaml for an example") from None

@@ -18,18 +18,6 @@ from pbcore.results.rundir import RunDirError
 from tests.plugin.conftest import Run
 
 CELLS = ("--model", "ideal", "--limit", "2", "--task", "copy", "--sampler", "random-k8")
-LATER = """
-import os
-from pbcore import register_model
-from pbcore.models.ideal import load_ideal
-
-def make(**options):
-    if os.environ.get("BROKEN"):
-        raise RuntimeError("weights not here")
-    return load_ideal()
-
-register_model("later", make)
-"""
 
 
 def errors(result: pytest.RunResult) -> str:
@@ -42,14 +30,13 @@ class TestResume:
         self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A resumed run whose model fails to load leaves the earlier record, and says so; the run fails."""
-        (project.path / "conftest.py").write_text(LATER)
-        run("--model", "later", *CELLS[2:], "--out", "out").assert_outcomes(passed=1)
+        run("--model", "moody", *CELLS[2:], "--out", "out").assert_outcomes(passed=1)
         before = {path: path.read_bytes() for path in (project.path / "out" / "cells").iterdir()}
-        monkeypatch.setenv("BROKEN", "1")
-        result = run("--model", "later", *CELLS[2:], "--resume", "out")
+        monkeypatch.setenv("MOODY", "1")
+        result = run("--model", "moody", *CELLS[2:], "--resume", "out")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         assert {path: path.read_bytes() for path in (project.path / "out" / "cells").iterdir()} == before
-        result.stdout.fnmatch_lines(["*later/copy/random-k8: its record of an earlier run was kept"])
+        result.stdout.fnmatch_lines(["*moody/copy/random-k8: its record of an earlier run was kept"])
         assert len(pbcore.results.load("out")) == 1
 
     @pytest.mark.parametrize(

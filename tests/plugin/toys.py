@@ -127,7 +127,15 @@ def make_missing(**options: Any) -> Around:
     raise RuntimeError("weights not here")
 
 
+def make_moody(**options: Any) -> Any:
+    """`ideal`, unless $MOODY is set."""
+    if os.environ.get("MOODY"):
+        raise RuntimeError("weights not here")
+    return load_ideal()
+
+
 def register() -> None:
+    register_model("moody", make_moody)
     register_model("slow", make_slow)
     register_model("dying", make_dying)
     register_model("breaking", make_breaking)
