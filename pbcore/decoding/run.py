@@ -8,7 +8,7 @@ import torch
 
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.samplers import policy
-from pbcore.models.base import Denoiser, Generation, Model, OwnDecoder, Prompt, Request
+from pbcore.models.base import Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
 from pbcore.names import SamplerName, parse
 from pbcore.tasks.base import Sample
 
@@ -46,13 +46,10 @@ def decode(
         )
     if type(seed) is not int:
         raise ValueError(f"seed is a whole number, not {seed!r}")
-    if not isinstance(model, OwnDecoder) and not hasattr(model, "prepare"):
-        raise ValueError(
-            f"model {model!r} is neither a Denoiser nor an OwnDecoder; load one with pbcore.load_model(name)"
-        )
     if isinstance(model, OwnDecoder):
         model.check(name)
         return model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
+    model = complete(model)
     if name.policy == "ar":
         raise ValueError(
             f"{model.name} is a masked diffusion model; sampler 'ar' is for models with their own decoding loop; try left_to_right-k1"

@@ -6,32 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
-from torch import Tensor
-
-from pbcore.decoding.step import Move, Step
+from pbcore.decoding.protocol import Policy
 from pbcore.names import POLICY, SamplerName, SamplerNameError
-
-
-class Policy(Protocol):
-    """Answers which masked slots to reveal.
-
-    Optional attributes: `cap(slots)`, the most steps it takes in a block, for one that may reveal nothing, takes tokens back or holds a
-    row; `review` ("seen" or "hidden"), to be told what the model says of revealed tokens; `rewrites`, where it reveals other tokens than
-    the predicted ones; `reach` ("prefix"), to be given the slots of all blocks up to the active one, which ends when none of them is
-    masked.
-    """
-
-    def select(self, step: Step) -> Tensor | Move:
-        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), or a Move."""
-        ...
-
-
-def reaches_back(policy: Policy) -> bool:
-    """Whether a policy is given the slots of the blocks before the active one too."""
-    return getattr(policy, "reach", None) == "prefix"
-
 
 P = TypeVar("P", bound=type)
 _POLICIES: dict[str, type] = {}
