@@ -1,6 +1,7 @@
 """Decoding: one batched loop and many policies."""
 
-from pbcore.decoding.engine import DecodingError, denoise
+from pbcore.decoding.checks import DecodingError
+from pbcore.decoding.engine import denoise
 from pbcore.decoding.policies import Policy, register_policy
 from pbcore.decoding.run import decode
 from pbcore.decoding.samplers import policy, resolve

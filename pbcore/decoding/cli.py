@@ -14,7 +14,9 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.decoding.policies import policies
+from pbcore.decoding.protocol import traits
 from pbcore.decoding.remasking import Rcr, RcrMax, Remdm, RemdmEarly
+from pbcore.errors import InputError
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import generate
 
@@ -25,6 +27,7 @@ MODIFIERS = (
     ("+remdmN", Remdm, "N rounds"),
     ("+remdmN-early", RemdmEarly, "N rounds"),
 )
+KINDS = {None: "unmasker", "seen": "reviser", "hidden": "remasker"}  # by review
 HEADERS = ("sampler", "kind", "rule", "state", "parameters", "paper", "forwards per step")
 
 
@@ -46,7 +49,7 @@ class Described:
 
 def described() -> list[Described]:
     """All policies by name, users' included, then the remasking modifiers."""
-    known = [_described(name, cls, _kind(cls)) for name, cls in policies().items()]
+    known = [_described(name, cls, traits(cls).review) for name, cls in policies().items()]
     return known + [_modifier(*modifier) for modifier in MODIFIERS]
 
 
@@ -102,7 +105,7 @@ def _count(args: argparse.Namespace) -> int:
     from pbcore.models import frequencies
 
     if not args.model or not args.output:
-        raise ValueError(
+        raise InputError(
             "--frequencies needs a model whose tokenizer is used (--model NAME) and a file to write (--output FILE)"
         )
     tokenizer, size = frequencies.tokenizer_of(args.model)
@@ -122,7 +125,7 @@ def _texts(corpus: str) -> Iterator[str]:
         yield from (sample.answer for sample in islice(generate(name), TRAIN_SAMPLES) if sample.answer)
 
 
-def _described(name: str, cls: type, kind: str) -> Described:
+def _described(name: str, cls: type, review: str | None) -> Described:
     first, *rest = re.split(r"\n\s*\n", cleandoc(cls.__doc__ or "no description"))
     text = " ".join(first.split())
     everything = " ".join((cls.__doc__ or "").split())
@@ -130,17 +133,14 @@ def _described(name: str, cls: type, kind: str) -> Described:
     state = next(
         (" ".join(part.split())[len("State: ") :].rstrip(".") for part in rest if part.startswith("State: ")), "–"
     )
-    forwards = "1, with a shadow block" if getattr(cls, "review", None) == "hidden" else "1"
-    return Described(name, kind, text, state, _parameters(cls), f"arXiv {paper[1]}" if paper else "–", forwards)
+    forwards = "1, with a shadow block" if review == "hidden" else "1"
+    return Described(
+        name, KINDS[review], text, state, _parameters(cls), f"arXiv {paper[1]}" if paper else "–", forwards
+    )
 
 
 def _modifier(name: str, cls: type, parameters: str) -> Described:
-    return replace(_described(name, cls, "remasker"), parameters=parameters)
-
-
-def _kind(cls: type) -> str:
-    review = getattr(cls, "review", None)
-    return {"seen": "reviser", "hidden": "remasker"}.get(str(review), "unmasker")
+    return replace(_described(name, cls, None), kind="remasker", parameters=parameters)
 
 
 def _parameters(cls: type) -> str:

@@ -10,25 +10,31 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from pbcore.decoding.checks import (
+    DecodingError,
+    as_move,
+    check_cap,
+    check_logits,
+    check_needs,
+    check_numbers,
+    check_tokens,
+)
 from pbcore.decoding.draws import uniform
-from pbcore.decoding.policies import Policy, reaches_back
 from pbcore.decoding.prediction import predict
-from pbcore.decoding.review import check_review, marked, review_of, reviewed, split
+from pbcore.decoding.protocol import Policy, Traits, traits
+from pbcore.decoding.review import marked, reviewed
 from pbcore.decoding.rows import Log, Rows, join, start
 from pbcore.decoding.schedule import quota
+from pbcore.decoding.state import clear
 from pbcore.decoding.step import Move, Step
-from pbcore.errors import PbcoreError
-from pbcore.models.base import Context, Denoiser, Generation, Query, Request
+from pbcore.errors import InputError
+from pbcore.models.base import Context, Denoiser, Generation, Query, Request, complete
 from pbcore.names import SamplerName
-
-
-class DecodingError(PbcoreError, RuntimeError):
-    """Decoding failed: the model returned unusable logits, or the policy broke its protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,7 @@ class _Job:
 
     model: Denoiser
     policy: Policy
+    traits: Traits
     name: SamplerName
     size: int
     seed: int
@@ -55,17 +62,14 @@ def denoise(
 ) -> list[Generation]:
     """Decodes a batch; one Generation per request, in order.
 
-    Raises DecodingError (naming row, step and model) for logits that are NaN or +inf and for a policy that reveals nothing though it
-    declares no `cap`; ValueError for a block length that doesn't divide a row's number of target positions, and for a cache or a review
-    that the model doesn't support.
+    Raises DecodingError for logits of another shape, dtype or device than asked for, NaN and +inf, and for a policy that returns something
+    else than its protocol allows, or reveals nothing though it declares no `cap`. Raises ValueError for a block length that doesn't
+    divide a row's number of target positions, and for a cache, review or frequency table that the model doesn't have.
     """
-    if name.cache and name.cache not in model.caches:
-        raise ValueError(
-            f"sampler {name}: {model.name} has no {name.cache} cache; it has {sorted(model.caches) or 'none'}"
-        )
-    check_review(model, policy, name)
+    model, declared = complete(model), traits(policy)
+    check_needs(model, declared, name)
     rows, log = start(model, requests, record)
-    job = _Job(model, policy, name, _block_length(name, rows.n_targets, requests), seed, log)
+    job = _Job(model, policy, declared, name, _block_length(name, rows.n_targets, requests), seed, log)
     context = model.prepare(requests, cache=name.cache, seed=seed)
     rows = _advance(job, rows, context)
     while len(rows.origin):
@@ -88,8 +92,7 @@ def _step(
         early = (step.token == job.model.eos_id) & (masked.cumsum(-1) > 1)
         step.masked = masked & ~early
         step.logits = step.logits[~early[masked]]
-    answer = job.policy.select(step)
-    move = answer if isinstance(answer, Move) else Move(answer)
+    move = as_move(job.name.policy, job.policy.select(step), step)
     _apply(job, _bounded(job, move, step, masked, rows), step, where, rows)
     if job.name.eos_stop:
         _stop_at_eos(job.model, rows)
@@ -99,18 +102,15 @@ def _forward(
     job: _Job, rows: Rows, context: Context, window: tuple[int, int] | None, refresh: bool
 ) -> tuple[Step, Tensor]:
     """One forward: the policy's Step, and the canvas index (R, C) of each slot."""
-    place, where, inside = rows.active(job.size, reaches_back(job.policy))  # (R, C) each
+    place, where, inside = rows.active(job.size, job.traits.reach == "prefix")  # (R, C) each
     present = rows.canvas.gather(1, where)
     masked = inside & (present == job.model.mask_id)
-    review = review_of(job.policy)
-    want = marked(rows.canvas, where, inside if review == "seen" else masked)
-    verify = marked(rows.canvas, where, inside) if review == "hidden" else None
-    logits = context.logits(Query(rows.canvas, want, rows.nfe, window, refresh, verify))
-    logits[:, job.model.mask_id] = -torch.inf
-    logits, again = split(logits, masked, inside, review)  # (M, V), (N, V)
+    revealed = inside & ~masked
+    query = Query(rows.canvas, marked(rows.canvas, where, masked), rows.nfe, window, refresh)
+    logits, again = _logits(job, context, query, where, revealed)  # (M, V), (N, V)
     draws = uniform(job.seed, rows.key, rows.nfe, place) if job.name.temperature else None  # (R, C)
     token, confidence = predict(logits, job.name.temperature, None if draws is None else draws[masked])
-    _check(job.model, confidence, masked.nonzero()[:, 0], rows)
+    check_numbers(job.model, confidence, masked.nonzero()[:, 0], rows)
     slots = rows.in_block(job.size)  # (R,)
     step = Step(
         masked=masked,
@@ -129,19 +129,35 @@ def _forward(
         seed=job.seed,
         key=rows.key,
         column=where,
-        kept=rows.kept,
         temperature=job.name.temperature,
-        frequencies=getattr(job.model, "frequencies", None),
+        frequencies=job.model.frequencies,
+        reach=job.traits.reach,
+        _states=rows.states,
     )
-    if review:
-        step.review = reviewed(again, inside & ~masked, present, job.name.temperature, draws)
-        _check(job.model, step.review.confidence[inside & ~masked], (inside & ~masked).nonzero()[:, 0], rows)
+    if again is not None:
+        step.review = reviewed(again, revealed, present, job.name.temperature, draws)
+        check_numbers(job.model, step.review.confidence[revealed], revealed.nonzero()[:, 0], rows)
     return step, where
+
+
+def _logits(job: _Job, context: Context, query: Query, where: Tensor, revealed: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Logits of the masked slots (M, V) and, if the policy requests a review, of the revealed ones (N, V); never the mask token."""
+    again = None
+    if job.traits.review is None:
+        logits = context.logits(query)
+    else:
+        review = marked(query.canvas, where, revealed)
+        logits, again = context.logits_and_review(replace(query, review=review, hidden=job.traits.review == "hidden"))
+        check_logits(job.model, again, int(revealed.sum()), query.canvas, "revealed")
+        again[:, job.model.mask_id] = -torch.inf
+    check_logits(job.model, logits, int(query.want.sum()), query.canvas, "masked")
+    logits[:, job.model.mask_id] = -torch.inf
+    return logits, again
 
 
 def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Move:
     """The move within the loop's limits: an unmasker reveals something at each step, any other policy ends at its cap."""
-    caps = _caps(job.policy, move, step.slots)
+    caps = _caps(job, move, step.slots)
     if caps is None:
         idle = ~(move.reveal & step.masked).any(-1)
         if step.quota is None and bool(idle.any()):
@@ -162,15 +178,16 @@ def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> M
     )
 
 
-def _caps(policy: Policy, move: Move, slots: Tensor) -> Tensor | None:
+def _caps(job: _Job, move: Move, slots: Tensor) -> Tensor | None:
     """The most steps (R,) that a policy may take in a block of `slots` (R,); None for an unmasker, which needs no limit."""
-    declared = getattr(policy, "cap", None)
-    if callable(declared):
-        return torch.tensor([int(declared(count)) for count in slots.tolist()], device=slots.device)
-    if move.remask is None and move.hold is None:
+    if job.traits.cap is not None:
+        caps = [check_cap(job.name.policy, job.traits.cap(count), count) for count in slots.tolist()]
+        return torch.tensor(caps, device=slots.device)
+    if move.remask is None and move.hold is None and move.revise is None:
         return None
     warnings.warn(
-        f"{type(policy).__name__} remasks tokens or holds rows but declares no cap(slots); the loop ends a block after 4 steps per slot",
+        f"{type(job.policy).__name__} remasks or revises tokens or holds rows, but declares no cap(slots); "
+        "the loop ends a block after 4 steps per slot",
         stacklevel=2,
     )
     return 4 * slots
@@ -180,7 +197,10 @@ def _apply(job: _Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None
     """Applies a move to the canvas and the log."""
     token = step.token if move.token is None else move.token
     confidence = step.confidence if move.confidence is None else move.confidence
-    row, slot = (move.reveal if move.revise is None else move.reveal | move.revise).nonzero(as_tuple=True)
+    written = move.reveal if move.revise is None else move.reveal | move.revise  # (R, C)
+    if move.token is not None:
+        check_tokens(job.name.policy, token, written, job.model.mask_id, job.model.vocab_size)
+    row, slot = written.nonzero(as_tuple=True)
     at = where[row, slot]
     rows.canvas[row, at] = token[row, slot]
     job.log.steps[rows.origin[row], at] = rows.nfe[row]
@@ -206,10 +226,7 @@ def _cached_block(job: _Job, rows: Rows, context: Context) -> Rows:
             part = part.select(going.nonzero().squeeze(-1))
             if len(part.origin):
                 inner.keep(going.nonzero().squeeze(-1))
-    try:
-        return join(finished)
-    except KeyError as error:
-        raise DecodingError(f"{job.name.policy} must call step.memory({error}, …) at its first step") from error
+    return join(finished)
 
 
 def _advance(job: _Job, rows: Rows, context: Context) -> Rows:
@@ -217,8 +234,10 @@ def _advance(job: _Job, rows: Rows, context: Context) -> Rows:
     first = rows.block_of_first_mask(job.model.mask_id, job.size)
     # A policy that reaches back may mask earlier blocks again, so the block never falls.
     block = torch.where(rows.hold, rows.block, first.maximum(rows.block))
-    rows.index = torch.where(block == rows.block, rows.index, 0)
+    entered = block != rows.block
+    rows.index = rows.index.masked_fill(entered, 0)
     rows.block = block
+    clear(rows.states, entered)
     done = ~(rows.canvas == job.model.mask_id).any(-1) & ~rows.hold
     if bool(done.any()):
         job.log.finish(rows.select(done.nonzero().squeeze(-1)))
@@ -235,21 +254,10 @@ def _block_length(name: SamplerName, n_targets: Tensor, requests: Sequence[Reque
         return max(1, int(n_targets.max()))
     for request, count in zip(requests, n_targets.tolist(), strict=True):
         if count % name.block:
-            raise ValueError(
+            raise InputError(
                 f"sampler {name}: block length {name.block} doesn't divide the {count} tokens to decode (row key {request.key})"
             )
     return name.block
-
-
-def _check(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) -> None:
-    """Raises DecodingError if a confidence is NaN, as the softmax is for logits with NaN or +inf, or of −inf alone."""
-    bad = confidence.isnan()
-    if bool(bad.any()):
-        at = row[bad.nonzero()[0, 0]]
-        raise DecodingError(
-            f"{model.name} gave logits that are NaN, +inf or all -inf for row {int(rows.origin[at])} (key {int(rows.key[at])}) "
-            f"at step {int(rows.nfe[at])}; try --dtype float32, and check the checkpoint"
-        )
 
 
 def _stop_at_eos(model: Denoiser, rows: Rows) -> None:

@@ -12,8 +12,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from pbcore.decoding.checks import as_move
 from pbcore.decoding.policies import Policy
 from pbcore.decoding.policies.confidence import Confidence
+from pbcore.decoding.protocol import traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Move, Step
 from pbcore.names import SamplerName, SamplerNameError
@@ -45,13 +47,13 @@ class Rcr:
         return slots + self.steps
 
     def select(self, step: Step) -> Move:
-        confidences = step.memory("rcr confidences", MASKED)  # (R, A)
-        now = torch.where(step.masked, step.confidence, confidences.gather(1, step.position))  # (R, C)
+        confidences = step.state("rcr confidences", MASKED, over="answer")  # (R, C)
+        now = torch.where(step.masked, step.confidence, confidences)  # (R, C)
         filled = step.inside & (now > MASKED)
         committed = filled & ~step.masked
         count = committed.sum(-1) + (step.quota if step.quota is not None else self.k or 0)  # (R,)
         keep = filled & (step.rank(now, filled) < count[:, None])
-        step.store(confidences, now.masked_fill(~keep, MASKED), step.inside)
+        confidences.copy_(torch.where(step.inside, now.masked_fill(~keep, MASKED), confidences))
         return Move(step.masked & keep, committed & ~keep)
 
 
@@ -74,9 +76,9 @@ class RcrMax:
         return slots + self.steps
 
     def select(self, step: Step) -> Move:
-        best = step.memory("rcr best", 0.0)  # (R, A)
-        running = torch.maximum(best.gather(1, step.position), step.confidence)  # (R, C)
-        step.store(best, running, step.masked)
+        best = step.state("rcr best")  # (R, C)
+        running = torch.maximum(best, step.confidence)  # (R, C)
+        best.copy_(torch.where(step.masked, running, best))
         committed = (step.inside & ~step.masked).sum(-1)  # (R,)
         count = committed + (step.quota if step.quota is not None else self.k or 0)
         keep = step.inside & (step.rank(running, step.inside) < count[:, None])
@@ -100,29 +102,28 @@ class Remdm:
     policy: Policy
     rounds: int
     name: SamplerName
+    review: str | None = None
+    needs: frozenset[str] = frozenset()
 
     def cap(self, slots: int) -> int:
         """A schedule may add steps with count 0."""
         return slots + self.rounds + scheduled(self.name)
 
     def select(self, step: Step) -> Move:
-        confidences = step.memory("remdm confidences", MASKED)  # (R, A)
-        done = step.memory("remdm rounds", 0.0, per_slot=False)  # (R,)
-        extra = step.memory("remdm extra", 0.0, per_slot=False)  # (R,) 1 if this step is an extra one
-        done *= step.index > 0
-        extra *= step.index > 0
-        count = torch.where(extra > 0, 1, self._count(step, step.index - done.long()))
-        answer = self.policy.select(replace(step, quota=count))
-        move = answer if isinstance(answer, Move) else Move(answer)
+        confidences = step.state("remdm confidences", MASKED)  # (R, C)
+        done = step.state("remdm rounds", per="row")  # (R,)
+        extra = step.state("remdm extra", False, per="row")  # (R,) whether this step is an extra one
+        count = torch.where(extra, 1, self._count(step, step.index - done.long()))
+        move = as_move(self.name.policy, self.policy.select(replace(step, quota=count)), step)
         reveal = move.reveal & step.masked
         confidence = step.confidence if move.confidence is None else move.confidence
-        here = torch.where(reveal, confidence, confidences.gather(1, step.position))  # (R, C)
+        here = torch.where(reveal, confidence, confidences)  # (R, C)
         committed = step.inside & (here > MASKED)
         place = (step.slots * 7 // 8).minimum(step.slots - 1).clamp(min=1)  # (R,)
         due = (step.index + 1 >= place) | (committed.sum(-1) == step.slots)
         again = due & (done < self.rounds) & committed.any(-1)
         weakest = (step.rank(-here, committed) < 1) & committed & again[:, None]
-        step.store(confidences, here.masked_fill(weakest, MASKED), step.inside)
+        confidences.copy_(here.masked_fill(weakest | ~step.inside, MASKED))
         done += again
         extra.copy_(again)
         return replace(move, reveal=reveal, remask=weakest)
@@ -146,18 +147,19 @@ class RemdmEarly:
 
     policy: Policy
     rounds: int
+    name: SamplerName
+    review: str | None = None
+    needs: frozenset[str] = frozenset()
 
     def cap(self, slots: int) -> int:
         return slots + self.rounds
 
     def select(self, step: Step) -> Move:
-        answer = self.policy.select(step)
-        reveal = (answer.reveal if isinstance(answer, Move) else answer) & step.masked
-        confidences = step.memory("remdm confidences", 0.0)  # (R, A)
-        done = step.memory("remdm rounds", 0.0, per_slot=False)  # (R,)
-        done *= step.index > 0
-        here = torch.where(reveal, step.confidence, confidences.gather(1, step.position))  # (R, C)
-        step.store(confidences, here, reveal)
+        reveal = as_move(self.name.policy, self.policy.select(step), step).reveal & step.masked
+        confidences = step.state("remdm confidences")  # (R, C)
+        done = step.state("remdm rounds", per="row")  # (R,)
+        here = torch.where(reveal, step.confidence, confidences)  # (R, C)
+        confidences.copy_(here)
         committed = (step.inside & ~step.masked) | reveal
         slots = step.inside.sum(-1)
         again = (committed.sum(-1) >= torch.ceil(slots * 7 / 8)) & (done < self.rounds)  # (R,)
@@ -177,7 +179,9 @@ def remasked(policy: Policy, name: SamplerName) -> Policy:
         return (RcrMax if name.remask_variant else Rcr)(policy.k, scheduled(name))
     if not hasattr(policy, "k"):
         raise SamplerNameError(f"sampler {name}: +remdm goes with policies of k tokens a step, not {name.policy}")
-    return RemdmEarly(policy, name.remask_rounds) if name.remask_variant else Remdm(policy, name.remask_rounds, name)
+    declared = traits(policy)
+    kind = RemdmEarly if name.remask_variant else Remdm
+    return kind(policy, name.remask_rounds, name, declared.review, declared.needs)
 
 
 def scheduled(name: SamplerName) -> int:

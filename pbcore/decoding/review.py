@@ -1,7 +1,7 @@
 """Reviews: new predictions for revealed tokens, for policies that mask them again or replace them.
 
 A policy requests them by its attribute `review`: "seen" predicts with the token visible to the model (LLaDA2.1's editing), "hidden"
-with it hidden (WINO's shadow block). R rows, L canvas positions, C slots, M masked and N revealed slots, V tokens.
+with it hidden (WINO's shadow block). R rows, L canvas positions, C slots, N revealed slots, V tokens.
 """
 
 from __future__ import annotations
@@ -9,32 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pbcore.decoding.policies import Policy
 from pbcore.decoding.prediction import predict, probability
 from pbcore.decoding.step import Review
-from pbcore.models.base import Denoiser
-from pbcore.names import SamplerName
-
-
-def review_of(policy: Policy) -> str | None:
-    """The review that a policy requests: seen, hidden, or None."""
-    return getattr(policy, "review", None)
-
-
-def check_review(model: Denoiser, policy: Policy, name: SamplerName) -> None:
-    """Raises ValueError if the model, or the sampler's cache, doesn't support the review that the policy requests."""
-    review = review_of(policy)
-    offered: frozenset[str] = getattr(model, "reviews", frozenset())
-    if review and review not in offered:
-        what = "predictions for visible tokens" if review == "seen" else "predictions for hidden tokens"
-        raise ValueError(
-            f"sampler {name}: {name.policy} needs {what} (review {review!r}), and {model.name} offers "
-            f"{'only ' + ', '.join(map(repr, sorted(offered))) if offered else 'no reviews'}; choose another sampler or model"
-        )
-    if review == "hidden" and name.cache:
-        raise ValueError(
-            f"sampler {name}: {name.policy}'s two-part forward runs without a cache; leave +{name.cache} out"
-        )
 
 
 def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
@@ -43,14 +19,6 @@ def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
     row, slot = slots.nonzero(as_tuple=True)
     mark[row, where[row, slot]] = True
     return mark
-
-
-def split(logits: Tensor, masked: Tensor, inside: Tensor, review: str | None) -> tuple[Tensor, Tensor]:
-    """The logits of the masked slots (M, V) and of the revealed ones (N, V)."""
-    if review == "seen":  # both kinds in the row-major order of their positions
-        return logits[masked[inside]], logits[~masked[inside]]
-    count = int(masked.sum()) if review else len(logits)
-    return logits[:count], logits[count:]
 
 
 def reviewed(logits: Tensor, revealed: Tensor, present: Tensor, temperature: float, draws: Tensor | None) -> Review:

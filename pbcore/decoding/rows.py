@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pbcore.decoding import state
+from pbcore.decoding.state import State
 from pbcore.models.base import Denoiser, Generation, Request
 
 
@@ -27,12 +29,12 @@ class Rows:
     index: Tensor  # (R,) steps taken in this block
     nfe: Tensor  # (R,)
     hold: Tensor  # (R,) bool: stays in its block after its last mask there is filled
-    kept: dict[str, Tensor]  # the policy's memory
+    states: dict[str, State]  # the policy's
 
     def select(self, rows: Tensor) -> Rows:
         """Only the given rows; `rows` (R',) are indices."""
         tensors = {name: getattr(self, name)[rows] for name in _TENSORS}
-        return Rows(**tensors, kept={name: value[rows] for name, value in self.kept.items()})
+        return Rows(**tensors, states={name: part.select(rows) for name, part in self.states.items()})
 
     def active(self, size: int, prefix: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """The slots of each row's active block (R, C): index among the target positions, index in the canvas, and whether the row has it.
@@ -93,7 +95,7 @@ class Log:
         """One row's result, without its padding."""
         length = len(request.canvas)
         ids = tuple(self.canvas[row, :length].tolist())
-        stops = getattr(model, "stop_ids", None) or {model.eos_id}
+        stops = model.stop_ids
         trajectory = None
         if self.trajectories is not None:
             trajectory = (*(canvas[:length] for canvas in self.trajectories[row]), ids)
@@ -111,12 +113,11 @@ class Log:
 
 
 def _text_past_eos(model: Denoiser, ids: Sequence[int], stops: Collection[int], text: str) -> str | None:
-    """The text of the whole canvas if some of it follows the first EOS, else None; also None if the model has no `whole_text`."""
-    whole = getattr(model, "whole_text", None)
+    """The text of the whole canvas if some of it follows the first EOS, else None; also None if the model can't tell."""
     first = next((i for i, token in enumerate(ids) if token in stops), len(ids))
-    if whole is None or all(token in stops for token in ids[first:]):
+    if all(token in stops for token in ids[first:]):
         return None
-    official = str(whole(ids))
+    official = model.whole_text(ids)
     return None if official == text else official
 
 
@@ -139,8 +140,8 @@ def start(model: Denoiser, requests: Sequence[Request], record: bool) -> tuple[R
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    """Joins the parts of a batch, in the batch's order. Raises KeyError if a part lacks a memory that another has."""
+    """Joins the parts of a batch that have finished a block, in the batch's order."""
     order = torch.cat([part.origin for part in parts]).argsort()
     tensors = {name: torch.cat([getattr(part, name) for part in parts])[order] for name in _TENSORS}
-    names = sorted(set().union(*(part.kept for part in parts)))
-    return Rows(**tensors, kept={name: torch.cat([part.kept[name] for part in parts])[order] for name in names})
+    sizes = [len(part.origin) for part in parts]
+    return Rows(**tensors, states=state.join([part.states for part in parts], sizes, order))

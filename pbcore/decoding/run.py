@@ -8,7 +8,8 @@ import torch
 
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.samplers import policy
-from pbcore.models.base import Denoiser, Generation, Model, OwnDecoder, Prompt, Request
+from pbcore.errors import InputError
+from pbcore.models.base import Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
 from pbcore.names import SamplerName, parse
 from pbcore.tasks.base import Sample
 
@@ -35,26 +36,23 @@ def decode(
     lengths and arguments of the wrong type, DecodingError for unusable logits or a policy that breaks its protocol.
     """
     if isinstance(prompts, str | Sample):
-        raise ValueError(
+        raise InputError(
             f"prompts must be a list with one entry per row, not one {type(prompts).__name__}; write [prompt]"
         )
     prompts = list(prompts)
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
-        raise ValueError(
+        raise InputError(
             f"batch_size is the number of rows decoded together: a whole number of at least 1, not {batch_size!r}"
         )
     if type(seed) is not int:
-        raise ValueError(f"seed is a whole number, not {seed!r}")
-    if not isinstance(model, OwnDecoder) and not hasattr(model, "prepare"):
-        raise ValueError(
-            f"model {model!r} is neither a Denoiser nor an OwnDecoder; load one with pbcore.load_model(name)"
-        )
+        raise InputError(f"seed is a whole number, not {seed!r}")
     if isinstance(model, OwnDecoder):
         model.check(name)
         return model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
+    model = complete(model)
     if name.policy == "ar":
-        raise ValueError(
+        raise InputError(
             f"{model.name} is a masked diffusion model; sampler 'ar' is for models with their own decoding loop; try left_to_right-k1"
         )
     rule = policy(name)
@@ -75,7 +73,7 @@ def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, index: 
         return model.encode(prompt, max_new_tokens, prompt.index)
     if not isinstance(prompt, Sequence) or not prompt:
         given = "empty" if isinstance(prompt, Sequence) else f"a {type(prompt).__name__}"
-        raise ValueError(f"prompt {index} is {given}; give a Sample, chat messages, a text or a list of token ids")
+        raise InputError(f"prompt {index} is {given}; give a Sample, chat messages, a text or a list of token ids")
     return model.encode(prompt, max_new_tokens, index)
 
 

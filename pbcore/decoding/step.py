@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import Tensor
 
 from pbcore.decoding.draws import uniform
 from pbcore.decoding.prediction import pieces_of, predict
+from pbcore.decoding.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,11 @@ class Step:
     seed: int  # of the decoding
     key: Tensor  # (R,) long: identifies the row in random draws
     column: Tensor  # (R, C) long: index in the canvas
-    kept: dict[str, Tensor] = field(default_factory=dict)  # what `memory` and `remember` store
     temperature: float = 0.0
     review: Review | None = None  # if the policy declares `review`
     frequencies: Tensor | None = None  # (V,) float: background probabilities of the tokens, if the model has them
+    reach: str = "block"  # the policy's `reach`
+    _states: dict[str, State] = field(default_factory=dict)
 
     def scatter(self, values: Tensor, fill: float = 0.0) -> Tensor:
         """Puts values (M,) of the candidates into their slots: (R, C), `fill` elsewhere."""
@@ -135,21 +138,49 @@ class Step:
         """The best candidate of each row by `score` (R, C)."""
         return self.masked & (self.rank(score) < 1)
 
-    def memory(self, name: str, fill: float, *, per_slot: bool = True) -> Tensor:
-        """A tensor kept from step to step: one number per target position (R, A), or per row (R,).
+    def state(
+        self,
+        name: str,
+        fill: float = 0.0,
+        *,
+        per: str = "slot",
+        shape: tuple[int, ...] = (),
+        over: str = "block",
+        dtype: torch.dtype | None = None,
+    ) -> Tensor:
+        """A tensor that the loop keeps for the policy from step to step; change it in place.
 
-        It starts as `fill`. Change it in place, or replace it with `remember`.
+        `per` slot: (R, C, *shape); `per` row: (R, *shape). It starts as `fill`, and the loop sets a row's part back to `fill` when the row
+        enters a new block. With `over` answer it is kept until the row ends; slots then need `reach = "prefix"`, since other policies get
+        new slots in each block. `dtype` defaults to bool for a bool `fill`, else to that of the confidences. Raises ValueError for
+        values that aren't allowed, and for a name in use for a state of another shape.
         """
-        if name not in self.kept:
-            shape = (self.masked.shape[0], self.asked) if per_slot else (self.masked.shape[0],)
-            self.kept[name] = torch.full(shape, fill, dtype=self.confidence.dtype, device=self.confidence.device)
-        return self.kept[name]
+        if per not in ("slot", "row") or over not in ("block", "answer"):
+            raise ValueError(
+                f"state {name!r}: per is slot or row and over is block or answer, not {per!r} and {over!r}"
+            )
+        if per == "slot" and over == "answer" and self.reach == "block":
+            raise ValueError(
+                f"state {name!r}: each block has new slots; keep a number per row (per='row'), or declare reach = 'prefix'"
+            )
+        rows, slots = self.masked.shape
+        if name not in self._states:
+            widest = self.asked if self.reach == "prefix" else slots
+            sizes = (rows, *((widest,) if per == "slot" else ()), *shape)
+            kind = dtype or (torch.bool if isinstance(fill, bool) else self.confidence.dtype)
+            self._states[name] = State(torch.full(sizes, fill, dtype=kind, device=self.masked.device), fill, over)
+        value = self._states[name].value
+        value = value[:, :slots] if per == "slot" else value
+        expected = (rows, *((slots,) if per == "slot" else ()), *shape)
+        if tuple(value.shape) != expected:
+            raise ValueError(f"state {name!r} has shape {tuple(value.shape)} already, not {expected}; use another name")
+        return value
 
-    def store(self, memory: Tensor, values: Tensor, where: Tensor) -> None:
-        """Writes `values` (R, C) of the slots in `where` (R, C) into a memory (R, A)."""
-        row, slot = where.nonzero(as_tuple=True)
-        memory[row, self.position[row, slot]] = values[row, slot].to(memory.dtype)
+    if not TYPE_CHECKING:  # so that type checkers still find unknown names
 
-    def remember(self, name: str, value: Tensor) -> None:
-        """Keeps `value` (R, …) for the next step."""
-        self.kept[name] = value
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in ("memory", "store", "remember", "kept"):
+                raise AttributeError(
+                    f"step.{name} no longer exists; keep state with step.state(name, fill, per='slot' or 'row') and change it in place"
+                )
+            raise AttributeError(f"a step has no {name!r}; docs/samplers.md lists what it has")

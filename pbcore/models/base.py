@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -38,8 +38,7 @@ class Query:
 
     `want` marks the positions whose logits are returned. `nfe` counts each row's earlier forwards. With a cache all rows decode
     the same block: `window` is its (start, stop) in the canvas and `refresh` is true at its first step, when the cache is rebuilt.
-    `verify`, only for models with `hidden` reviews, marks the active block: each of its revealed tokens is predicted again without
-    being visible to the model.
+    `review` marks revealed positions whose tokens are predicted again, if `hidden` without being visible to the model.
     """
 
     canvas: Tensor  # (R, L) long
@@ -47,17 +46,24 @@ class Query:
     nfe: Tensor  # (R,) long
     window: tuple[int, int] | None = None
     refresh: bool = False
-    verify: Tensor | None = None  # (R, L) bool
+    review: Tensor | None = None  # (R, L) bool
+    hidden: bool = False
 
 
 class Context(Protocol):
     """A batch being decoded: its prompts, padding and caches."""
 
     def logits(self, query: Query) -> Tensor:
-        """Logits (M, V) in the model's dtype, one row for each of the M wanted positions in row-major order; then, if the query has
-        `verify`, one for each verified position that holds a token, predicted with that token hidden.
+        """Logits (M, V) in the model's dtype, on its device: a row for each of the M positions in `query.want`, in row-major order.
 
         The loop may overwrite the returned tensor. `-inf` is allowed; NaN and `+inf` end the decoding with an error.
+        """
+        ...
+
+    def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
+        """One forward for `query.want`, as `logits`, and for the N positions in `query.review`: logits (M, V) and (N, V).
+
+        Called only if the model's `reviews` has the kind that a policy requests; other models don't need it.
         """
         ...
 
@@ -74,13 +80,14 @@ class Context(Protocol):
 class Denoiser(Protocol):
     """A masked diffusion model: predicts a distribution over tokens at every masked position.
 
-    `caches` names the KV caches it can run with (`prefix`, `dual`). `info` is the model's entry in the record: source, revision,
-    family, parameters, dtype, embedded or dummy.
+    `info` is the model's entry in the record: source, revision, family, parameters, dtype, embedded or dummy.
 
-    Three more attributes are optional. `whole_text(token_ids)` gives the whole canvas as text without special tokens, what follows the
-    first EOS included, as the official benchmark reads answers. `reviews` (frozenset) names the ways in which it can re-predict revealed
-    tokens (`seen`: wanted positions may hold tokens; `hidden`: queries may have `verify`). `frequencies` (V,) is the background
-    probability of each token.
+    A model of your own may leave out the members below the first group; `complete` fills in these defaults:
+    - `caches`, the KV caches it can run with (`prefix`, `dual`): none;
+    - `reviews`, the ways in which it can re-predict revealed tokens (`seen`: visible to the model; `hidden`: hidden from it): none;
+    - `frequencies`, the background probability of each token: None;
+    - `stop_ids`, the tokens that end an answer: the EOS;
+    - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark reads answers: None, not available.
     """
 
     name: str
@@ -88,8 +95,25 @@ class Denoiser(Protocol):
     eos_id: int
     vocab_size: int
     device: torch.device
-    caches: frozenset[str]
     info: Mapping[str, Any]
+
+    @property
+    def caches(self) -> frozenset[str]: ...
+
+    @property
+    def reviews(self) -> frozenset[str]: ...
+
+    @property
+    def frequencies(self) -> Tensor | None:
+        """Background probabilities (V,)."""
+        ...
+
+    @property
+    def stop_ids(self) -> frozenset[int]: ...
+
+    def whole_text(self, token_ids: Sequence[int]) -> str | None:
+        """All canvas tokens as text, special tokens left out."""
+        ...
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row. Raises ModelError if the model can't encode it (e.g. words outside its vocabulary)."""
@@ -102,6 +126,44 @@ class Denoiser(Protocol):
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Context:
         """A batch ready for decoding."""
         ...
+
+
+_REQUIRED = ("name", "mask_id", "eos_id", "vocab_size", "device", "info", "encode", "text", "prepare")
+
+
+def complete(model: Any) -> Denoiser:
+    """The model itself if it has all members of `Denoiser`, else the model with the defaults of those that it may leave out.
+
+    Raises ValueError for an object that lacks required members.
+    """
+    missing = [member for member in _REQUIRED if not hasattr(model, member)]
+    if missing:
+        raise ValueError(
+            f"model {model!r} is neither a Denoiser nor an OwnDecoder: it has no {', '.join(missing)}; "
+            "load one with pbcore.load_model(name)"
+        )
+    result: Denoiser = _Completed(model) if any(getattr(model, member, None) is None for member in _OPTIONAL) else model
+    return result
+
+
+class _Completed:
+    """A user's model with the defaults of `Denoiser` for what it leaves out."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __getattr__(self, member: str) -> Any:
+        value = getattr(self._model, member, None)
+        return _OPTIONAL[member](self._model) if value is None and member in _OPTIONAL else getattr(self._model, member)
+
+
+_OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
+    "caches": lambda model: frozenset(),
+    "reviews": lambda model: frozenset(),
+    "frequencies": lambda model: None,
+    "stop_ids": lambda model: frozenset({model.eos_id}),
+    "whole_text": lambda model: lambda token_ids: None,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ class Ideal:
     eos_id = 1
     caches: frozenset[str] = frozenset()
     reviews = frozenset({"hidden"})  # exact: the marginal given all other tokens
+    stop_ids = frozenset({eos_id})
+    frequencies: Tensor | None = None
 
     def __init__(self, device: str | torch.device = "cpu", noise: float = NOISE) -> None:
         if not 0 <= noise < 1e-2:
@@ -166,13 +168,19 @@ class _Batch:
         canvas, want = query.canvas.cpu().numpy(), query.want.cpu().numpy()  # (R, L)
         out = np.full((int(want.sum()), self._vocab_size), -np.inf)  # (M, V)
         self._fill(out, canvas, want, query.nfe.tolist())
-        if query.verify is not None:
-            out = np.concatenate([out, self._verified(canvas, query.verify.cpu().numpy(), query.nfe.tolist())])
         return torch.from_numpy(out).to(self._device)
 
-    def _verified(self, canvas: NDArray[np.int64], verify: NDArray[np.bool_], nfe: list[int]) -> NDArray[np.float64]:
-        """Logits (N, V) of the verified positions that hold a token, each given all other tokens."""
-        rows, places = (verify & (canvas != Ideal.mask_id)).nonzero()  # (N,) each
+    def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
+        """Logits (M, V) of the wanted positions, and (N, V) of those in `query.review`, each given all other tokens."""
+        if query.review is None or not query.hidden:
+            raise ValueError("ideal: logits_and_review needs a query with hidden review")
+        canvas, review = query.canvas.cpu().numpy(), query.review.cpu().numpy()  # (R, L)
+        reviewed = self._reviewed(canvas, review, query.nfe.tolist())
+        return self.logits(query), torch.from_numpy(reviewed).to(self._device)
+
+    def _reviewed(self, canvas: NDArray[np.int64], review: NDArray[np.bool_], nfe: list[int]) -> NDArray[np.float64]:
+        """Logits (N, V) of the positions in `review` (R, L), each given all other tokens."""
+        rows, places = review.nonzero()  # (N,) each
         masked = canvas[rows]  # (N, L), a copy
         masked[np.arange(len(rows)), places] = Ideal.mask_id
         want = np.arange(canvas.shape[1]) == places[:, None]  # (N, L)

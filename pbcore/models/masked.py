@@ -163,9 +163,21 @@ class MaskedContext:
 
     def logits(self, query: Query) -> Tensor:
         """Logits (M, V). Only the wanted positions go through the output projection."""
+        return self._logits(query, query.want)
+
+    def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
+        """Logits (M, V) of the wanted positions and (N, V) of the revealed positions in `query.review`, from one forward."""
+        if query.review is None:
+            raise ValueError(f"{self._model.name}: logits_and_review needs a query with review")
+        if query.hidden:
+            return self._shadowed(query, query.review)
+        positions = query.want | query.review
+        both, wanted = self._logits(query, positions), query.want[positions]  # row-major, both kinds mixed
+        return both[wanted], both[~wanted]
+
+    def _logits(self, query: Query, positions: Tensor) -> Tensor:
+        """Logits of the given canvas positions (R, L), in row-major order."""
         columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
-        if query.verify is not None:
-            return self._verified(columns, query, query.verify)
         prompt, shift, total = self._prompt.shape[1], int(self._model.shift), columns.shape[1]
         first, last = (0, query.canvas.shape[1]) if query.window is None or query.refresh else query.window
         start, stop = 0, total
@@ -183,19 +195,26 @@ class MaskedContext:
             columns[:, start:stop], self._positions[:, start:stop], self._mask, self._cache, start
         )  # (R, Q, H)
         offset = prompt - shift - start  # column of `hidden` that predicts canvas position 0
-        wanted = hidden[:, offset + first : offset + last][query.want[:, first:last].to(hidden.device)]  # (M, H)
+        wanted = hidden[:, offset + first : offset + last][positions[:, first:last].to(hidden.device)]  # (M, H)
         return self._model.candidates(self._model.network.project(wanted).to(self._model.device))
 
-    def _verified(self, columns: Tensor, query: Query, verify: Tensor) -> Tensor:
-        """Logits (M + N, V): of the M wanted positions, then of the shadows of the N verified positions that hold a token."""
+    def _shadowed(self, query: Query, review: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (M, V) of the wanted positions and (N, V) of the shadows of the revealed positions in `review` (R, L).
+
+        As in WINO the shadow block covers both kinds of positions, although only the shadows of revealed ones are read.
+        """
         model, prompt = self._model, self._prompt.shape[1]
-        none = torch.zeros_like(self._prompt, dtype=torch.bool)  # prompt tokens are not verified
-        part = with_shadows(columns, self._positions, self._seen, torch.cat([none, verify], dim=-1), model.mask_id)
+        columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
+        none = torch.zeros_like(self._prompt, dtype=torch.bool)  # prompt tokens are not reviewed
+        part = with_shadows(
+            columns, self._positions, self._seen, torch.cat([none, query.want | review], dim=-1), model.mask_id
+        )
         hidden = model.network.hidden(part.ids, part.positions, part.sees, None, 0)  # (R, T + S, H)
         wanted = hidden[:, prompt : columns.shape[1]][query.want]  # (M, H)
-        verified = part.real & (columns.gather(-1, part.of) != model.mask_id)  # (R, S)
-        shadows = hidden[:, columns.shape[1] :][verified]  # (N, H)
-        return model.candidates(model.network.project(torch.cat([wanted, shadows])).to(model.device))
+        read = part.real & torch.cat([none, review], dim=-1).gather(-1, part.of)  # (R, S)
+        shadows = hidden[:, columns.shape[1] :][read]  # (N, H)
+        logits = model.candidates(model.network.project(torch.cat([wanted, shadows])).to(model.device))
+        return logits[: len(wanted)], logits[len(wanted) :]
 
     def keep(self, rows: Tensor) -> None:
         """Drops all rows but these. Without a KV cache, prompt columns that are now padding in every row are dropped too."""

@@ -22,15 +22,15 @@ class Shadowed:
     real: Tensor  # (R, S) bool: rows with fewer shadows are padded on the right
 
 
-def with_shadows(ids: Tensor, positions: Tensor, seen: Tensor, verify: Tensor, mask_id: int) -> Shadowed:
-    """Adds a shadow for each column in `verify` (R, T) to ids, positions and seen (R, T).
+def with_shadows(ids: Tensor, positions: Tensor, seen: Tensor, review: Tensor, mask_id: int) -> Shadowed:
+    """Adds a shadow for each column in `review` (R, T) to ids, positions and seen (R, T).
 
     A shadow is a mask token at its column's position. It attends to its row's columns except that one, and to all shadows of its row; no
     column attends to a shadow. The columns do attend to the token in question, so the shadow only approximates a forward without it.
     """
-    count = verify.sum(-1)  # (R,)
+    count = review.sum(-1)  # (R,)
     shadows, columns = int(count.max()), ids.shape[1]
-    of = verify.int().argsort(dim=-1, descending=True, stable=True)[:, :shadows]  # (R, S)
+    of = review.int().argsort(dim=-1, descending=True, stable=True)[:, :shadows]  # (R, S)
     real = torch.arange(shadows, device=ids.device) < count[:, None]  # (R, S)
     sees = torch.zeros(len(ids), columns + shadows, columns + shadows, dtype=torch.bool, device=ids.device)
     sees[:, :, :columns] = seen[:, None, :]

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pbcore.decoding import Move, Step, decode, denoise
-from pbcore.decoding.policies import registry
+from pbcore.decoding.protocol import Traits
 from pbcore.decoding.step import Review
 from pbcore.names import parse
 from tests.decoding.toys import Toy
@@ -50,13 +50,21 @@ class TestInterface:
         """Every field, and nothing else."""
         assert set(rows(section("What a policy may return"))) == public_fields(Move)
 
+    def test_everything_a_policy_may_declare(self) -> None:
+        """Every member of Traits with its default, and nothing else."""
+        shown = rows(section("What a policy may declare"))
+        assert set(shown) == public_fields(Traits)
+        assert shown["review"].startswith("None |")
+        assert shown["rewrites"].startswith("False |")
+        assert shown["reach"].startswith(f'`"{Traits().reach}"` |')
+
     @pytest.mark.parametrize("name", methods(Step))
     def test_arguments_of_methods(self, name: str) -> None:
         """A method's parameters stand in the page as in the code, in order and with their defaults."""
         (shown,) = re.findall(rf"^\| `{name}\(([^`]*)\)` \|", PAGE, re.MULTILINE)
         parameters = list(inspect.signature(methods(Step)[name]).parameters.values())[1:]
         expected = [p.name if p.default is p.empty else f"{p.name}={p.default!r}".replace("'", '"') for p in parameters]
-        assert shown.split(", ") == expected if expected else shown == ""
+        assert re.findall(r"[^,(]+(?:\(\))?", shown.replace(" ", "")) == [text.replace(" ", "") for text in expected]
 
     @pytest.mark.parametrize("field", fields(Step), ids=lambda field: field.name)
     def test_shapes_of_fields(self, field: Any) -> None:
@@ -88,11 +96,12 @@ def one_step(sampler: str) -> Step:
     return seen[0]
 
 
-class TestExample:
-    def test_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The page's policy registers and follows its rule: here nothing is certain, so it goes from left to right."""
-        monkeypatch.setattr(registry, "_POLICIES", dict(registry._POLICIES))
-        (code,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "SureOrLeft" in block]
+class TestExamples:
+    def test_run_and_follow_their_rules(self, own_policies: None) -> None:
+        """The page's policies register and decode; where nothing is certain each reveals one token a step."""
+        code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
         exec(compile(code, "samplers.md", "exec", dont_inherit=True), {"__name__": "example"})
-        (generation,) = decode(Toy(lambda c, i, k: [0.0, *[1.0] * 11]), [[5]], "sure_or_left-0.8+b8")
-        assert generation.steps == tuple(range(8))
+        toy = Toy(lambda canvas, position, key: [0.0, *[1.0] * 11])
+        assert decode(toy, [[5]], "sure_or_left-0.8+b8")[0].steps == tuple(range(8))
+        assert decode(toy, [[5]], "twice-0.8")[0].steps == tuple(range(8))
+        assert decode(toy, [[5]], "twice-0.05")[0].steps == (0,) * 8

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from pbcore.decoding import DecodingError, Move, Step, decode, policy, register_policy, resolve
 from pbcore.decoding.policies import policies
+from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import is_static
 from pbcore.models.base import Generation
 from tests.decoding.toys import MASK, Toy
@@ -67,13 +68,14 @@ def bounded(name: Any, canvas: list[int], run: Generation, block: int) -> None:
     assert len(run.trajectory) == run.nfe + 1
     rule = policy(name)
     size = block or max(1, len(asked))
-    if not hasattr(rule, "cap"):
+    cap = traits(rule).cap
+    if cap is None:
         assert run.nfe <= len(asked)
         for before, after in pairwise(run.trajectory):
             assert after.count(MASK) < before.count(MASK)
             assert all(b in (MASK, a) for b, a in zip(before, after, strict=True))
     else:
-        assert run.nfe <= rule.cap(size) * (len(asked) // size if asked else 0)
+        assert run.nfe <= cap(size) * (len(asked) // size if asked else 0)
 
 
 class TestEveryPolicy:
@@ -131,7 +133,7 @@ class TestEveryPolicy:
     @pytest.mark.parametrize("name", REGISTERED)
     def test_batches_with_a_cache(self, name: str) -> None:
         """What a policy remembers survives rows that finish a block before the others."""
-        if getattr(policy(resolve(plain(name))), "review", None) == "hidden":
+        if traits(policy(resolve(plain(name)))).review == "hidden":
             pytest.skip("its two-part forward runs without a cache")
         sampler = f"{plain(name)}+b4+prefix"
         assert decode(Toy(), [[5]] * 5, sampler, seed=1) == decode(Toy(), [[5]] * 5, sampler, seed=1, batch_size=1)
@@ -148,7 +150,7 @@ class TestEveryPolicy:
 
 class TestAUsersPolicy:
     def test_the_same_rules_hold(self) -> None:
-        """A policy with memory, registered by a user, passes the same checks."""
+        """A policy with state, registered by a user, passes the same checks."""
 
         @register_policy("patient_for_a_test")
         @dataclass(frozen=True)
@@ -156,10 +158,9 @@ class TestAUsersPolicy:
             """Reveals a slot once it was the best one twice, or all that reach a half."""
 
             def select(self, step: Step) -> Tensor:
-                wins = step.memory("patient wins", 0.0)
-                best = step.best_one(step.confidence)
-                step.store(wins, wins.gather(1, step.position) + best, step.masked)
-                return step.at_least_best(wins.gather(1, step.position) >= 2, step.confidence)
+                wins = step.state("patient wins")
+                wins += step.best_one(step.confidence)
+                return step.at_least_best(wins >= 2, step.confidence)
 
         holds(
             "patient_for_a_test",
@@ -180,7 +181,7 @@ class TestAUsersPolicy:
             def select(self, step: Step) -> Move:
                 return Move(step.masked, step.inside)
 
-        with pytest.warns(UserWarning, match=r"Undecided remasks tokens .* ends a block after 4 steps per slot"):
+        with pytest.warns(UserWarning, match=r"Undecided remasks .* ends a block after 4 steps per slot"):
             (run,) = decode(Toy(), [[5]], "undecided_for_a_test+b4")
         assert run.nfe == 32
         assert MASK not in run.token_ids

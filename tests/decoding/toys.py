@@ -67,12 +67,21 @@ class ToyContext:
         self.toy.forwards.append(len(self.keys))
         self.toy.queries.append(query)
         canvases = [tuple(row) for row in query.canvas.tolist()]
-        rows = [self.toy.rule(canvases[r], c, int(self.keys[r])) for r, c in query.want.nonzero().tolist()]
-        if query.verify is not None:
-            for r, c in (query.verify & (query.canvas != self.toy.mask_id)).nonzero().tolist():
-                hidden = (*canvases[r][:c], self.toy.mask_id, *canvases[r][c + 1 :])
-                rows.append(self.toy.rule(hidden, c, int(self.keys[r])))
-        return torch.tensor(rows).reshape(-1, self.toy.vocab_size)
+        return self._at(query.want, canvases)
+
+    def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
+        assert query.review is not None
+        assert bool((query.canvas[query.review] != self.toy.mask_id).all()), "only revealed tokens are reviewed"
+        canvases = [tuple(row) for row in query.canvas.tolist()]
+        return self.logits(query), self._at(query.review, canvases, query.hidden)
+
+    def _at(self, positions: Tensor, canvases: list[tuple[int, ...]], hidden: bool = False) -> Tensor:
+        """Logits of marked positions (R, L), if `hidden` each with its own token masked."""
+        rows = []
+        for r, c in positions.nonzero().tolist():
+            seen = (*canvases[r][:c], self.toy.mask_id, *canvases[r][c + 1 :]) if hidden else canvases[r]
+            rows.append(self.toy.rule(seen, c, int(self.keys[r])))
+        return torch.tensor(rows).reshape(len(rows), -1 if rows else self.toy.vocab_size)
 
     def keep(self, rows: Tensor) -> None:
         self.keys = self.keys[rows]

@@ -22,9 +22,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return load_model(str(llama_checkpoint(tmp_path_factory.mktemp("deep"))))
 
 
-def query(canvas: list[list[int]], verify: list[list[int]]) -> Query:
+def query(canvas: list[list[int]], review: list[list[int]], *, want: bool = True) -> Query:
+    """Wants every mask, or none, and reviews the marked tokens hidden."""
     ids = torch.tensor(canvas)
-    return Query(ids, ids == MASK, torch.zeros(len(ids)), verify=torch.tensor(verify).bool())
+    return Query(ids, (ids == MASK) & want, torch.zeros(len(ids)), review=torch.tensor(review).bool(), hidden=True)
 
 
 def context(model: Any, prompts: list[list[int]], length: int) -> Any:
@@ -50,22 +51,23 @@ class TestWithShadows:
         assert [made.positions[r, 5 : 5 + len(own)].tolist() for r, own in enumerate(shadows)] == shadows
 
 
-class TestVerifiedLogits:
+class TestReview:
     def test_the_canvas_does_not_notice(self, model: Any) -> None:
         """Wanted logits are those of a forward without shadows."""
-        canvas, verify = [[7, MASK, 9, MASK], [MASK, 8, MASK, 6]], [[1, 1, 1, 1], [0, 1, 1, 1]]
-        with_them = context(model, [[6, 7, 8], [9]], 4).logits(query(canvas, verify))
+        canvas, review = [[7, MASK, 9, MASK], [MASK, 8, MASK, 6]], [[1, 0, 1, 0], [0, 1, 0, 1]]
+        masked, revealed = context(model, [[6, 7, 8], [9]], 4).logits_and_review(query(canvas, review))
         without = context(model, [[6, 7, 8], [9]], 4).logits(
             Query(torch.tensor(canvas), torch.tensor(canvas) == MASK, torch.zeros(2))
         )
-        assert torch.allclose(with_them[: len(without)], without, atol=1e-5)
-        assert len(with_them) == len(without) + 4
+        assert torch.allclose(masked, without, atol=1e-5)
+        assert len(revealed) == 4
 
     def test_one_layer_one_shadow_leaves_the_token_out(self, tmp_path: Path) -> None:
         """Where columns haven't exchanged anything yet, a lone shadow is exactly a forward with its token masked."""
         model = load_model(str(llama_checkpoint(tmp_path, layers=1)))
-        canvas = [[7, 10, 9, MASK]]
-        judged = context(model, [[6, 7, 8]], 4).logits(query(canvas, [[0, 1, 0, 0]]))[1:]
+        lone = query([[7, 10, 9, MASK]], [[0, 1, 0, 0]], want=False)
+        masked, judged = context(model, [[6, 7, 8]], 4).logits_and_review(lone)
+        assert len(masked) == 0
         hidden = torch.tensor([[7, MASK, 9, MASK]])
         alone = context(model, [[6, 7, 8]], 4).logits(
             Query(hidden, torch.tensor([[False, True, False, False]]), torch.zeros(1))
@@ -75,21 +77,43 @@ class TestVerifiedLogits:
     def test_deeper_models_only_approximate_it(self, model: Any) -> None:
         """With two layers the others have seen the token, but its shadow still hasn't: another token there changes little, not nothing."""
         here = torch.tensor([[False, True, False, False]])
-        canvases = [torch.tensor([[7, token, 9, MASK]]) for token in (10, 11)]
+        canvases = [[[7, token, 9, MASK]] for token in (10, 11)]
         judged = [
-            context(model, [[6, 7, 8]], 4).logits(Query(ids, ids == MASK, torch.zeros(1), verify=here))[1]
-            for ids in canvases
+            context(model, [[6, 7, 8]], 4).logits_and_review(query(canvas, here.tolist()))[1][0] for canvas in canvases
         ]
-        direct = [context(model, [[6, 7, 8]], 4).logits(Query(ids, here, torch.zeros(1)))[0] for ids in canvases]
+        direct = [
+            context(model, [[6, 7, 8]], 4).logits(Query(torch.tensor(canvas), here, torch.zeros(1)))[0]
+            for canvas in canvases
+        ]
         assert 0 < (judged[0] - judged[1]).norm() < (direct[0] - direct[1]).norm()
 
     def test_a_batch_changes_nothing(self, model: Any) -> None:
         """Rows of different prompt, in different blocks, are judged as they would be alone."""
-        canvas, verify = [[7, 8, MASK, MASK], [7, 8, 9, MASK]], [[1, 1, 0, 0], [0, 0, 1, 1]]
-        together = context(model, [[6, 7, 8], [9]], 4).logits(query(canvas, verify))
-        first = context(model, [[6, 7, 8]], 4).logits(query(canvas[:1], verify[:1]))
-        second = context(model, [[9]], 4).logits(query(canvas[1:], verify[1:]))
-        assert torch.allclose(together, torch.cat([first[:2], second[:1], first[2:], second[1:]]), atol=1e-5)
+        canvas, review = [[7, 8, MASK, MASK], [7, 8, 9, MASK]], [[1, 1, 0, 0], [0, 0, 1, 0]]
+        together = context(model, [[6, 7, 8], [9]], 4).logits_and_review(query(canvas, review))
+        first = context(model, [[6, 7, 8]], 4).logits_and_review(query(canvas[:1], review[:1]))
+        second = context(model, [[9]], 4).logits_and_review(query(canvas[1:], review[1:]))
+        for both, one, other in zip(together, first, second, strict=True):
+            assert torch.allclose(both, torch.cat([one, other]), atol=1e-5)
+
+    def test_the_shadow_block_covers_masks_too(self, model: Any) -> None:
+        """As in WINO: a mask among the wanted positions changes what the shadows of the tokens say."""
+        canvas, review = [[7, 10, 9, MASK]], [[0, 1, 0, 0]]
+        with_mask = context(model, [[6, 7, 8]], 4).logits_and_review(query(canvas, review))[1]
+        without = context(model, [[6, 7, 8]], 4).logits_and_review(query(canvas, review, want=False))[1]
+        assert with_mask.shape == without.shape
+        assert not torch.allclose(with_mask, without, atol=1e-5)
+
+    def test_visible_tokens(self, model: Any) -> None:
+        """A review of visible tokens is one forward's logits at both kinds of positions, told apart."""
+        canvas = torch.tensor([[7, MASK, 9, MASK], [MASK, 8, MASK, 6]])
+        both_kinds = Query(canvas, canvas == MASK, torch.zeros(2), review=canvas != MASK)
+        masked, revealed = context(model, [[6, 7, 8], [9]], 4).logits_and_review(both_kinds)
+        both = context(model, [[6, 7, 8], [9]], 4).logits(
+            Query(canvas, torch.ones_like(both_kinds.want), torch.zeros(2))
+        )
+        assert torch.allclose(masked, both[(canvas == MASK).flatten()], atol=1e-6)
+        assert torch.allclose(revealed, both[(canvas != MASK).flatten()], atol=1e-6)
 
     @pytest.mark.parametrize(
         "sampler", ["wino-0.02-back0.1+b4", "joint-0.02-edit0.02-post3", "joint-0.02-edit0.02-post3+b4+dual"]

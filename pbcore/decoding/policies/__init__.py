@@ -21,7 +21,8 @@ from pbcore.decoding.policies import (
     threshold,
     wino,
 )
-from pbcore.decoding.policies.registry import Policy, build, policies, reaches_back, register_policy
+from pbcore.decoding.policies.registry import build, policies, register_policy
+from pbcore.decoding.protocol import Policy
 
 __all__ = [
     "Policy",
@@ -43,7 +44,6 @@ __all__ = [
     "pc",
     "policies",
     "random",
-    "reaches_back",
     "register_policy",
     "slowfast",
     "threshold",

@@ -36,15 +36,13 @@ class Credit:
     def select(self, step: Step) -> Move:
         rows, slots = step.masked.shape
         top, probability = predict(step.logits, 0.0, None)  # (M,) each
-        tokens = step.kept.get("credit tokens", step.token.new_zeros(rows, slots, slots))  # (R, C, C): one a step
-        gains = step.kept.get("credit gains", torch.zeros_like(tokens, dtype=torch.float32))
-        gains = gains * torch.where(step.index > 0, self.beta, 0.0)[:, None, None]
+        tokens = step.state("credit tokens", 0, shape=(slots,), dtype=torch.int64)  # (R, C, C): one per step
+        gains = step.state("credit gains", 0.0, shape=(slots,), dtype=torch.float32)
+        gains *= self.beta
         now = step.index.clamp(max=slots - 1)[:, None].expand(rows, slots)[..., None]  # (R, C, 1)
-        tokens = tokens.scatter(-1, now, step.token.masked_scatter(step.masked, top)[..., None])
+        tokens.scatter_(-1, now, step.token.masked_scatter(step.masked, top)[..., None])
         gain = step.scatter(probability.float() ** self.power)
-        gains = gains.scatter(-1, now, gain[..., None])
-        step.remember("credit tokens", tokens)
-        step.remember("credit gains", gains)
+        gains.scatter_(-1, now, gain[..., None])
         credit = torch.zeros_like(step.logits, dtype=torch.float32)  # (M, V)
         credit.scatter_add_(-1, tokens[step.masked], gains[step.masked])
         token, confidence = step.predict(step.logits + self.alpha * credit.log1p_())

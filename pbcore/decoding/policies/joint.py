@@ -40,7 +40,7 @@ class JointThreshold:
         revealed, full = step.inside & ~step.masked, ~step.masked.any(-1)
         fill = step.at_least_best(step.confidence > self.gamma, step.confidence)
         edit = revealed & (step.review.token != step.token) & (step.review.confidence > self.edit)
-        after = step.memory("joint after", 0.0, per_slot=False)  # (R,)
+        after = step.state("joint after", per="row")  # (R,)
         after.copy_(torch.where(full, after + 1, 0.0))
         fills = ~(step.masked & ~fill).any(-1)
         changed = (fill | edit).any(-1)

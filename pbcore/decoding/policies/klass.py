@@ -33,21 +33,13 @@ class Klass:
 
     def select(self, step: Step) -> Tensor:
         log_probs = step.log_probs()  # (M, V)
-        now = log_probs.new_full(
-            (*step.masked.shape, log_probs.shape[-1]), -1e4
-        )  # (R, C, V); no candidate, no agreement
-        now[step.masked] = log_probs
-        before = step.kept.get("klass before", now)
-        known = log_probs.exp() > 0
-        terms = log_probs.exp() * (log_probs - before[step.masked]).masked_fill(~known, 0.0)
-        drift = step.scatter(terms.sum(-1), torch.inf)  # (R, C)
-        drift = torch.where((step.index > 0)[:, None], drift, torch.inf)
-        past = step.kept.get(
-            "klass drifts", torch.full((*drift.shape, self.history), torch.inf, dtype=drift.dtype, device=drift.device)
-        )
-        drifts = torch.cat([past[..., 1:], drift[..., None]], dim=-1)  # (R, C, history)
-        drifts = torch.where((step.index > 0)[:, None, None], drifts, torch.inf)
-        step.remember("klass before", now)
-        step.remember("klass drifts", drifts)
+        probs = log_probs.exp()
+        before = step.state("klass before", -torch.inf, shape=log_probs.shape[-1:], dtype=log_probs.dtype)  # (R, C, V)
+        drifts = step.state("klass drifts", torch.inf, shape=(self.history,), dtype=log_probs.dtype)  # (R, C, history)
+        terms = probs * (log_probs - before[step.masked]).masked_fill(probs == 0, 0.0)
+        drift = step.scatter(terms.sum(-1), torch.inf)  # (R, C); inf without a prediction at the last step
+        drifts.copy_(torch.cat([drifts[..., 1:], drift[..., None]], dim=-1))
+        before.fill_(-torch.inf)
+        before[step.masked] = log_probs
         stable = (drifts < self.kl).all(-1)
         return step.at_least_best(stable & (step.confidence > self.gamma), step.confidence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,17 +24,14 @@ class PositionCalibrated:
     k: int | None = None
     lam: float = 0.25
     alpha: float = 10.0
+    needs: ClassVar[frozenset[str]] = frozenset({"frequencies"})
 
     def __post_init__(self) -> None:
         if self.lam < 0 or self.alpha <= 0:
             raise ValueError(f"pc takes λ of at least 0 and a positive α, not lam {self.lam} and alpha {self.alpha}")
 
     def select(self, step: Step) -> Tensor:
-        if step.frequencies is None:
-            raise ValueError(
-                "pc needs the background frequency of each token, and this model has no table of them; make one with "
-                "`pbcore samplers --frequencies CORPUS --model NAME --output FILE` and set PBCORE_FREQUENCIES to that file"
-            )
+        assert step.frequencies is not None
         background = step.frequencies.to(step.confidence.device)[step.token].double()  # (R, C)
         surprise = (-step.confidence.double() * (background + 1e-9).log()).clamp(max=self.alpha)
         place = step.column - step.column[:, :1]

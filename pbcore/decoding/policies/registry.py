@@ -4,33 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Protocol, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
-from torch import Tensor
-
-from pbcore.decoding.step import Move, Step
+from pbcore.decoding.protocol import Policy
 from pbcore.errors import InputError
 from pbcore.names import POLICY, SamplerName, SamplerNameError
 from pbcore.registry import Registry
-
-
-class Policy(Protocol):
-    """Chooses the masked slots to reveal.
-
-    Optional attributes: `cap(slots)`, the maximum number of steps in a block, for a policy that may reveal nothing, mask tokens again or
-    hold a row; `review` ("seen" or "hidden"), to receive the model's predictions for revealed tokens; `rewrites`, if it reveals other
-    tokens than the predicted ones; `reach` ("prefix"), to receive the slots of all blocks up to the active one, which ends when none of
-    them is masked.
-    """
-
-    def select(self, step: Step) -> Tensor | Move:
-        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), or a Move."""
-        ...
-
-
-def reaches_back(policy: Policy) -> bool:
-    """Whether a policy also receives the slots of the blocks before the active one."""
-    return getattr(policy, "reach", None) == "prefix"
 
 
 def _check(name: str, cls: Any) -> None:

@@ -36,10 +36,8 @@ class SlowFast:
     def select(self, step: Step) -> Tensor:
         slot = torch.arange(step.masked.shape[-1], device=step.index.device)  # (C,)
         start, end, estimate, explored = (
-            step.memory(f"slowfast {name}", 0.0, per_slot=False) for name in ("start", "end", "estimate", "explored")
+            step.state(f"slowfast {name}", per="row") for name in ("start", "end", "estimate", "explored")
         )
-        for memory in (start, end, estimate, explored):
-            memory *= step.index > 0
         full = (end > 0) & ~(step.masked & (slot < end[:, None])).any(-1)  # (R,)
         start.copy_(torch.where(full, end, start))
         end *= ~full

@@ -41,8 +41,7 @@ class WideInNarrowOut:
         wide = torch.where((wide.sum(-1) > most)[:, None], step.first(step.confidence, most), wide)
         draft = step.at_least_best(wide, step.confidence)
         drafted = draft.sum(-1)
-        last = step.memory("wino drafted", 30.0, per_slot=False)  # (R,)
-        last[step.index == 0] = 30.0
+        last = step.state("wino drafted", 30.0, per="row")  # (R,)
         revealed = step.inside & ~step.masked
         support = step.review.support
         rank = step.rank(-support, revealed)

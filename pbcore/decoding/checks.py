@@ -1,0 +1,127 @@
+"""Checks of what crosses the loop's borders: the model's logits and the policy's answers. R rows, C slots, V tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pbcore.decoding.protocol import Traits
+from pbcore.decoding.rows import Rows
+from pbcore.decoding.step import Move, Step
+from pbcore.errors import PbcoreError
+from pbcore.models.base import Denoiser
+from pbcore.names import SamplerName
+
+
+class DecodingError(PbcoreError, RuntimeError):
+    """Decoding failed: the model returned unusable logits, or the policy broke its protocol."""
+
+
+def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
+    """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs: a cache, a review, token frequencies."""
+    if name.cache and name.cache not in model.caches:
+        raise ValueError(
+            f"sampler {name}: {model.name} has no {name.cache} cache; it has {sorted(model.caches) or 'none'}"
+        )
+    if traits.review and traits.review not in model.reviews:
+        offered = "only " + ", ".join(map(repr, sorted(model.reviews))) if model.reviews else "no reviews"
+        what = "visible" if traits.review == "seen" else "hidden"
+        raise ValueError(
+            f"sampler {name}: {name.policy} needs predictions for {what} tokens (review {traits.review!r}), "
+            f"and {model.name} offers {offered}; choose another sampler or model"
+        )
+    if traits.review == "hidden" and name.cache:
+        raise ValueError(
+            f"sampler {name}: {name.policy}'s two-part forward runs without a cache; leave +{name.cache} out"
+        )
+    if "frequencies" in traits.needs and model.frequencies is None:
+        raise ValueError(
+            f"sampler {name}: {name.policy} needs the background frequency of each token, and {model.name} has no table of them; make one "
+            "with `pbcore samplers --frequencies CORPUS --model NAME --output FILE` and set PBCORE_FREQUENCIES to that file"
+        )
+
+
+def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> Tensor:
+    """The logits, if they are a floating-point tensor (rows, V) on the canvas's device. Raises DecodingError otherwise."""
+    expected = (rows, model.vocab_size)
+    if (
+        isinstance(logits, Tensor)
+        and logits.shape == expected
+        and logits.is_floating_point()
+        and logits.device == canvas.device
+    ):
+        return logits
+    raise DecodingError(
+        f"{model.name} returned {_described(logits)} as logits; expected a floating-point tensor of shape {expected} on {canvas.device}: "
+        f"a row for each {what} position marked in the query, in row-major order, and a column for each of {model.vocab_size} tokens"
+    )
+
+
+def check_numbers(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) -> None:
+    """Raises DecodingError if a confidence is NaN, as the softmax is for logits with NaN or +inf, or of −inf alone."""
+    bad = confidence.isnan()
+    if bool(bad.any()):
+        at = row[bad.nonzero()[0, 0]]
+        raise DecodingError(
+            f"{model.name} gave logits that are NaN, +inf or all -inf for row {int(rows.origin[at])} (key {int(rows.key[at])}) "
+            f"at step {int(rows.nfe[at])}; try --dtype float32, and check the checkpoint"
+        )
+
+
+def as_move(name: str, answer: Any, step: Step) -> Move:
+    """The answer of policy `name` as a Move. Raises DecodingError that names what is wrong with it and what is expected."""
+    shape, device = tuple(step.masked.shape), step.masked.device
+    if not isinstance(answer, Move):
+        if not _fits(answer, shape, torch.bool, device):
+            raise DecodingError(
+                f"policy {name}: select returned {_described(answer)}; expected a bool tensor of shape {shape} on {device} "
+                "(like step.masked, True where to reveal) or a Move"
+            )
+        return Move(answer)
+    kinds = {"token": torch.int64, "confidence": torch.float32}
+    for field in ("reveal", "remask", "revise", "token", "confidence", "hold"):
+        value, kind = getattr(answer, field), kinds.get(field, torch.bool)
+        sizes = shape[:1] if field == "hold" else shape
+        if not _fits(value, sizes, kind, device) and not (value is None and field != "reveal"):
+            raise DecodingError(
+                f"policy {name}: Move.{field} is {_described(value)}; expected a {_short(kind)} tensor of shape {sizes} on {device}"
+            )
+    return answer
+
+
+def check_cap(name: str, cap: Any, slots: int) -> int:
+    """The policy's cap for a block of `slots`. Raises DecodingError if it isn't a whole number of at least 1."""
+    if not isinstance(cap, int) or cap < 1:
+        raise DecodingError(
+            f"policy {name}: cap({slots}) returned {cap!r}; expected the most steps in a block, a whole number of at least 1"
+        )
+    return cap
+
+
+def check_tokens(name: str, token: Tensor, written: Tensor, mask_id: int, vocab_size: int) -> None:
+    """Raises DecodingError if a token that the policy writes itself is the mask or outside the vocabulary. (R, C) each."""
+    bad = written & ((token == mask_id) | (token < 0) | (token >= vocab_size))
+    if bool(bad.any()):
+        raise DecodingError(
+            f"policy {name}: Move.token has {int(token[bad][0])} where it is to be written; expected a token id from 0 to {vocab_size - 1} "
+            f"other than the mask {mask_id} (use Move.remask to mask a slot)"
+        )
+
+
+def _fits(value: Any, shape: tuple[int, ...], kind: torch.dtype, device: torch.device) -> bool:
+    """Whether a value is a tensor of that shape, dtype (any floating one for a floating `kind`) and device."""
+    if not isinstance(value, Tensor) or tuple(value.shape) != shape or value.device != device:
+        return False
+    return value.is_floating_point() if kind.is_floating_point else value.dtype == kind
+
+
+def _described(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return "None" if value is None else f"a {type(value).__name__}"
+    return f"a {_short(value.dtype)} tensor of shape {tuple(value.shape)} on {value.device}"
+
+
+def _short(kind: torch.dtype) -> str:
+    return str(kind).removeprefix("torch.")

@@ -1,0 +1,61 @@
+"""The protocol of policies: `select`, which each policy has, and what it may declare beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from pbcore.decoding.step import Move, Step
+
+ALLOWED = {"review": (None, "seen", "hidden"), "rewrites": (False, True), "reach": ("block", "prefix")}
+NEEDS = frozenset({"frequencies"})
+
+
+class Policy(Protocol):
+    """Chooses the masked slots to reveal. Beside `select` it may declare any of the members of `Traits` under the same names."""
+
+    def select(self, step: Step) -> Tensor | Move:
+        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), or a Move."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a policy declares, as class attributes or methods, and the defaults for what it leaves out.
+
+    - `cap(slots)`: the most steps it takes in a block of so many slots. For a policy that may reveal nothing, remasks tokens or holds rows.
+    - `review`: new predictions for revealed tokens, `seen` (visible to the model) or `hidden` (hidden from it).
+    - `rewrites`: whether it may write tokens other than the predicted ones.
+    - `reach`: whose slots it gets: the active `block`'s, or with `prefix` those of all blocks up to the active one. That block then ends
+      when none of them is masked.
+    - `needs`: what the model must have; the only one known is `frequencies`, the tokens' background probabilities.
+    """
+
+    cap: Callable[[int], int] | None = None
+    review: str | None = None
+    rewrites: bool = False
+    reach: str = "block"
+    needs: frozenset[str] = frozenset()
+
+
+def traits(policy: Any) -> Traits:
+    """What a policy, or its class, declares. Raises ValueError for a value that isn't allowed."""
+    given = {field.name: getattr(policy, field.name, None) for field in fields(Traits)}
+    declared = Traits(**{member: value for member, value in given.items() if value is not None})
+    name = getattr(policy, "__name__", type(policy).__name__)
+    for member, allowed in ALLOWED.items():
+        value = getattr(declared, member)
+        if value not in allowed:
+            raise ValueError(f"policy {name}: {member} is {value!r}; allowed: {', '.join(map(repr, allowed))}")
+    if declared.cap is not None and not callable(declared.cap):
+        raise ValueError(
+            f"policy {name}: cap is {declared.cap!r}; write a method cap(self, slots) that returns a number of steps"
+        )
+    if not isinstance(declared.needs, set | frozenset) or not declared.needs <= NEEDS:
+        raise ValueError(
+            f"policy {name}: needs is {declared.needs!r}; allowed: a set of {', '.join(map(repr, sorted(NEEDS)))}"
+        )
+    return declared
