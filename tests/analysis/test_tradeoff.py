@@ -87,6 +87,13 @@ class TestPbx:
             with pytest.raises(ValueError, match="positive rate"):
                 pbx([point], 50)
 
+    @pytest.mark.parametrize("scores", [(50, 90), (90, 50)])
+    def test_the_best_of_two_points_at_one_rate_counts(self, scores: tuple[float, float]) -> None:
+        """Two samplers of one rate are one point of the curve, in whatever order they come."""
+        points = [(2.0, score) for score in scores]
+        assert pbx(points, 80) == 2
+        assert pbx([*points, (4, 70)], 80, interpolate=True) == 3
+
     def test_no_points(self) -> None:
         """Nothing measured reaches nothing."""
         assert pbx([], 50) is None
@@ -138,6 +145,17 @@ class TestCurves:
         table = curves(frame(record for record, _ in entries))
         assert list(table["sampler"]) == ["threshold-0.9"]
         assert (table["score"][0], table["tokens_per_step"][0], table["tasks"][0]) == (75.0, 3.0, 2)
+
+    def test_a_curve_runs_from_slow_to_fast(self) -> None:
+        """Points follow their rate, not their name or the order of the cells; models and families stay together."""
+        rates = {"threshold-0.5": 8, "threshold-0.9": 16, "threshold-0.7": 4, "random-k2": 16}
+        entries = [
+            factory.cell(model, sampler=name, nfe=nfe) for model in ("toy", "tiny") for name, nfe in rates.items()
+        ]
+        table = curves(frame(record for record, _ in entries))
+        assert list(table["model"]) == ["tiny"] * 4 + ["toy"] * 4
+        assert list(table["sampler"]) == ["random-k2", "threshold-0.9", "threshold-0.5", "threshold-0.7"] * 2
+        assert list(table["tokens_per_step"]) == [2, 2, 4, 8] * 2
 
     def test_twice_is_refused(self) -> None:
         """The same cell from two runs is not averaged in silence."""

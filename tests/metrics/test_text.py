@@ -159,6 +159,13 @@ class TestParaphrasing:
         assert "bertscore" in scored.details["absent"]["v1"]
 
     @pytest.mark.usefixtures("unchecked")
+    def test_only_what_was_requested_is_said_to_be_absent(self) -> None:
+        """v1 needs grammar and BERTScore; who requests v1 alone is told of v1 alone."""
+        scored = score(PARAPHRASING, "A bone was given to it.", SOURCE, "v1")
+        assert scored.scores == {}
+        assert set(scored.details["absent"]) == {"v1"}
+
+    @pytest.mark.usefixtures("unchecked")
     def test_what_is_not_asked_for_is_not_looked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Overlap alone needs neither a server nor a model, and says nothing of them."""
         monkeypatch.setattr(grammar, "checker", lambda: pytest.fail("asked for a server"))

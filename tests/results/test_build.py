@@ -113,6 +113,11 @@ class TestIntervals:
         assert min(values) - 1e-9 <= low <= high <= max(values) + 1e-9
         assert bootstrap(values) == (low, high)
 
+    def test_bootstrap_of_one_value(self) -> None:
+        """One sample says nothing of the spread; samples that agree have none."""
+        assert bootstrap([0.25]) == (0, 1)
+        assert bootstrap([0.25, 0.25]) == (0.25, 0.25)
+
     def test_bootstrap_is_about_two_standard_errors(self) -> None:
         """On 400 even values the half-width is 1.96 s/√n within 10 %."""
         values = [i / 399 for i in range(400)]
