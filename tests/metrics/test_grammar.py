@@ -106,6 +106,7 @@ class TestChecker:
                 checker.check(["Two."])
 
 
+@pytest.mark.languagetool
 class TestRealVerdicts:
     def test_finds_what_parallel_decoding_breaks(self, real: Checker) -> None:
         """A doubled word and a wrong article are found where they stand."""
