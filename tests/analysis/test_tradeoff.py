@@ -14,6 +14,7 @@ from pbcore.analysis import aup, curves, means, pareto, pbx, pbx_table
 from pbcore.analysis.order import family, natural, short, sorted_tasks
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.results import frame, load
+from pbcore.tasks import task_names
 from tests.reference import reference
 from tests.results import factory
 
@@ -164,8 +165,10 @@ class TestCurves:
 
     def test_nothing(self) -> None:
         """No cells make no curve."""
-        assert curves(frame([])).empty
-        assert pbx_table(frame([])).empty
+        some = frame([factory.cell()[0]])
+        for table in (curves, pbx_table):
+            assert table(frame([])).empty
+            assert list(table(frame([])).columns) == list(table(some).columns)
 
     def test_interval_of_a_mean(self) -> None:
         """Of equal half-widths h over t tasks the mean's is h/√t; of one task it is the task's own."""
@@ -202,10 +205,19 @@ class TestOrder:
             "ar",
         ]
         assert sorted(["random-k16", "random-k2"], key=natural) == ["random-k2", "random-k16"]
-        assert short("waiting_line/insert_index") == "ins_idx"
-        assert short("mine/x") == "x"
-        assert sorted_tasks(["mine/x", "puzzle/sudoku", "waiting_line/copy"]) == [
+        assert sorted_tasks(["mine/x", "puzzle/sudoku", "waiting_line/copy", "a/b"]) == [
             "waiting_line/copy",
             "puzzle/sudoku",
+            "a/b",
             "mine/x",
         ]
+
+    def test_every_task_has_its_place(self) -> None:
+        """The paper's tasks stand as its tables have them, then the list operations; each name fits a narrow column."""
+        ordered = sorted_tasks(task_names())
+        assert [task for task in ordered if task.startswith("list_ops/")] == ordered[17:] == sorted(ordered[17:])
+        assert " ".join(short(task) for task in ordered[:17]) == (
+            "copy sort reverse shuffle ins_idx ins_rnd rem_idx rem_rnd rep_idx rep_rnd "
+            "summar. paraphr. w2s_easy w2s_med w2s_hard latin sudoku"
+        )
+        assert [short(name) for name in ("mine/x", "mine/x/y", "x")] == ["x", "x/y", "x"]

@@ -165,6 +165,14 @@ class TestBaseline:
             assert (row.indices, row.scores) == (indices, {"accuracy": (1.0, 0.0, 1.0)})
             assert ('"0-2"' in (tmp_path / "b.json").read_text()) == (indices == (0, 1, 2))
 
+    def test_scores_that_one_sample_lacks_are_left_out(self) -> None:
+        """A baseline compares sample by sample; a score with a hole can't be."""
+        record, samples = factory.cell(right=[1.0, 0.0])
+        graded = record.scores["accuracy"]
+        part = [replace(samples[0], scores={"accuracy": 1.0, "grammar": 1.0}), samples[1]]
+        row = baseline_cell(StoredCell(replace(record, scores={"accuracy": graded, "grammar": graded}), tuple(part)))
+        assert row.scores == {"accuracy": (1.0, 0.0)}
+
     def test_refuses_holes_and_broken_files(self, tmp_path: Path) -> None:
         """No baseline from failed cells; broken or foreign files are named."""
         failed = StoredCell(error_cell(factory.cell()[0], "boom"), ())
