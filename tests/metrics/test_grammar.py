@@ -22,20 +22,6 @@ from tests.reference import reference
 ITEMS = 100
 
 
-@pytest.fixture
-def url(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    """A server that the environment names, as `--languagetool-url` does."""
-    http = fake_java.ThreadingHTTPServer(("127.0.0.1", 0), fake_java.Handler)
-    threading.Thread(target=http.serve_forever, daemon=True).start()
-    monkeypatch.setenv("PBCORE_LANGUAGETOOL_URL", f"http://127.0.0.1:{http.server_port}")
-    monkeypatch.setenv("PBCORE_CACHE", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    yield f"http://127.0.0.1:{http.server_port}"
-    grammar.stop()
-    http.shutdown()
-    http.server_close()
-
-
 @pytest.fixture(scope="module")
 def real() -> Iterator[Checker]:
     """LanguageTool itself, or a skip."""

@@ -175,6 +175,23 @@ class TestPublished:
         assert (row["model"], row["sampler"], row["run"]) == ("unknown", "unknown-unknown", "x_all")
         assert (row["accuracy"], row["nfe"]) == (0.5, 8)
 
+    def test_a_row_of_the_papers_tables(self, tmp_path: Path) -> None:
+        """Its metrics become columns of shares; the score is the accuracy, of text tasks the grammar."""
+        (tmp_path / "p.csv").write_text(
+            "table,model,task,setting,metric,value_percent\n"
+            "5,LLaDA,waiting_line_copy,k2,accuracy,95\n"
+            "7,LLaDA,text_writing_summarization,k2,grammar,80\n"
+            "7,LLaDA,text_writing_summarization,k2,rouge_l,40\n"
+        )
+        table = load(tmp_path / "p.csv").set_index("task")
+        copy, summary = table.loc["waiting_line/copy"], table.loc["text_writing/summarization"]
+        assert (copy["score"], copy["accuracy"], summary["score"], summary["rouge_l"]) == (0.95, 0.95, 0.8, 0.4)
+        assert [row["headline"] for row in (copy, summary)] == ["accuracy", "grammar"]
+        assert copy[["id", "category", "sampler", "prompts", "status", "data_source"]].tolist() == [
+            "LLaDA/copy/as-published", "waiting_line", "as-published", "v1", "ok", "published",
+        ]  # fmt: skip
+        assert not table[["dummy", "shared_device"]].any(axis=None)
+
     def test_a_table_of_another_kind(self, tmp_path: Path) -> None:
         """Its columns are named, and those that are known."""
         (tmp_path / "t.csv").write_text("a,b\n1,2\n")
