@@ -117,6 +117,7 @@ class TestAup:
         assert aup([(1, 80), (2, 80)]) == pytest.approx(160)
         assert aup([(1, 80), (2, 80)], 100) == pytest.approx(80 + 80 * exp(-0.6))
         assert aup([(1, 80), (2, 74)]) == pytest.approx(80)
+        assert aup([(1, 80), (2, 80)], 40) == pytest.approx(160)  # better than the best elsewhere weighs no more than 1
 
     def test_zero_scores_and_none(self) -> None:
         """A method that is never right has an area of 0; no points are an error."""
@@ -214,7 +215,8 @@ class TestOrder:
 
     def test_every_task_has_its_place(self) -> None:
         """The paper's tasks stand as its tables have them, then the list operations; each name fits a narrow column."""
-        ordered = sorted_tasks(task_names())
+        ordered = sorted_tasks(["a/b", *task_names()])
+        assert ordered.pop() == "a/b"
         assert [task for task in ordered if task.startswith("list_ops/")] == ordered[17:] == sorted(ordered[17:])
         assert " ".join(short(task) for task in ordered[:17]) == (
             "copy sort reverse shuffle ins_idx ins_rnd rem_idx rem_rnd rep_idx rep_rnd "
