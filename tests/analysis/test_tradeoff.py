@@ -122,6 +122,7 @@ class TestAup:
     def test_zero_scores_and_none(self) -> None:
         """A method that is never right has an area of 0; no points are an error."""
         assert aup([(1, 0), (2, 0)]) == 0
+        assert aup([(1, 0.4), (2, 0.4)], 0.8) == pytest.approx(0.4 + 0.4 * exp(-1.5))
         with pytest.raises(ValueError, match="at least one point"):
             aup([])
 
@@ -147,6 +148,9 @@ class TestCurves:
         table = curves(frame(record for record, _ in entries))
         assert list(table["sampler"]) == ["threshold-0.9"]
         assert (table["score"][0], table["tokens_per_step"][0], table["tasks"][0]) == (75.0, 3.0, 2)
+        scores = [record.scores["accuracy"] for record, _ in entries[:2]]
+        _, low, high = mean_interval([(score.mean, score.low, score.high) for score in scores])
+        assert (table["low"][0], table["high"][0]) == pytest.approx((100 * low, 100 * high))
 
     def test_a_curve_runs_from_slow_to_fast(self) -> None:
         """Points follow their rate, not their name or the order of the cells; models and families stay together."""

@@ -64,6 +64,15 @@ class TestChecker:
             Checker(UserServer(url), cache, disabled_rules=rules).check(["It is is."])
         assert (tmp_path / "asked.log").read_text().splitlines() == ['"It is is."'] * 2
 
+    def test_disabled_rules_find_nothing(self, url: str) -> None:
+        """The server is told which rules to leave out, and all others stay."""
+        texts = ["It is is.", "It is a apple."]
+        found = {
+            rules: [verdict.score for verdict in Checker(UserServer(url), disabled_rules=rules).check(texts)]
+            for rules in ((), ("REPEAT",), ("REPEAT", "EN_A_VS_AN"))
+        }
+        assert list(found.values()) == [[0, 0], [1, 0], [1, 1]]
+
     def test_the_checker_is_the_processes_own(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """One checker as long as the settings stay; another when they change; absent, with a reason, when nobody answers."""
         first = grammar.checker()
