@@ -5,17 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-LIST_TASKS = (
-    "copy", "sort", "reverse", "shuffle", "insert_index", "insert_random",
-    "remove_index", "remove_random", "replace_index", "replace_random",
-)  # fmt: skip
-TASKS = (
-    *(f"waiting_line/{name}" for name in LIST_TASKS),
-    *(f"text_writing/{name}" for name in ("summarization", "paraphrasing", "w2s_easy", "w2s_medium", "w2s_hard")),
-    "puzzle/latin_square",
-    "puzzle/sudoku",
-    *(f"list_ops/{name}" for name in ("copy", "replace_index", "replace_random", "shuffle")),
-)
+from pbcore.tasks.naming import PAPER_TASKS
+
+TASKS = (*PAPER_TASKS, *(f"list_ops/{name}" for name in ("copy", "replace_index", "replace_random", "shuffle")))
 SHORT = {
     "insert_index": "ins_idx", "insert_random": "ins_rnd", "remove_index": "rem_idx", "remove_random": "rem_rnd",
     "replace_index": "rep_idx", "replace_random": "rep_rnd", "summarization": "summar.", "paraphrasing": "paraphr.",

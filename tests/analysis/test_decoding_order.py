@@ -56,6 +56,13 @@ class TestOrderStatistics:
         first, second = 1.0, v1_correlations([2, 1, 0, 0])["dec_order_kendall"]
         assert found["dec_order_kendall"] == pytest.approx((first + second) / 2)
 
+    def test_answers_without_steps_are_left_out(self) -> None:
+        """Wherever they stand, the others' statistics are the same."""
+        bare = SampleRecord(0, "", {}, 1, 4, 4)
+        recorded = [sample([0, 1, 1], [0.9, 0.8, 0.7]), sample([1, 0, 2], [0.6, 0.5, 0.4])]
+        expected = order_statistics(recorded)
+        assert order_statistics([bare, *recorded]) == order_statistics([recorded[0], bare, recorded[1]]) == expected
+
     def test_one_step(self) -> None:
         """All at once has no order, and says nothing of it."""
         found = order_statistics([sample([0, 0, 0], [1.0, 1.0, 1.0])])

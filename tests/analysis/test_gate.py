@@ -112,6 +112,15 @@ class TestJudge:
         assert verdict.judgements[0].status == "slower"
         assert "samples [0]" in verdict.judgements[0].reason
 
+    def test_a_rate_that_falls_at_equal_forwards_is_noticed(self) -> None:
+        """Shorter canvases at the same NFE mean fewer tokens per step; rounding in the file is no difference."""
+        record, samples = factory.cell(nfe=16)
+        shorter = replace(record, tokens_per_step=record.tokens_per_step - 0.01)
+        (found,) = gate([(shorter, samples)], [(record, samples)]).judgements
+        assert found.status == "slower"
+        assert "tokens per step 2 → 1.99" in found.reason
+        assert gate([(replace(record, tokens_per_step=2 + 4e-7), samples)], [(record, samples)]).ok
+
     def test_sampled_forwards_may_vary(self) -> None:
         """With a temperature NFE may differ up and down, but a clear rise fails."""
         base = factory.cell(sampler="threshold-0.9+t1.0", nfe=[8, 9] * 10)
@@ -149,6 +158,18 @@ class TestJudge:
         assert "a drop of 6.7 points is detectable" in gate_text(gate(one, one))
         tiny = [factory.cell(n=4, right=1.0)]
         assert "no drop" in gate_text(gate(tiny, tiny))
+
+    def test_churn_is_that_of_binary_scores(self) -> None:
+        """Two flips each way in 100 answers are 2 %, whatever the graded cell beside them does."""
+        values = [0.5 + 0.3 * (-1) ** i for i in range(100)]
+        base, run = (
+            [
+                factory.cell(right=answers(2, first=first)),
+                factory.cell(task="text_writing/summarization", headline="rouge_l", right=graded),
+            ]
+            for first, graded in ((0, values), (50, values[::-1]))
+        )
+        assert gate(run, base).churn == 0.02
 
     def test_fits_a_screen(self) -> None:
         """A hundred failures take no more than thirty lines; Markdown has them all."""

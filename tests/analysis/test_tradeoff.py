@@ -14,6 +14,7 @@ from pbcore.analysis import aup, curves, means, pareto, pbx, pbx_table
 from pbcore.analysis.order import family, natural, short, sorted_tasks
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.results import frame, load
+from pbcore.tasks import task_names
 from tests.reference import reference
 from tests.results import factory
 
@@ -87,6 +88,13 @@ class TestPbx:
             with pytest.raises(ValueError, match="positive rate"):
                 pbx([point], 50)
 
+    @pytest.mark.parametrize("scores", [(50, 90), (90, 50)])
+    def test_the_best_of_two_points_at_one_rate_counts(self, scores: tuple[float, float]) -> None:
+        """Two samplers of one rate are one point of the curve, in whatever order they come."""
+        points = [(2.0, score) for score in scores]
+        assert pbx(points, 80) == 2
+        assert pbx([*points, (4, 70)], 80, interpolate=True) == 3
+
     def test_no_points(self) -> None:
         """Nothing measured reaches nothing."""
         assert pbx([], 50) is None
@@ -109,10 +117,12 @@ class TestAup:
         assert aup([(1, 80), (2, 80)]) == pytest.approx(160)
         assert aup([(1, 80), (2, 80)], 100) == pytest.approx(80 + 80 * exp(-0.6))
         assert aup([(1, 80), (2, 74)]) == pytest.approx(80)
+        assert aup([(1, 80), (2, 80)], 40) == pytest.approx(160)  # better than the best elsewhere weighs no more than 1
 
     def test_zero_scores_and_none(self) -> None:
         """A method that is never right has an area of 0; no points are an error."""
         assert aup([(1, 0), (2, 0)]) == 0
+        assert aup([(1, 0.4), (2, 0.4)], 0.8) == pytest.approx(0.4 + 0.4 * exp(-1.5))
         with pytest.raises(ValueError, match="at least one point"):
             aup([])
 
@@ -138,6 +148,20 @@ class TestCurves:
         table = curves(frame(record for record, _ in entries))
         assert list(table["sampler"]) == ["threshold-0.9"]
         assert (table["score"][0], table["tokens_per_step"][0], table["tasks"][0]) == (75.0, 3.0, 2)
+        scores = [record.scores["accuracy"] for record, _ in entries[:2]]
+        _, low, high = mean_interval([(score.mean, score.low, score.high) for score in scores])
+        assert (table["low"][0], table["high"][0]) == pytest.approx((100 * low, 100 * high))
+
+    def test_a_curve_runs_from_slow_to_fast(self) -> None:
+        """Points follow their rate, not their name or the order of the cells; models and families stay together."""
+        rates = {"threshold-0.5": 8, "threshold-0.9": 16, "threshold-0.7": 4, "random-k2": 16}
+        entries = [
+            factory.cell(model, sampler=name, nfe=nfe) for model in ("toy", "tiny") for name, nfe in rates.items()
+        ]
+        table = curves(frame(record for record, _ in entries))
+        assert list(table["model"]) == ["tiny"] * 4 + ["toy"] * 4
+        assert list(table["sampler"]) == ["random-k2", "threshold-0.9", "threshold-0.5", "threshold-0.7"] * 2
+        assert list(table["tokens_per_step"]) == [2, 2, 4, 8] * 2
 
     def test_twice_is_refused(self) -> None:
         """The same cell from two runs is not averaged in silence."""
@@ -146,8 +170,10 @@ class TestCurves:
 
     def test_nothing(self) -> None:
         """No cells make no curve."""
-        assert curves(frame([])).empty
-        assert pbx_table(frame([])).empty
+        some = frame([factory.cell()[0]])
+        for table in (curves, pbx_table):
+            assert table(frame([])).empty
+            assert list(table(frame([])).columns) == list(table(some).columns)
 
     def test_interval_of_a_mean(self) -> None:
         """Of equal half-widths h over t tasks the mean's is h/√t; of one task it is the task's own."""
@@ -184,10 +210,20 @@ class TestOrder:
             "ar",
         ]
         assert sorted(["random-k16", "random-k2"], key=natural) == ["random-k2", "random-k16"]
-        assert short("waiting_line/insert_index") == "ins_idx"
-        assert short("mine/x") == "x"
-        assert sorted_tasks(["mine/x", "puzzle/sudoku", "waiting_line/copy"]) == [
+        assert sorted_tasks(["mine/x", "puzzle/sudoku", "waiting_line/copy", "a/b"]) == [
             "waiting_line/copy",
             "puzzle/sudoku",
+            "a/b",
             "mine/x",
         ]
+
+    def test_every_task_has_its_place(self) -> None:
+        """The paper's tasks stand as its tables have them, then the list operations; each name fits a narrow column."""
+        ordered = sorted_tasks(["a/b", *task_names()])
+        assert ordered.pop() == "a/b"
+        assert [task for task in ordered if task.startswith("list_ops/")] == ordered[17:] == sorted(ordered[17:])
+        assert " ".join(short(task) for task in ordered[:17]) == (
+            "copy sort reverse shuffle ins_idx ins_rnd rem_idx rem_rnd rep_idx rep_rnd "
+            "summar. paraphr. w2s_easy w2s_med w2s_hard latin sudoku"
+        )
+        assert [short(name) for name in ("mine/x", "mine/x/y", "x")] == ["x", "x/y", "x"]

@@ -34,8 +34,8 @@ def install(folder: Path, version: str = "17.0.1") -> dict[str, str]:
     }
 
 
-def matches(text: str) -> list[dict[str, object]]:
-    """Findings in LanguageTool's form; offsets count UTF-16 units, as Java's do."""
+def matches(text: str, disabled: list[str]) -> list[dict[str, object]]:
+    """Findings of the rules that are not disabled, in LanguageTool's form; offsets count UTF-16 units, as Java's do."""
     return [
         {
             "rule": {"id": rule, "issueType": "grammar", "category": {"id": "GRAMMAR"}},
@@ -46,6 +46,7 @@ def matches(text: str) -> list[dict[str, object]]:
             "length": len(found[0]),
         }
         for rule, pattern in RULES.items()
+        if rule not in disabled
         for found in re.finditer(pattern, text)
     ]
 
@@ -67,7 +68,8 @@ class Handler(BaseHTTPRequestHandler):
         if "ERROR" in text:
             self.answer(500, "Error: Internal Error")
         else:
-            self.answer(200, json.dumps({"matches": matches(text), "warnings": {"incompleteResults": "SLOW" in text}}))
+            found = matches(text, fields.get("disabledRules", [""])[0].split(","))
+            self.answer(200, json.dumps({"matches": found, "warnings": {"incompleteResults": "SLOW" in text}}))
 
     def answer(self, status: int, said: str) -> None:
         self.send_response(status)

@@ -22,20 +22,6 @@ from tests.reference import reference
 ITEMS = 100
 
 
-@pytest.fixture
-def url(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    """A server that the environment names, as `--languagetool-url` does."""
-    http = fake_java.ThreadingHTTPServer(("127.0.0.1", 0), fake_java.Handler)
-    threading.Thread(target=http.serve_forever, daemon=True).start()
-    monkeypatch.setenv("PBCORE_LANGUAGETOOL_URL", f"http://127.0.0.1:{http.server_port}")
-    monkeypatch.setenv("PBCORE_CACHE", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    yield f"http://127.0.0.1:{http.server_port}"
-    grammar.stop()
-    http.shutdown()
-    http.server_close()
-
-
 @pytest.fixture(scope="module")
 def real() -> Iterator[Checker]:
     """LanguageTool itself, or a skip."""
@@ -78,6 +64,15 @@ class TestChecker:
             Checker(UserServer(url), cache, disabled_rules=rules).check(["It is is."])
         assert (tmp_path / "asked.log").read_text().splitlines() == ['"It is is."'] * 2
 
+    def test_disabled_rules_find_nothing(self, url: str) -> None:
+        """The server is told which rules to leave out, and all others stay."""
+        texts = ["It is is.", "It is a apple."]
+        found = {
+            rules: [verdict.score for verdict in Checker(UserServer(url), disabled_rules=rules).check(texts)]
+            for rules in ((), ("REPEAT",), ("REPEAT", "EN_A_VS_AN"))
+        }
+        assert list(found.values()) == [[0, 0], [1, 0], [1, 1]]
+
     def test_the_checker_is_the_processes_own(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """One checker as long as the settings stay; another when they change; absent, with a reason, when nobody answers."""
         first = grammar.checker()
@@ -106,6 +101,7 @@ class TestChecker:
                 checker.check(["Two."])
 
 
+@pytest.mark.languagetool
 class TestRealVerdicts:
     def test_finds_what_parallel_decoding_breaks(self, real: Checker) -> None:
         """A doubled word and a wrong article are found where they stand."""

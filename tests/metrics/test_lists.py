@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pbcore.tasks import Sample, Task, load_task
 from pbcore.tasks.lists import OPERATIONS, formatted
+from pbcore.tasks.scoring import scorer
 from tests.reference import reference
 
 TASKS: dict[str, Task] = {
@@ -181,6 +182,11 @@ class TestLabels:
         sample = Sample("waiting_line/shuffle", 7, (), {}, "text", 32)
         with pytest.raises(ValueError, match=r"waiting_line/shuffle, sample 7: its scorer needs a label with input"):
             TASKS["waiting_line/shuffle"].score("[]", sample)
+
+    def test_every_sample_needs_its_answer(self) -> None:
+        """Fewer answers than samples are an error, not a shorter list of scores."""
+        with pytest.raises(ValueError, match="zip"):
+            scorer("list_match").score(["[]"], TASKS["waiting_line/copy"].samples[:2], frozenset({"accuracy"}))
 
     def test_unknown_metric(self) -> None:
         """A metric that the task doesn't have is an error that lists those it has."""

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +11,6 @@ from pbcore.metrics.languagetool.client import Match
 from pbcore.metrics.text import PARAPHRASING, SUMMARIZATION, WORDS_TO_SENTENCE, TextScorer, failure_kind
 from pbcore.tasks.base import Sample
 from pbcore.tasks.scoring import Scored, scorer
-from tests.metrics import fake_java
 from tests.reference import reference
 
 WORDS = {"words": ["dog", "park"], "example": "The dog is in the park."}
@@ -26,20 +22,6 @@ def score(which: TextScorer, answer: str, label: object, *metrics: str) -> Score
 
 
 @pytest.fixture
-def checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A grammar server with a few rules, named by the environment."""
-    http = fake_java.ThreadingHTTPServer(("127.0.0.1", 0), fake_java.Handler)
-    threading.Thread(target=http.serve_forever, daemon=True).start()
-    monkeypatch.setenv("PBCORE_LANGUAGETOOL_URL", f"http://127.0.0.1:{http.server_port}")
-    monkeypatch.setenv("PBCORE_CACHE", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    yield
-    grammar.stop()
-    http.shutdown()
-    http.server_close()
-
-
-@pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """No grammar server and no BERTScore model."""
     monkeypatch.setenv("PBCORE_LANGUAGETOOL_URL", "http://127.0.0.1:9")
@@ -47,7 +29,7 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(semantic.LAYER_VARIABLE, "1")
 
 
-@pytest.mark.usefixtures("checked")
+@pytest.mark.usefixtures("url")
 class TestWordsToSentence:
     @pytest.mark.parametrize(
         ("answer", "expected"),
@@ -106,7 +88,7 @@ class TestWordsToSentence:
             }, case
 
 
-@pytest.mark.usefixtures("checked")
+@pytest.mark.usefixtures("url")
 class TestSummarization:
     def test_scores(self) -> None:
         """ROUGE is stemmed, with the unstemmed value beside it, and v1 is ROUGE-L times grammar."""
@@ -136,7 +118,7 @@ SOURCE = {"text": "The man gave the old dog a bone.", "examples": "['A bone was 
 
 
 class TestParaphrasing:
-    @pytest.mark.usefixtures("checked")
+    @pytest.mark.usefixtures("url")
     def test_scores(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """All is measured against the input sentence, and v1 is the product of the three."""
 
@@ -157,6 +139,13 @@ class TestParaphrasing:
         assert set(scored.details["absent"]) == {"grammar", "bertscore", "v1", "v2"}
         assert "no LanguageTool server answers" in scored.details["absent"]["grammar"]
         assert "bertscore" in scored.details["absent"]["v1"]
+
+    @pytest.mark.usefixtures("unchecked")
+    def test_only_what_was_requested_is_said_to_be_absent(self) -> None:
+        """v1 needs grammar and BERTScore; who requests v1 alone is told of v1 alone."""
+        scored = score(PARAPHRASING, "A bone was given to it.", SOURCE, "v1")
+        assert scored.scores == {}
+        assert set(scored.details["absent"]) == {"v1"}
 
     @pytest.mark.usefixtures("unchecked")
     def test_what_is_not_asked_for_is_not_looked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,10 @@ from types import ModuleType
 
 import pytest
 
+from pbcore.decoding.policies.registry import POLICIES
+from pbcore.models.registry import FACTORIES
 from pbcore.report import markdown
+from pbcore.tasks.scoring import SCORERS
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
@@ -54,7 +57,10 @@ def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.Mon
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     # Curves cost more than all else in a run of two cells; the test that looks for them puts them back.
     monkeypatch.setattr(markdown, "write_plots", lambda cells, path: [])
-    monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})  # tasks that a run inside adds stay with it
+    # Tasks, policies, models and scorers that a run inside adds stay with it.
+    monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})
+    for registry in (POLICIES, FACTORIES, SCORERS):
+        monkeypatch.setattr(registry, "_registered", dict(registry.all()))
     pytester.syspathinsert(ROOT)
     pytester.makeconftest(CONFTEST)
     pytester.makeini("[pytest]\njunit_family = xunit1\nmarkers = quick: x\n")

@@ -67,8 +67,8 @@ class TestSample:
         result.stdout.fnmatch_lines(["ideal/copy/random-k2: 1 of 1 samples right"])
 
     def test_samples_fail_each_on_its_own(self, run: Run) -> None:
-        """--per-sample goes on after a wrong answer, with workers as without; the counts are those of a measured cell."""
-        alone, both = (run(*WRONG, "--limit", "12", "--per-sample", *more) for more in ([], ["-n", "2"]))
+        """--per-sample goes on after a wrong answer, with a worker as without; the counts are those of a measured cell."""
+        alone, both = (run(*WRONG, "--limit", "12", "--per-sample", *more) for more in ([], ["-n", "1"]))
         outcomes = alone.parseoutcomes()
         assert outcomes["passed"] + outcomes["failed"] == 12
         assert outcomes["failed"] > 0

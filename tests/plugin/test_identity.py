@@ -31,29 +31,30 @@ def write(project: pytest.Pytester, name: str, text: str) -> str:
     return name
 
 
-WORKERS = pytest.mark.parametrize("workers", ["0", "2"])
-
-
 class TestCells:
-    @WORKERS
-    def test_a_function_of_any_name_is_gated(self, in_process: Run, project: pytest.Pytester, workers: str) -> None:
-        """What makes a cell is its mark and its name in the plan, with and without workers."""
-        file = write(project, "test_own.py", OWN)
-        result = in_process(file, *CELLS, "--floor", "ideal/copy/* accuracy>1", "-n", workers)
+    def test_a_function_of_any_name_is_gated(self, in_process: Run, project: pytest.Pytester) -> None:
+        """What makes a cell is its mark and its name in the plan."""
+        result = in_process(write(project, "test_own.py", OWN), *CELLS, "--floor", "ideal/copy/* accuracy>1")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(["*FLOOR *ideal/copy/random-k8: floor *: it is 1"])
         assert pbcore.results.load(project.path / "out")["id"].tolist() == ["ideal/copy/random-k8"]
 
-    @WORKERS
-    def test_other_tests_with_such_parameters_are_no_cells(
-        self, in_process: Run, project: pytest.Pytester, workers: str
-    ) -> None:
+    def test_other_tests_with_such_parameters_are_no_cells(self, in_process: Run, project: pytest.Pytester) -> None:
         """A test whose parameter reads like a cell of the run changes nothing about the cells."""
         file, other = write(project, "test_own.py", OWN), write(project, "test_other.py", OTHER)
-        result = in_process(file, other, *CELLS, "-n", workers)
+        result = in_process(file, other, *CELLS)
         result.assert_outcomes(passed=4)
         assert "not finished" not in result.stdout.str()
         assert len(pbcore.results.load(project.path / "out")) == 1
+
+    def test_a_worker_knows_cells_from_other_tests(self, in_process: Run, project: pytest.Pytester) -> None:
+        """What a worker ran counts as here: all tests run, one of them is a cell, and the floor judges that one."""
+        file, other = write(project, "test_own.py", OWN), write(project, "test_other.py", OTHER)
+        result = in_process(file, other, *CELLS, "--floor", "ideal/copy/* accuracy>1", "-n", "1")
+        result.assert_outcomes(passed=4, failed=1)
+        result.stdout.fnmatch_lines(["*FLOOR *ideal/copy/random-k8: floor *: it is 1"])
+        assert "not finished" not in result.stdout.str()
+        assert pbcore.results.load(project.path / "out")["id"].tolist() == ["ideal/copy/random-k8"]
 
     def test_a_cell_has_no_parameters_of_its_own(self, in_process: Run, project: pytest.Pytester) -> None:
         """Its id could not say which variant it is."""
@@ -85,16 +86,19 @@ class TestCells:
 
 
 class TestNothingJudged:
-    @WORKERS
-    @pytest.mark.parametrize("option", ["--floor", "--update-baseline"])
+    @pytest.mark.parametrize(
+        ("workers", "options"),
+        [("0", ["--floor"]), ("0", ["--update-baseline"]), ("1", ["--floor", "--update-baseline"])],
+    )
     def test_a_verdict_without_cells_fails(
-        self, in_process: Run, project: pytest.Pytester, workers: str, option: str
+        self, in_process: Run, project: pytest.Pytester, workers: str, options: list[str]
     ) -> None:
         """Other tests pass, but nothing was judged: exit code 1, and the screen says so."""
-        value = {"--floor": "ideal/* accuracy>=0", "--update-baseline": "b.json"}[option]
-        result = in_process(write(project, "test_other.py", OTHER), *CELLS[:2], option, value, "-n", workers)
+        values = {"--floor": "ideal/* accuracy>=0", "--update-baseline": "b.json"}
+        requested = [word for option in options for word in (option, values[option])]
+        result = in_process(write(project, "test_other.py", OTHER), *CELLS[:2], *requested, "-n", workers)
         assert result.ret == pytest.ExitCode.TESTS_FAILED
-        result.stdout.fnmatch_lines([f"gate FAILED: {option}: the run has no cell*"])
+        result.stdout.fnmatch_lines([f"gate FAILED: {' and '.join(options)}: the run has no cell*"])
         assert not Path("b.json").exists()
 
     def test_a_baseline_of_other_cells_fails(self, run: Run, project: pytest.Pytester) -> None:

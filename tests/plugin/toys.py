@@ -33,7 +33,7 @@ class Around:
 
 
 def slow(task: str) -> None:
-    time.sleep(0.4)
+    time.sleep(0.2)
 
 
 def dies_on_sort(task: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pbcore.models.base import Generation
 from pbcore.results import CellRecord, Conditions, build_cell, error_cell
 from pbcore.results.stats import bootstrap, score_of, wilson
 from pbcore.tasks.scoring import Scored
@@ -68,6 +69,33 @@ class TestBuildCell:
         with pytest.raises(ValueError, match="NFE 0"):
             build_cell(FACTS, [answer(nfe=0), answer()], [Scored({"accuracy": 1.0})] * 2, rounds=[1.0])
 
+    @pytest.mark.parametrize(
+        ("indices", "seeds", "named"),
+        [([0, 0], [1, 1], "two answers for sample 0 and seed 1"), ([0, 0, 1], [1, 2, 1], r"sample 1 \[1\]")],
+    )
+    def test_every_sample_has_one_answer_of_each_seed(self, indices: list[int], seeds: list[int], named: str) -> None:
+        """A second answer of a seed and a seed that one sample lacks are errors."""
+        scored = [Scored({"accuracy": 1.0})] * len(indices)
+        with pytest.raises(ValueError, match=named):
+            build_cell(FACTS, [answer()] * len(indices), scored, rounds=[1.0], indices=indices, seeds=seeds)
+
+    def test_a_clock_that_shows_no_time_gives_no_speed(self) -> None:
+        """A round of 0 seconds is possible with a coarse clock; no round at all is an error."""
+        record, _ = build_cell(FACTS, [answer()], [Scored({"accuracy": 1.0})], rounds=[0.0])
+        assert (record.samples_per_second, record.tokens_per_second) == (0, 0)
+        with pytest.raises(ValueError, match="no round was timed"):
+            build_cell(FACTS, [answer()], [Scored({"accuracy": 1.0})], rounds=[])
+
+    def test_text_after_eos_is_kept_and_counted(self) -> None:
+        """Answers with text after the first EOS keep the whole canvas's text beside their own."""
+        late = Generation("Well.", (1, 2), nfe=1, answer_tokens=1, official_text="Well. Yes.")
+        record, samples = build_cell(FACTS, [late, answer()], [Scored({"accuracy": 1.0})] * 2, rounds=[1.0])
+        assert [(sample.text, sample.official_text) for sample in samples] == [
+            ("Well.", "Well. Yes."),
+            ("an answer", None),
+        ]
+        assert record.text_after_eos == 1
+
     def test_a_model_that_counts_no_forwards(self) -> None:
         """An API without NFE leaves the rates out and says why."""
         record, _ = build_cell(FACTS, [answer(nfe=0)], [Scored({"accuracy": 1.0})], rounds=[1.0])
@@ -112,6 +140,11 @@ class TestIntervals:
         low, high = bootstrap(values)
         assert min(values) - 1e-9 <= low <= high <= max(values) + 1e-9
         assert bootstrap(values) == (low, high)
+
+    def test_bootstrap_of_one_value(self) -> None:
+        """One sample says nothing of the spread; samples that agree have none."""
+        assert bootstrap([0.25]) == (0, 1)
+        assert bootstrap([0.25, 0.25]) == (0.25, 0.25)
 
     def test_bootstrap_is_about_two_standard_errors(self) -> None:
         """On 400 even values the half-width is 1.96 s/√n within 10 %."""

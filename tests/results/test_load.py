@@ -140,6 +140,64 @@ class TestPublished:
         assert math.isnan(paraphrase["accuracy"])
         assert table.loc["waiting_line/copy", "model"] == "Dream-org/Dream-v0-Instruct-7B"
 
+    def test_every_column_of_the_table(self, tmp_path: Path) -> None:
+        """Percent become shares under our names, the score is that of the task's kind, other tasks are left out."""
+        (tmp_path / "t.csv").write_text(
+            "model,method,param,task,score,score_strict,grammar_score,inclusion_score,rougeL_score,bertscore_score,inv_bleu_score,"
+            "nfe,tokens_per_step,output_length,run\n"
+            "a__b,topk_margin,k2,waiting_line_copy,90,80,,,,,,16,2,20,r1\n"
+            "a__b,topk_margin,k2,text_writing_paraphrasing,70,,70,60,50,40,30,N/A,4,40,r1\n"
+            "a__b,topk_margin,k2,all,80,,,,,,,16,3,30,r1\n"
+        )
+        table = load(tmp_path / "t.csv").set_index("task")
+        copy, paraphrase = table.loc["waiting_line/copy"], table.loc["text_writing/paraphrasing"]
+        assert len(table) == 2
+        assert copy[["id", "model", "category", "sampler", "status", "headline", "run"]].tolist() == [
+            "a/b/copy/margin-k2", "a/b", "waiting_line", "margin-k2", "ok", "accuracy", "r1",
+        ]  # fmt: skip
+        assert copy[["data_source", "prompts", "dummy", "shared_device"]].tolist() == [
+            "published", "rewrite-2026", False, False,
+        ]  # fmt: skip
+        numbers = ["score", "accuracy", "accuracy_strict", "nfe", "tokens_per_step", "output_length"]
+        assert copy[numbers].tolist() == [0.9, 0.9, 0.8, 16, 2, 20]
+        scores = ["score", "grammar", "inclusion", "rouge_l", "bertscore", "inv_bleu"]
+        assert paraphrase[scores].tolist() == [0.7, 0.7, 0.6, 0.5, 0.4, 0.3]
+        assert paraphrase["headline"] == "grammar"
+        assert math.isnan(paraphrase["nfe"])
+
+    def test_a_run_folder_by_itself(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where the folders above don't say what was run, model, method and parameter are unknown."""
+        (tmp_path / "x_all").mkdir()
+        results = {"results": {"parallelbench_waiting_line_copy": {"score,none": 50, "nfe,none": 8}}}
+        (tmp_path / "x_all" / "results_parallelbench.json").write_text(json.dumps(results))
+        monkeypatch.chdir(tmp_path)
+        (row,) = load("x_all").to_dict("records")
+        assert (row["model"], row["sampler"], row["run"]) == ("unknown", "unknown-unknown", "x_all")
+        assert (row["accuracy"], row["nfe"]) == (0.5, 8)
+
+    def test_a_row_of_the_papers_tables(self, tmp_path: Path) -> None:
+        """Its metrics become columns of shares; the score is the accuracy, of text tasks the grammar."""
+        (tmp_path / "p.csv").write_text(
+            "table,model,task,setting,metric,value_percent\n"
+            "5,LLaDA,waiting_line_copy,k2,accuracy,95\n"
+            "7,LLaDA,text_writing_summarization,k2,grammar,80\n"
+            "7,LLaDA,text_writing_summarization,k2,rouge_l,40\n"
+        )
+        table = load(tmp_path / "p.csv").set_index("task")
+        copy, summary = table.loc["waiting_line/copy"], table.loc["text_writing/summarization"]
+        assert (copy["score"], copy["accuracy"], summary["score"], summary["rouge_l"]) == (0.95, 0.95, 0.8, 0.4)
+        assert [row["headline"] for row in (copy, summary)] == ["accuracy", "grammar"]
+        assert copy[["id", "category", "sampler", "prompts", "status", "data_source"]].tolist() == [
+            "LLaDA/copy/as-published", "waiting_line", "as-published", "v1", "ok", "published",
+        ]  # fmt: skip
+        assert not table[["dummy", "shared_device"]].any(axis=None)
+
+    def test_a_table_of_another_kind(self, tmp_path: Path) -> None:
+        """Its columns are named, and those that are known."""
+        (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+        with pytest.raises(ValueError, match=r"unknown columns \['a', 'b'\].*method, param, task, score"):
+            load(tmp_path / "t.csv")
+
     def test_samples_by_id(self) -> None:
         """Samples are found by doc_id, not by row."""
         folder = next(reference("published", "v2_run_example").rglob("*_all"))

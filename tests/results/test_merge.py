@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from pbcore.results.baseline import BaselineError, baseline_cell, pack_runs, rea
 from pbcore.results.merge import MergeConflict, merge
 from pbcore.results.resume import cell_key, code_version, finished, user_code
 from pbcore.results.rundir import RunDirError, StoredCell
+from pbcore.source import source_digest
 from tests.results import factory
 
 KEY = {
@@ -115,6 +117,14 @@ class TestResume:
         assert {name: len(digest) for name, digest in users.items()} == {"policy": 16, "factory": 16, "model": 16}
         assert set(user_code("ideal", load_model("ideal"), "confidence-k2").values()) == {""}
 
+    def test_code_version_of_this_package(self) -> None:
+        """By default a key holds the digest of the five packages that decide an answer, read where they are installed."""
+        names = [f"pbcore.{name}" for name in ("decoding", "metrics", "models", "tasks", "theory")]
+        roots = {name: Path(str(import_module(name).__file__)).parent for name in names}
+        assert code_version() == source_digest(roots)
+        settings = {name: value for name, value in KEY.items() if name != "code"}
+        assert cell_key(**settings) == cell_key(**settings, code=source_digest(roots))  # type: ignore[arg-type]
+
     def test_code_version_needs_its_packages(self) -> None:
         """A package that isn't there is named, not skipped."""
         with pytest.raises(ModuleNotFoundError, match="no_such_package"):
@@ -145,6 +155,23 @@ class TestBaseline:
         assert len(lines) == len(stored) + 2
         assert lines[1:-1] == sorted(lines[1:-1])
         assert write_baseline(tmp_path / "c.json", stored[::-1]).read_bytes() == path.read_bytes()
+
+    def test_indices_with_gaps_survive_the_file(self, tmp_path: Path) -> None:
+        """A run over chosen samples keeps their numbers; only samples 0 to n − 1 are shortened to a range."""
+        for indices in ((0, 1, 2), (0, 1, 3), (3, 7, 9), (1, 2, 3)):
+            record, samples = factory.cell(right=[1.0, 0.0, 1.0])
+            chosen = [replace(sample, index=index) for sample, index in zip(samples, indices, strict=True)]
+            row = read_baseline(write_baseline(tmp_path / "b.json", [StoredCell(record, tuple(chosen))]))[record.id]
+            assert (row.indices, row.scores) == (indices, {"accuracy": (1.0, 0.0, 1.0)})
+            assert ('"0-2"' in (tmp_path / "b.json").read_text()) == (indices == (0, 1, 2))
+
+    def test_scores_that_one_sample_lacks_are_left_out(self) -> None:
+        """A baseline compares sample by sample; a score with a hole can't be."""
+        record, samples = factory.cell(right=[1.0, 0.0])
+        graded = record.scores["accuracy"]
+        part = [replace(samples[0], scores={"accuracy": 1.0, "grammar": 1.0}), samples[1]]
+        row = baseline_cell(StoredCell(replace(record, scores={"accuracy": graded, "grammar": graded}), tuple(part)))
+        assert row.scores == {"accuracy": (1.0, 0.0)}
 
     def test_refuses_holes_and_broken_files(self, tmp_path: Path) -> None:
         """No baseline from failed cells; broken or foreign files are named."""
