@@ -101,16 +101,24 @@ def difference(cell: BaselineCell, base: BaselineCell) -> str | None:
     if cell.seeds != base.seeds:
         seeds, others = (", ".join(map(str, row.seeds)) for row in (cell, base))
         return f"seeds {seeds}, the baseline has {others}"
-    for name in ("task", "model", "sampler", "dtype", "data_hash", "length", "official_text"):
+    if len(cell.indices) != len(base.indices):
+        wanted = len(base.indices)
+        return f"{len(cell.indices)} samples, the baseline has {wanted}: add --limit {wanted}, or the --profile of the baseline's run"
+    for name in ("task", "model", "sampler", "dtype", "length", "official_text"):
         if getattr(cell, name) != getattr(base, name):
             return f"{name.replace('_', ' ')} is {getattr(cell, name)!r}, the baseline's {getattr(base, name)!r}"
+    if cell.data_hash != base.data_hash:
+        return (
+            f"other data than the baseline's (digest {cell.data_hash[:8]}, there {base.data_hash[:8]}): give the same "
+            "--data-dir, --data-seed and --n"
+        )
     for name in sorted(cell.model_identity.keys() | base.model_identity.keys()):
         actual, expected = cell.model_identity.get(name), base.model_identity.get(name)
         if actual != expected:
             return f"model {name} is {actual!r}, the baseline's {expected!r}"
     if cell.indices != base.indices:
         unshared = sorted(set(cell.indices) ^ set(base.indices))
-        return f"{len(cell.indices)} samples, the baseline has {len(base.indices)} (e.g. {unshared[:3]} in one only)"
+        return f"other samples than the baseline's (e.g. {unshared[:3]} in one only)"
     return None
 
 

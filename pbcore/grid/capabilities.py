@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pbcore.models.tokenizer import Tokenizer
+    from pbcore.tasks.base import Task
 
 # Families that decode by themselves, and the policy whose parameters they read.
 OWN_DECODERS = {"diffusion_gemma": "eb"}
@@ -52,3 +57,30 @@ def _in_the_loop(sampler: str) -> bool:
         return resolve(sampler).policy != "ar"
     except SamplerNameError:
         return False
+
+
+def lacks_words(model: str, task: Task) -> str | None:
+    """Why an embedded model, whose vocabulary holds the words of the package's own data, can't read a task's prompts; None if it can."""
+    from pbcore.models.errors import ModelError
+
+    tokenizer = _small_tokenizer(model)
+    if tokenizer is None:
+        return None
+    try:
+        for sample in task.samples:
+            tokenizer.chat(sample.messages)
+    except ModelError:
+        return (
+            f"{model} × {task.name}: its vocabulary covers the package's own data, and these prompts have other words"
+        )
+    return None
+
+
+@cache
+def _small_tokenizer(model: str) -> Tokenizer | None:
+    """The tokenizer of an embedded checkpoint; None for other models, which can spell any word."""
+    from pbcore.models import resolve_model
+    from pbcore.models.tokenizer import read_tokenizer
+
+    entry = resolve_model(model)
+    return read_tokenizer(entry.folder, entry.name, entry.chat) if entry.embedded and entry.folder else None

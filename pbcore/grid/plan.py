@@ -37,6 +37,7 @@ class Plan:
     drilled: bool = False
     _loaded: dict[str, Task] = field(default_factory=dict)
     _items: dict[str, CellName] = field(default_factory=dict)
+    _unread: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
     @property
     def limit(self) -> int | None:
@@ -79,7 +80,11 @@ class Plan:
                 for sampler in self._samplers(task):
                     if self.samplers is None and not self.profile.has_sampler(model, sampler):
                         continue
-                    reason = why_not(model, task, sampler) or self._odd_blocks(task, sampler)
+                    reason = (
+                        why_not(model, task, sampler)
+                        or self._lacks_words(model, task)
+                        or self._odd_blocks(task, sampler)
+                    )
                     yield CellName(model, task, sampler), reason
 
     def task(self, name: str) -> Task:
@@ -113,6 +118,16 @@ class Plan:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
         numbers = [sample.index for sample in self.task(cell.task).samples[: self.limit]]
         yield from (CellName(cell.model, cell.task, cell.sampler, i) for i in self.settings.sample or numbers)
+
+    def _lacks_words(self, model: str, task: str) -> str | None:
+        """Why a model can't read the prompts of data that don't ship with the package; None if it can."""
+        from pbcore.grid.capabilities import lacks_words
+
+        if not (self.settings.data_dir or self.settings.tasks):
+            return None
+        if (model, task) not in self._unread:
+            self._unread[model, task] = lacks_words(model, self.task(task))
+        return self._unread[model, task]
 
     def _odd_blocks(self, task: str, sampler: str) -> str | None:
         """Why a sampler's blocks don't fit the task's answers; None if they do."""

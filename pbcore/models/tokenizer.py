@@ -75,8 +75,8 @@ class FileTokenizer:
                 f" and {len(words) - 8} more" if len(words) > 8 else ""
             )
             raise ModelError(
-                f"{self._name} can't encode this prompt; not in its vocabulary: {shown}. Its vocabulary covers the tasks that this "
-                "package generates; drop --data-dir, or choose another model"
+                f"{self._name} can't encode this prompt; not in its vocabulary: {shown}. Its vocabulary covers the package's "
+                "own data only; use those, or choose another model"
             )
         return ids
 

@@ -34,9 +34,11 @@ def plan(config: pytest.Config) -> Plan:
     """
     if _PLAN not in config.stash:
         try:
-            config.stash[_PLAN] = make_plan(settings(config), config.args, bool(config.getoption("maxfail", 0) == 1))
+            made = make_plan(settings(config), config.args, bool(config.getoption("maxfail", 0) == 1))
+            made.items()  # a task that can't be loaded is reported here, not as an error of every file
         except InputError as error:
             raise pytest.UsageError(str(error)) from error
+        config.stash[_PLAN] = made
     return config.stash[_PLAN]
 
 

@@ -94,7 +94,7 @@ class TestJudge:
         """Other data are refused, and so is a score that is no longer measured."""
         record, samples = factory.cell()
         other = replace(record, conditions=replace(record.conditions, data_hash="d2"))
-        assert "data hash" in gate([(other, samples)], [(record, samples)]).judgements[0].reason
+        assert "other data" in gate([(other, samples)], [(record, samples)]).judgements[0].reason
         bare = [replace(sample, scores={}) for sample in samples]
         lost = replace(record, scores={}, absent={"accuracy": "scorer off"})
         assert "scorer off" in gate([(lost, bare)], [(record, samples)]).judgements[0].reason

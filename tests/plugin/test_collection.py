@@ -155,3 +155,15 @@ class TestOwnSampler:
             "--model", "slow", "--task", "copy", "--sampler", "random-k8", "--limit", "2", "--out", "out"
         ).assert_outcomes(passed=1)
         assert "did you mean slow?" in run("--model", "slwo").stderr.str()
+
+
+class TestVocabulary:
+    def test_a_model_without_a_tasks_words_is_left_out(self, run: Run, project: pytest.Pytester) -> None:
+        """`tiny` knows the words of the package's own data alone; on others it is counted with the reason, not run into errors."""
+        (project.path / "own.yaml").write_text(
+            "pantry/reverse:\n  generator: reverse\n  scorer: list_match\n  max_new_tokens: 32\n  lengths: [3]\n  samples: 5\n"
+            "  settings: {items: [salt, pepper, basil, thyme, cumin, clove]}\n  prompt: 'Turn around {context}.'\n"
+        )
+        result = run("--model", "tiny", "--sampler", "random-k2", "--tasks", "own.yaml", "--task", "pantry/*")
+        assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+        result.stdout.fnmatch_lines(["left out: 1 cells, tiny × pantry/reverse: its vocabulary covers*"])

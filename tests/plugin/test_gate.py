@@ -102,7 +102,9 @@ class TestGate:
         """A run over fewer samples is no comparison, and the difference is named."""
         result = run(*CELLS[:2], "--limit", "5", *CELLS[4:], "--sampler", "confidence-k1", "--gate", str(baseline))
         assert result.ret == pytest.ExitCode.TESTS_FAILED
-        result.stdout.fnmatch_lines(["  REFUSED  ideal/copy/confidence-k1: data hash is *"])
+        result.stdout.fnmatch_lines(
+            ["  REFUSED  ideal/copy/confidence-k1: 5 samples, the baseline has 20: add --limit 20*"]
+        )
 
 
 class TestFloor:
