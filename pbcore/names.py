@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from pbcore.errors import InputError
 
 POLICY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _ARGUMENT = re.compile(r"([a-z_]*)((?:\d+(?:\.\d+)?)?)")
 _COUNTS = re.compile(r"\d+(_\d+)*")
 
 
-class SamplerNameError(ValueError):
+class SamplerNameError(InputError):
     """An invalid sampler name."""
 
 
@@ -60,12 +63,18 @@ class SamplerName:
         if self.no_early_eos:
             parts.append("no_early_eos")
         if self.temperature:
-            parts.append(f"t{self.temperature:g}" if self.temperature % 1 else f"t{self.temperature:.1f}")
+            parts.append(f"t{_plain(self.temperature)}")
         return "+".join(parts)
 
     @property
     def greedy(self) -> bool:
         return self.temperature == 0
+
+
+def _plain(number: float) -> str:
+    """A number with every digit it has and without an exponent: `1.0`, `0.7`, `0.00001`."""
+    text = format(Decimal(repr(number)), "f")
+    return text if "." in text else f"{text}.0"
 
 
 def parse(name: str) -> SamplerName:

@@ -25,14 +25,25 @@ def resolve(text: str) -> SamplerName:
 
 
 def _canonical(name: SamplerName) -> SamplerName:
-    """`confidence-2` → `confidence-k2`, `threshold-gamma0.90` → `threshold-0.9`: one name per sampler."""
+    """`confidence-2` → `confidence-k2`, `threshold` and `threshold-gamma0.90` → `threshold-0.9`: one name per sampler.
+
+    The first parameter is always written, the others only if they differ from their defaults.
+    """
     cls = policies()[name.policy]
     hints = get_type_hints(cls)
-    places = [f.name for f in fields(cls) if f.init]
+    defaults = {f.name: f.default for f in fields(cls) if f.init}
+    places = list(defaults)
     numbered = [place for place in places if hints[place] is not bool]
     given: dict[str, str] = {}
     for word, number in name.arguments:
         given[word or next(place for place in numbered if place not in given)] = number
+    if numbered and numbered[0] not in given and isinstance(defaults[numbered[0]], int | float):
+        given[numbered[0]] = str(defaults[numbered[0]])
+    given = {
+        place: number
+        for place, number in given.items()
+        if hints[place] is bool or place == numbered[0] or float(number) != defaults[place]
+    }
     first = next((place for place in numbered if place != "k"), None)
     # A bare number sets the first parameter not yet given, which is k if k is not given.
     bare = first if "k" not in numbered or "k" in given else None

@@ -69,3 +69,20 @@ class TestRegister:
     def test_every_policy_has_its_paper(self) -> None:
         """Each built-in policy's docstring states its rule."""
         assert all(len(cls.__doc__ or "") > 40 for cls in policies().values() if cls.__module__.startswith("pbcore."))
+
+
+class TestOneName:
+    @pytest.mark.parametrize(
+        ("text", "name"),
+        [
+            ("threshold", "threshold-0.9"), ("klass", "klass-0.9"), ("klass-0.9-kl0.01", "klass-0.9"), ("dus", "dus-2"),
+            ("klass-0.9-kl0.02-history2", "klass-0.9-kl0.02"), ("factor-ref", "factor-1.0-ref"), ("joint", "joint-0.5"),
+            ("confidence+linear8", "confidence+linear8"), ("pc-k2-0.25", "pc-k2"), ("pc-k2-0.5", "pc-k2-0.5"),
+            ("random-k2+t0.1234567", "random-k2+t0.1234567"), ("random-k2+t0.00001", "random-k2+t0.00001"), ("random-k2+t2", "random-k2+t2.0"),
+        ],
+    )  # fmt: skip
+    def test_defaults_are_written_in_one_way(self, text: str, name: str) -> None:
+        """A policy alone and the policy with its defaults are one sampler; every digit of a temperature stays; the name is a fixed point."""
+        assert str(resolve(text)) == name
+        assert str(resolve(name)) == name
+        assert policy(parse(text)) == policy(parse(name))
