@@ -139,7 +139,7 @@ class TestLoop:
         assert [(list(generation.token_ids), generation.nfe) for generation in together] == expected
 
     def test_ragged_batch_pads_on_the_right(self) -> None:
-        """Padding is never asked for, and a short row's own tokens don't depend on it."""
+        """Padding is never wanted, and a short row's own tokens don't depend on it."""
         rule = lambda c, i, k: [float((i * 5 + j * 3 + k) % 7) for j in range(12)]  # noqa: E731
         prompts = [[3, -1, *[MASK] * n] for n in (2, 8, 5)]
         toy = Toy(rule)

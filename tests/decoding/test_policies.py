@@ -20,7 +20,7 @@ SLOTS, TOKENS = 7, 4  # token 0 is the mask
 
 
 def table(seed: int, sharpness: float) -> Callable[[tuple[int, ...], int, int], list[float]]:
-    """Logits that depend on the canvas, remembered so that twin and loop see the same."""
+    """Logits that depend on the canvas, stored so that twin and loop get the same."""
     known: dict[tuple[tuple[int, ...], int], list[float]] = {}
 
     def rule(canvas: tuple[int, ...], position: int, key: int) -> list[float]:
