@@ -13,5 +13,5 @@ OUT=${OUT:-reports/gate-$(date -u +%Y%m%d-%H%M%S)-$$}
 PYTEST=${PYTEST:-pytest}
 
 run=(--out "$OUT")
-[ -d "$OUT" ] && run=(--resume "$OUT") # a run that was cut off goes on where it stopped
+if [ -d "$OUT/cells" ]; then run=(--resume "$OUT"); fi # an interrupted run is resumed
 "$PYTEST" benches --profile "$PROFILE" "${run[@]}" --gate "$BASELINE" --junit-xml "$OUT.xml" "$@"

@@ -142,7 +142,7 @@ def complete(model: Any) -> Denoiser:
             f"model {model!r} is neither a Denoiser nor an OwnDecoder: it has no {', '.join(missing)}; "
             "load one with pbcore.load_model(name)"
         )
-    result: Denoiser = _Completed(model) if any(getattr(model, member, None) is None for member in _OPTIONAL) else model
+    result: Denoiser = model if all(hasattr(model, member) for member in _OPTIONAL) else _Completed(model)
     return result
 
 
@@ -153,8 +153,9 @@ class _Completed:
         self._model = model
 
     def __getattr__(self, member: str) -> Any:
-        value = getattr(self._model, member, None)
-        return _OPTIONAL[member](self._model) if value is None and member in _OPTIONAL else getattr(self._model, member)
+        if member in _OPTIONAL and not hasattr(self._model, member):
+            return _OPTIONAL[member](self._model)
+        return getattr(self._model, member)
 
 
 _OPTIONAL: Mapping[str, Callable[[Any], Any]] = {

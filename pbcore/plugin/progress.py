@@ -12,6 +12,7 @@ from pbcore.grid.cellid import bracketed
 from pbcore.plugin.state import cell_name, cell_of
 
 NAME = "pbcore-progress"
+INTERVAL = 60.0  # seconds between two lines in a log
 
 
 class Progress:
@@ -24,6 +25,7 @@ class Progress:
         self._done = 0
         self._running: dict[str, None] = {}
         self._began = 0.0
+        self._last = 0.0
         self._shown = False
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -66,13 +68,18 @@ class Progress:
     def _begin(self, cells: int) -> None:
         if cells and not self._total:
             self._total, self._began = cells, time.monotonic()
-            # A line that is rewritten has no room for a file's name and its dots.
-            self._terminal.showfspath = False
+            self._take_over()
+
+    def _take_over(self) -> None:
+        # A line that is rewritten has no room for a file's name and its dots.
+        self._terminal.showfspath = False
+
+    def _text(self) -> str:
+        running = filter(None, map(bracketed, self._running))
+        return line(self._done, self._total, time.monotonic() - self._began, running)
 
     def _show(self) -> None:
-        running = filter(None, map(bracketed, self._running))
-        text = line(self._done, self._total, time.monotonic() - self._began, running)
-        self._terminal.rewrite(text[: self._width - 1], erase=True)
+        self._terminal.rewrite(self._text()[: self._width - 1], erase=True)
         self._shown = True
 
     def _clear(self) -> None:
@@ -80,6 +87,26 @@ class Progress:
             self._terminal.rewrite("", erase=True)
             self._terminal.rewrite("")
             self._shown = False
+
+
+class Lines(Progress):
+    """For a log: a line now and then, between pytest's own dots."""
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> None:
+        """Leaves the dots to pytest."""
+
+    def _take_over(self) -> None:
+        pass
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if now - max(self._began, self._last) >= INTERVAL:
+            self._last = now
+            self._terminal.ensure_newline()
+            self._terminal.write_line(self._text())
+
+    def _clear(self) -> None:
+        pass
 
 
 def line(done: int, total: int, seconds: float, running: Iterable[str]) -> str:
@@ -97,13 +124,11 @@ def clock(seconds: float) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Only where a line can be rewritten and nobody asked for more (-v), less (-q) or for the tests' own output (-s)."""
+    """One line where it can be rewritten, else lines in the log; none with -v or -q, or where tests print their own output (-s)."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if (
-        terminal is None
-        or not terminal.isatty()
-        or config.get_verbosity() != 0
-        or config.getoption("capture", "no") == "no"
-    ):
+    if terminal is None or hasattr(config, "workerinput"):
         return
-    config.pluginmanager.register(Progress(config, terminal), NAME)
+    if config.get_verbosity() != 0 or config.getoption("capture", "no") == "no":
+        return
+    kind = Progress if terminal.isatty() else Lines
+    config.pluginmanager.register(kind(config, terminal), NAME)

@@ -36,6 +36,7 @@ class Outcome:
         self.right: Counter[str] = Counter()
         self.judged: Counter[str] = Counter()
         self.resumed = 0
+        self._deselected = 0  # cells that -k, -m or --shard leave out
         self._crashed: dict[str, list[tuple[str, Any]]] = {}  # node id → properties of its record
         self.notes: list[str] = []
         self.written: list[str] = []
@@ -43,6 +44,9 @@ class Outcome:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._begin([item.nodeid for item in session.items if cell_name(item) is not None])
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        self._deselected += sum(cell_name(item) is not None for item in items)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
@@ -131,9 +135,14 @@ class Outcome:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not self.planned and (self._left_out() or self.ruling):
+        if not self.planned and (self._left_out() or self.ruling or self._deselected):
             terminalreporter.write_sep("=", "pbcore")
-            reasons = ["no cell is left to measure", *self._left_out()] if self._left_out() else []
+            reasons = ["no cell is left to measure", *self._left_out()] if self._left_out() or self._deselected else []
+            if self._deselected:
+                words = (
+                    self._config.getoption("keyword", "") or self._config.getoption("markexpr", "") or "the selection"
+                )
+                reasons.append(f"none of {self._deselected} cells matches {words!r}; `--co -q` lists them")
             terminalreporter.write_line("\n".join([*reasons, *self._verdict()]))
         if not self.planned or self._config.getoption("collectonly", False):
             return
@@ -182,7 +191,10 @@ class Outcome:
         return bool(self.planned) and not self._config.getoption("collectonly", False) and not drilled(self._config)
 
     def _unfinished(self) -> list[str]:
-        return [name.cell_id for node_id, name in self.planned.items() if node_id not in self.finished]
+        """The cells that neither reported nor left a record: after Ctrl-C a worker's last reports may be lost, its records are not."""
+        recorded = {entry.cell.id for entry in run_dir(self._config).read_cells(self.notes.append)}
+        left = [name.cell_id for node_id, name in self.planned.items() if node_id not in self.finished]
+        return [cell_id for cell_id in left if cell_id not in recorded]
 
     def _verdict(self) -> list[str]:
         return self.ruling.text if self.ruling else []

@@ -68,7 +68,8 @@ class _Decoding:
                 return value(m, self.block, 0)
             if self.shuffle:
                 return sum(
-                    (p * perm(m, j) / m**j * value(m - j, b - j, step + 1) for j, p in self._shuffled(m, b, step)), 0.0
+                    (p * (perm(m, j) / m**j) * value(m - j, b - j, step + 1) for j, p in self._shuffled(m, b, step)),
+                    0.0,
                 )
             total = 0.0
             for kept, placed, p in self._replaced(m, b, step):

@@ -7,6 +7,8 @@ from typing import Any
 
 from tabulate import tabulate
 
+from pbcore.errors import InputError
+from pbcore.theory.accuracy import MOST_ITEMS
 from pbcore.theory.bounds import optimal_bound
 from pbcore.theory.tables import equality, figure2, table1
 
@@ -23,13 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the tables; 2 for an n without tables."""
-    try:
-        text = report(arguments.n)
-    except ValueError as error:
-        print(f"pbcore theory: {error}")
-        return 2
-    print(text)
+    """Prints the tables. Raises InputError for an n without tables."""
+    if arguments.n > MOST_ITEMS:
+        raise InputError(f"--n {arguments.n}: the exact accuracies go up to n = {MOST_ITEMS}; give a smaller n")
+    print(report(arguments.n))
     return 0
 
 
@@ -77,10 +76,3 @@ def _equality(n: int) -> str:
         f"if confidences must exceed γ\n(the paper), {at.reach:g} if they may equal it (the reference code), "
         f"{at.noise:.5f} in the limit of small noise."
     )
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m pbcore.theory", description=__doc__)
-    add_arguments(parser)
-    arguments = parser.parse_args()
-    return int(arguments.run(arguments))

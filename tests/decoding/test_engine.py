@@ -11,9 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.decoding import DecodingError, decode, register_policy
+from pbcore.decoding import DecodingError, decode, denoise, policy, register_policy, resolve
 from pbcore.decoding.step import Move, Step
-from tests.decoding.toys import EOS, MASK, Toy
+from tests.decoding.toys import EOS, MASK, Toy, scrambled
 
 SAMPLERS = [
     "eb-0.5", "frechet-0.1", "dus-2+b4", "klass-0.3-kl1.0", "localleap-0.5-relaxed0.3-radius2", "origin-4+b4",
@@ -75,19 +75,27 @@ class TestLoop:
         for canvas, generation in zip(
             canvases, decode(Toy(), [[3, -1, *canvas] for canvas in canvases], sampler, record=True), strict=True
         ):
-            asked = [i for i, token in enumerate(canvas) if token == MASK]
+            targets = [i for i, token in enumerate(canvas) if token == MASK]
             assert MASK not in generation.token_ids
-            assert [generation.token_ids[i] for i in range(8) if i not in asked] == [t for t in canvas if t != MASK]
-            assert all((generation.steps[i] >= 0) == (i in asked) for i in range(8)) or "eos_stop" in sampler
+            assert [generation.token_ids[i] for i in range(8) if i not in targets] == [t for t in canvas if t != MASK]
+            assert all((generation.steps[i] >= 0) == (i in targets) for i in range(8)) or "eos_stop" in sampler
             assert generation.trajectory is not None
             assert len(generation.trajectory) == generation.nfe + 1
             for before, after in pairwise(generation.trajectory) if "+r" not in sampler else ():
                 assert all(a == b for b, a in zip(before, after, strict=True) if b != MASK)
             if block and not sampler.endswith("+rcr"):  # which reaches back into earlier blocks
-                steps = [[generation.steps[i] for i in asked[b : b + block]] for b in range(0, len(asked), block)]
+                steps = [[generation.steps[i] for i in targets[b : b + block]] for b in range(0, len(targets), block)]
                 assert all(max(left) < min(right) for left, right in pairwise(steps))
             if not any(part in sampler for part in ("+s", "linear", "cosine", "remdm", "origin")):
-                assert generation.nfe <= len(asked)
+                assert generation.nfe <= len(targets)
+
+    def test_the_default_seed(self) -> None:
+        """Without a seed it is 0, in `decode` and in `denoise`."""
+        toy, name = Toy(), resolve("random-k1+t1.0")
+        runs = [decode(toy, [[5]] * 3, name, **seed) for seed in ({}, {"seed": 0}, {"seed": 1})]
+        requests = [toy.encode([5], 8, key) for key in range(3)]
+        assert runs[0] == runs[1] == denoise(toy, requests, policy(name), name)
+        assert runs[0] != runs[2]
 
     def test_counts_per_row(self) -> None:
         """A row that is surer finishes in fewer forwards and leaves the batch."""
@@ -100,7 +108,7 @@ class TestLoop:
         assert (unsure.nfe, sure.nfe) == (8, 1)
         assert toy.forwards == [2, 1, 1, 1, 1, 1, 1, 1]
 
-    def test_only_masks_of_the_block_are_asked_for(self) -> None:
+    def test_only_masks_of_the_block_are_wanted(self) -> None:
         """The model projects the masked positions of the active block and nothing else."""
         toy = Toy()
         decode(toy, [[5]], "confidence-k2+b4")
@@ -123,17 +131,20 @@ class TestLoop:
         assert (generation.token_ids, generation.nfe) == ((5, 6, 7), 0)
 
     def test_ragged_canvases(self) -> None:
-        """Canvases of different lengths share a batch and answer as they would alone."""
+        """Canvases of different lengths share a batch and are decoded as each would be alone, by a loop without batches."""
+        rule = lambda canvas, position, key: scrambled()(canvas[: (2, 8, 5)[key]], position, key)  # noqa: E731
         prompts = [[3, -1, *[MASK] * n] for n in (2, 8, 5)]
-        together = decode(Toy(), prompts, "confidence-k2")
-        assert [len(generation.token_ids) for generation in together] == [2, 8, 5]
-        assert [generation.nfe for generation in together] == [1, 4, 3]
+        together = decode(Toy(rule), prompts, "confidence-k2")
+        expected = [slow_confidence(Toy(rule), key, n, 2, n) for key, n in enumerate((2, 8, 5))]
+        assert [(list(generation.token_ids), generation.nfe) for generation in together] == expected
 
     def test_ragged_batch_pads_on_the_right(self) -> None:
-        """Padding is never asked for, and a short row's own tokens don't depend on it."""
+        """Padding is never wanted, and a short row's own tokens don't depend on it."""
         rule = lambda c, i, k: [float((i * 5 + j * 3 + k) % 7) for j in range(12)]  # noqa: E731
         prompts = [[3, -1, *[MASK] * n] for n in (2, 8, 5)]
-        assert decode(Toy(rule), prompts, "margin-k2") == decode(Toy(rule), prompts, "margin-k2", batch_size=1)
+        toy = Toy(rule)
+        assert decode(toy, prompts, "margin-k2") == decode(Toy(rule), prompts, "margin-k2", batch_size=1)
+        assert toy.queries[0].want.sum(-1).tolist() == [2, 8, 5]
 
 
 class TestOptions:
@@ -187,7 +198,7 @@ class TestErrors:
         with pytest.raises(ValueError, match=r"toy has no dual cache; it has \['prefix'\]"):
             decode(Toy(caches=frozenset({"prefix"})), [[5]], "confidence-k1+b4+dual")
 
-    def test_idle_policy_is_caught(self) -> None:
+    def test_idle_policy_is_caught(self, own_policies: None) -> None:
         """A policy that reveals nothing would never end."""
         from dataclasses import dataclass
 

@@ -22,7 +22,7 @@ from pbcore.models.base import Generation
 from tests.decoding.toys import MASK, Toy
 
 REGISTERED = dict(policies())
-ASKED = 6
+LENGTH = 6
 LOGITS = st.sampled_from([0.0, 0.0, 1.0, -1.0, 3.0, 30.0, -30.0, 1e4, -1e4, -math.inf])
 
 
@@ -58,24 +58,24 @@ def holds(sampler: str, rule: Any, canvases: list[list[int]], seed: int, block: 
 
 def bounded(name: Any, canvas: list[int], run: Generation, block: int) -> None:
     """The rules of one row: unmaskers reveal something at each step, others stay below their cap."""
-    asked = [i for i, token in enumerate(canvas) if token == MASK]
+    targets = [i for i, token in enumerate(canvas) if token == MASK]
     assert MASK not in run.token_ids
-    assert [run.token_ids[i] for i in range(len(canvas)) if i not in asked] == [
+    assert [run.token_ids[i] for i in range(len(canvas)) if i not in targets] == [
         token for token in canvas if token != MASK
     ]
-    assert all((run.steps[i] >= 0) == (i in asked) for i in range(len(canvas)))
+    assert all((run.steps[i] >= 0) == (i in targets) for i in range(len(canvas)))
     assert run.trajectory is not None
     assert len(run.trajectory) == run.nfe + 1
     rule = policy(name)
-    size = block or max(1, len(asked))
+    size = block or max(1, len(targets))
     cap = traits(rule).cap
     if cap is None:
-        assert run.nfe <= len(asked)
+        assert run.nfe <= len(targets)
         for before, after in pairwise(run.trajectory):
             assert after.count(MASK) < before.count(MASK)
             assert all(b in (MASK, a) for b, a in zip(before, after, strict=True))
     else:
-        assert run.nfe <= cap(size) * (len(asked) // size if asked else 0)
+        assert run.nfe <= cap(size) * (len(targets) // size if targets else 0)
 
 
 class TestEveryPolicy:
@@ -84,7 +84,7 @@ class TestEveryPolicy:
     @given(
         values=st.lists(LOGITS, min_size=7, max_size=13),
         canvases=st.lists(
-            st.lists(st.sampled_from([MASK, MASK, 2, 4]), min_size=ASKED, max_size=ASKED), min_size=1, max_size=4
+            st.lists(st.sampled_from([MASK, MASK, 2, 4]), min_size=LENGTH, max_size=LENGTH), min_size=1, max_size=4
         ),
         seed=st.integers(0, 99),
         block=st.sampled_from([0, 2]),
@@ -95,7 +95,7 @@ class TestEveryPolicy:
     ) -> None:
         """Ends for any logits, is the same in any batch and again, touches no given token, reveals or ends as its class must."""
         if block:
-            canvases = [canvas for canvas in canvases if canvas.count(MASK) % block == 0] or [[MASK] * ASKED]
+            canvases = [canvas for canvas in canvases if canvas.count(MASK) % block == 0] or [[MASK] * LENGTH]
         holds(plain(name) + temperature, Fixed(values), canvases, seed, block)
 
     @pytest.mark.parametrize("remask", ["rcr", "rcr-max", "remdm2", "remdm2-early"])
@@ -132,7 +132,7 @@ class TestEveryPolicy:
 
     @pytest.mark.parametrize("name", REGISTERED)
     def test_batches_with_a_cache(self, name: str) -> None:
-        """What a policy remembers survives rows that finish a block before the others."""
+        """A policy's state survives rows that finish a block before the others."""
         if traits(policy(resolve(plain(name)))).review == "hidden":
             pytest.skip("its two-part forward runs without a cache")
         sampler = f"{plain(name)}+b4+prefix"
@@ -149,7 +149,7 @@ class TestEveryPolicy:
 
 
 class TestAUsersPolicy:
-    def test_the_same_rules_hold(self) -> None:
+    def test_the_same_rules_hold(self, own_policies: None) -> None:
         """A policy with state, registered by a user, passes the same checks."""
 
         @register_policy("patient_for_a_test")
@@ -170,7 +170,7 @@ class TestAUsersPolicy:
             2,
         )
 
-    def test_without_a_cap_it_ends_all_the_same(self) -> None:
+    def test_without_a_cap_it_ends_all_the_same(self, own_policies: None) -> None:
         """A policy that masks whatever it reveals ends at the default cap, which a warning names."""
 
         @register_policy("undecided_for_a_test")

@@ -42,9 +42,9 @@ def counts_of(block: int, k: int) -> list[int]:
 def slow_rcr(rule: Any, canvas: list[int], key: int, k: int, block: int) -> list[tuple[int, ...]]:
     """What each forward sees, then the answer."""
     canvas, seen, notes = list(canvas), [], {}
-    asked = [i for i, token in enumerate(canvas) if token == MASK]
-    for start in range(0, len(asked), block):
-        reach, counts = asked[: start + block], counts_of(block, k)
+    targets = [i for i, token in enumerate(canvas) if token == MASK]
+    for start in range(0, len(targets), block):
+        reach, counts = targets[: start + block], counts_of(block, k)
         for i in range(len(counts)):
             seen.append(tuple(canvas))
             tokens, sure = at(rule, canvas, key)
@@ -59,9 +59,9 @@ def slow_rcr(rule: Any, canvas: list[int], key: int, k: int, block: int) -> list
 def slow_remdm(rule: Any, canvas: list[int], key: int, k: int, block: int, rounds: int) -> list[tuple[int, ...]]:
     """What each forward sees, then the answer."""
     canvas, seen = list(canvas), []
-    asked = [i for i, token in enumerate(canvas) if token == MASK]
-    for start in range(0, len(asked), block):
-        slots, revealed_at, counts = asked[start : start + block], {}, counts_of(block, k)
+    targets = [i for i, token in enumerate(canvas) if token == MASK]
+    for start in range(0, len(targets), block):
+        slots, revealed_at, counts = targets[start : start + block], {}, counts_of(block, k)
         place = max(min(int(block * 7 / 8), block - 1), 1)
         plan: list[int | None] = [*counts[:place], *[None] * rounds, *counts[place:]]
         for count in plan:
@@ -99,7 +99,7 @@ class TestReference:
                 assert generation.trajectory is not None
                 pairs = zip(generation.trajectory[1:], case["canvases_after"], strict=True)
                 differing = [[a for a, b in zip(ours, theirs, strict=True) if a != b] for ours, theirs in pairs]
-                masked = [found for found in differing if found]
+                masked = [tokens for tokens in differing if tokens]
                 assert masked == [[510]] * case["rounds"] * (length // case["block_length"]), name
 
 
@@ -164,7 +164,7 @@ class TestBoth:
         assert reopened("confidence-k2+b4+rcr")
         assert not reopened("confidence-k2+b4+rcr-max")
 
-    def test_rcr_compares_what_was_noted_last(self) -> None:
+    def test_rcr_compares_the_last_confidence(self) -> None:
         """A slot that was sure once and no longer is goes back to the mask under `+rcr`, and stays under `+rcr-max`."""
 
         def rule(canvas: tuple[int, ...], position: int, key: int) -> list[float]:

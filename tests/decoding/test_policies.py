@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ SLOTS, TOKENS = 7, 4  # token 0 is the mask
 
 
 def table(seed: int, sharpness: float) -> Callable[[tuple[int, ...], int, int], list[float]]:
-    """Logits that depend on the canvas, remembered so that twin and loop see the same."""
+    """Logits that depend on the canvas, stored so that twin and loop get the same."""
     known: dict[tuple[tuple[int, ...], int], list[float]] = {}
 
     def rule(canvas: tuple[int, ...], position: int, key: int) -> list[float]:
@@ -41,11 +42,11 @@ def probabilities(rule: Any, canvas: tuple[int, ...], slots: range) -> twins.Pro
 
 
 def slow(
-    rule: Any, twin: Callable[[Block], Any], asked: int, block: int, after: tuple[int, ...] = ()
+    rule: Any, twin: Callable[[Block], Any], length: int, block: int, after: tuple[int, ...] = ()
 ) -> tuple[Any, Any]:
     """Tokens and steps of a decoding, block by block, of a canvas that ends in given tokens; a twin answers slots, or slots with tokens."""
-    canvas, steps, nfe = [MASK] * asked + list(after), [-1] * (asked + len(after)), 0
-    for start in range(0, asked, block):
+    canvas, steps, nfe = [MASK] * length + list(after), [-1] * (length + len(after)), 0
+    for start in range(0, length, block):
         slots, state = range(start, start + block), Block([], [], 0)
         while any(canvas[i] == MASK for i in slots):
             state.probs = probabilities(rule, tuple(canvas), slots)
@@ -97,11 +98,78 @@ class TestTwins:
         (generation,) = decode(toy, [[5]], sampler, max_new_tokens=SLOTS)
         assert (generation.token_ids, generation.steps) == slow(rule, twin, SLOTS, SLOTS)
 
+    @pytest.mark.parametrize(("steps", "sampler"), [(2, "-steps2"), (3, "-steps3"), (5, "-steps5"), (6, "")])
+    def test_slowfast_explores_so_many_steps(self, steps: int, sampler: str) -> None:
+        """While the estimates jump it explores `steps` steps, where any sure slot is revealed, and then fills up to their mean alone."""
+
+        def confidence(step: int, position: int) -> float:
+            if (position == 11 and step == steps - 1) or (position == 10 and step >= steps):
+                return 0.95
+            everywhere = (step - steps + 1) % 2 == 0  # else the estimate is at most 4
+            return 0.8 - position / 100 if everywhere or position < 4 or step >= steps else 0.25 - position / 100
+
+        def rule(canvas: tuple[int, ...], position: int, key: int) -> list[float]:
+            p = confidence(12 - canvas.count(MASK), position)
+            return [0.0, *[0.0] * 10, math.log(10 * p / (1 - p))]
+
+        (generation,) = decode(Toy(rule), [[5]], f"slowfast-0.9{sampler}", max_new_tokens=12)
+        assert generation.steps[11] == steps - 1
+        assert steps < generation.steps[10]
+        end = (12 + (4 if steps - 2 < 4 else 1)) // 2
+        assert max(generation.steps[:end]) < generation.steps[10]
+        assert generation.steps[10] == max(generation.steps[:end]) + 1
+
     @pytest.mark.parametrize("name", ["slowfast-0.8-low0.5", "credit-0.9", "klass-0.6-kl0.1", "hierarchy-0.9-low0.5"])
     @settings(max_examples=4, deadline=None, derandomize=True)
     @given(seed=st.integers(0, 10_000))
-    def test_memory_starts_anew_in_each_block(self, name: str, seed: int) -> None:
-        """With blocks, what a policy remembers ends with its block."""
+    def test_state_starts_anew_in_each_block(self, name: str, seed: int) -> None:
+        """With blocks, a policy's state ends with its block."""
         rule = table(seed, 3.0)
         (generation,) = decode(Toy(rule, vocab_size=TOKENS), [[3, -1, *[MASK] * 6, 2]], f"{name}+b3")
         assert (generation.token_ids, generation.steps) == slow(rule, dict(TWINS)[name], 6, 3, (2,))
+
+
+HALF = [0.0, 0.0, 0.0]  # two tokens of probability exactly 1/2, beside the mask
+SURE = [0.0, -math.inf, 0.0]
+
+
+class TestEquality:
+    """Confidences that equal a bound exactly."""
+
+    @pytest.mark.parametrize(
+        ("sampler", "steps"),
+        [
+            ("threshold-0.5", (0, 0, 0)),
+            ("credit-0.5-alpha0.0", (0, 0, 0)),
+            ("slowfast-0.5", (0, 0, 0)),
+            ("localleap-0.5-relaxed0.5", (0, 0, 0)),
+            ("joint-0.5-edit1.0", (0, 1, 2)),
+            ("wino-0.5-back0.0", (0, 1, 2)),
+            ("hierarchy-0.5-low0.5", (0, 1, 2)),
+            ("klass-0.5-kl1.0-history1", (0, 1, 2)),
+        ],
+    )
+    def test_thresholds(self, sampler: str, steps: tuple[int, ...]) -> None:
+        """`≥ γ` includes it and `> γ` doesn't, as each policy's rule says."""
+        (generation,) = decode(Toy(lambda *_: HALF, vocab_size=3), [[5]], sampler, max_new_tokens=3)
+        assert generation.steps == steps
+
+    @pytest.mark.parametrize(("delta", "steps"), [("0.0", (0, 1)), ("0.01", (0, 1))])
+    def test_frechet(self, delta: str, steps: tuple[int, ...]) -> None:
+        """Confidences 1 and 1/2 give 1.5 − 1 − .5 = 0 for both together, which must exceed δ."""
+        rule = lambda canvas, position, key: HALF if position else SURE  # noqa: E731
+        (generation,) = decode(Toy(rule, vocab_size=3), [[5]], f"frechet-{delta}", max_new_tokens=2)
+        assert generation.steps == steps
+
+    def test_frechet_above(self) -> None:
+        """Two certain slots give 2 − 1 − 0 = 1, which exceeds .99 and not 1."""
+        for delta, steps in (("0.99", (0, 0)), ("1.0", (0, 1))):
+            (generation,) = decode(Toy(lambda *_: SURE, vocab_size=3), [[5]], f"frechet-{delta}", max_new_tokens=2)
+            assert generation.steps == steps
+
+    @pytest.mark.parametrize(("edit", "token"), [("0.5", 2), ("0.49", 1)])
+    def test_edits(self, edit: str, token: int) -> None:
+        """A revealed token is replaced by one predicted with more than `edit`, not with exactly that."""
+        rule = lambda canvas, position, key: SURE if canvas[position] == MASK else HALF  # noqa: E731
+        (generation,) = decode(Toy(rule, vocab_size=3), [[5]], f"joint-0.5-edit{edit}-post1", max_new_tokens=2)
+        assert generation.token_ids == (token, token)

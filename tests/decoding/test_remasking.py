@@ -77,7 +77,7 @@ class TestRemdmEarly:
     @settings(max_examples=8, deadline=None, derandomize=True)
     @given(seed=SEEDS, k=st.integers(1, 3), rounds=st.integers(1, 3))
     def test_equals_its_twin(self, seed: int, k: int, rounds: int) -> None:
-        """From 7/8 of the block on, `rounds` times the token least sure when revealed is masked again."""
+        """From 7/8 of the block on, the token revealed with the lowest confidence is masked again, `rounds` times."""
         sure, done = [0.0] * SLOTS, [0]
 
         def move(canvas: list[int], probs: twins.Probabilities, step: int) -> bool:
@@ -103,7 +103,7 @@ class TestWino:
     @settings(max_examples=10, deadline=None, derandomize=True)
     @given(seed=SEEDS, gamma=st.sampled_from([0.3, 0.6]), back=st.sampled_from([0.4, 0.9]))
     def test_equals_its_twin(self, seed: int, gamma: float, back: float) -> None:
-        """Drafts wide, takes back narrowly, never as many as the step before drafted."""
+        """Reveals widely and remasks narrowly, always fewer than the step before revealed."""
         rule, before = seeded(seed), [30]
 
         def move(canvas: list[int], probs: twins.Probabilities, step: int) -> bool:
@@ -141,7 +141,7 @@ class TestWino:
             decode(Toy(), [[5]], "wino+prefix")
 
     def test_ideal_keeps_what_is_certain(self) -> None:
-        """On `ideal` a copied list of 32 tokens is drafted 20, 8 and 4 at a time, and nothing is taken back."""
+        """On `ideal` a copied list of 32 tokens is revealed 20, 8 and 4 at a time, and nothing is masked again."""
         import pbcore
 
         task = pbcore.load_task("waiting_line/copy", limit=2)

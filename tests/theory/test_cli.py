@@ -1,8 +1,6 @@
-import subprocess
-import sys
-
 import pytest
 
+from pbcore.cli import main
 from pbcore.theory.cli import report
 
 
@@ -29,10 +27,17 @@ class TestReport:
 
 
 class TestCommand:
-    @pytest.mark.parametrize(("n", "code", "said"), [("4", 0, "L*_T, n = 4"), ("1", 2, "at least 2 items")])
-    def test_python_m(self, n: str, code: int, said: str) -> None:
-        """`python -m pbcore.theory` prints it, and says so where it can't."""
-        done = subprocess.run(
-            [sys.executable, "-m", "pbcore.theory", "--n", n], capture_output=True, text=True, check=False
-        )
-        assert (done.returncode, said in done.stdout) == (code, True)
+    def test_it_prints_the_report(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """`pbcore theory` prints it, and names what it can't."""
+        assert main(["theory", "--n", "4"]) == 0
+        assert "L*_T, n = 4" in capsys.readouterr().out
+        assert main(["theory", "--n", "1"]) == 2
+        assert "at least 2 items" in capsys.readouterr().err
+
+
+class TestLimits:
+    def test_too_long_lists_are_refused_at_once(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The longest length works; beyond it one line names the limit."""
+        assert main(["theory", "--n", "200"]) == 0
+        assert main(["theory", "--n", "100000"]) == 2
+        assert "go up to n = 200" in capsys.readouterr().err

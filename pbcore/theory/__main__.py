@@ -1,5 +1,0 @@
-"""`python -m pbcore.theory`."""
-
-from pbcore.theory.cli import main
-
-raise SystemExit(main())
