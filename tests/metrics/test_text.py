@@ -46,6 +46,11 @@ class TestWordsToSentence:
         names = ("inclusion", "inclusion_any_case", "grammar", "v1", "v2")
         assert score(WORDS_TO_SENTENCE, answer, WORDS).scores == dict(zip(names, expected, strict=True))
 
+    @pytest.mark.parametrize("name", WORDS_TO_SENTENCE.metrics)
+    def test_each_score_can_be_requested_alone(self, name: str) -> None:
+        """What a composite needs is measured for it, and only what was requested is given."""
+        assert score(WORDS_TO_SENTENCE, "The dog is in the park.", WORDS, name) == Scored({name: 1.0})
+
     def test_says_what_is_wrong(self) -> None:
         """A wrong answer comes with the findings, the missing words and the kind that is most telling of parallel decoding."""
         details = score(WORDS_TO_SENTENCE, "A dog bkrt the the tree.", WORDS).details
