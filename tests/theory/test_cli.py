@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from pbcore.cli import main
 from pbcore.theory.cli import report
 
 
@@ -12,6 +13,9 @@ class TestReport:
         text = report(4)
         for number in ("0.09375", "0.37500", "0.6226", "1.415", "0.42188"):
             assert number in text
+        head = next(line for line in text.splitlines() if line.startswith("operation"))
+        assert head.endswith("γ=0.97")
+        assert " ".join(head.split()[-10:]) == "greedy k=1 greedy k=2 greedy k=3 greedy k=4 γ=0.6 γ=0.97"
 
     def test_shows_both_readings_of_the_equality(self) -> None:
         """Beside tables that keep off γ = (n − 1)/n it says what happens there; two items have no such γ."""
@@ -29,6 +33,13 @@ class TestReport:
 
 
 class TestCommand:
+    def test_pbcore_theory(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The same report as `python -m pbcore.theory`, for lists of ten unless told otherwise."""
+        assert main(["theory"]) == 0
+        assert capsys.readouterr().out == report(10) + "\n"
+        assert main(["theory", "--n", "4"]) == 0
+        assert capsys.readouterr().out == report(4) + "\n"
+
     @pytest.mark.parametrize(("n", "code", "said"), [("4", 0, "L*_T, n = 4"), ("1", 2, "at least 2 items")])
     def test_python_m(self, n: str, code: int, said: str) -> None:
         """`python -m pbcore.theory` prints it, and says so where it can't."""
