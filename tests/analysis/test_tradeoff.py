@@ -14,7 +14,7 @@ from pbcore.analysis import aup, curves, means, pareto, pbx, pbx_table
 from pbcore.analysis.order import family, natural, short, sorted_tasks
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.results import frame, load
-from pbcore.tasks import task_names
+from pbcore.tasks import all_task_names
 from tests.reference import reference
 from tests.results import factory
 
@@ -219,9 +219,10 @@ class TestOrder:
 
     def test_every_task_has_its_place(self) -> None:
         """The paper's tasks stand as its tables have them, then the list operations; each name fits a narrow column."""
-        ordered = sorted_tasks(["a/b", *task_names()])
+        ordered = sorted_tasks(["a/b", *all_task_names()])
         assert ordered.pop() == "a/b"
-        assert [task for task in ordered if task.startswith("list_ops/")] == ordered[17:] == sorted(ordered[17:])
+        operations = ("copy", "replace_index", "replace_random", "shuffle")
+        assert ordered[17:] == [f"list_ops/{operation}" for operation in operations]
         assert " ".join(short(task) for task in ordered[:17]) == (
             "copy sort reverse shuffle ins_idx ins_rnd rem_idx rem_rnd rep_idx rep_rnd "
             "summar. paraphr. w2s_easy w2s_med w2s_hard latin sudoku"

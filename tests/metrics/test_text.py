@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from pbcore.metrics import grammar, semantic
+from pbcore.metrics.grammar import Verdict
 from pbcore.metrics.languagetool.client import Match
 from pbcore.metrics.text import PARAPHRASING, SUMMARIZATION, WORDS_TO_SENTENCE, TextScorer, failure_kind
 from pbcore.tasks.base import Sample
@@ -45,6 +47,11 @@ class TestWordsToSentence:
         """Inclusion counts letter case and takes parts of words; v1 is the product with grammar, v2 grammar alone."""
         names = ("inclusion", "inclusion_any_case", "grammar", "v1", "v2")
         assert score(WORDS_TO_SENTENCE, answer, WORDS).scores == dict(zip(names, expected, strict=True))
+
+    @pytest.mark.parametrize("name", WORDS_TO_SENTENCE.metrics)
+    def test_each_score_can_be_requested_alone(self, name: str) -> None:
+        """What a composite needs is measured for it, and only what was requested is given."""
+        assert score(WORDS_TO_SENTENCE, "The dog is in the park.", WORDS, name) == Scored({name: 1.0})
 
     def test_says_what_is_wrong(self) -> None:
         """A wrong answer comes with the findings, the missing words and the kind that is most telling of parallel decoding."""
@@ -171,6 +178,24 @@ class TestFailureKind:
     def test_kinds(self, rule: str, category: str, kind: str) -> None:
         """Rules are sorted into the kinds of the paper's Appendix H, and a few broader ones."""
         assert failure_kind(Match(rule, "", 0, 1, category)) == kind
+
+    @pytest.mark.parametrize("first", range(7))
+    def test_the_most_telling_kind_names_the_failure(self, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
+        """Of several matches in one answer the one that parallel decoding causes most counts, wherever it stands."""
+        telling = [
+            ("repeated word", "ENGLISH_WORD_REPEAT_RULE", "MISC"),
+            ("a/an disagreement", "EN_A_VS_AN", "MISC"),
+            ("broken verb group", "MD_BASEFORM", "GRAMMAR"),
+            ("misspelling", "MORFOLOGIK_RULE_EN_US", "TYPOS"),
+            ("punctuation", "DOUBLE_PUNCTUATION", "PUNCTUATION"),
+            ("casing", "UPPERCASE_SENTENCE_START", "CASING"),
+            ("other grammar", "A_NNS", "GRAMMAR"),
+        ][first:]
+        found = tuple(Match(rule, "said so", 2, 3, category) for _, rule, category in reversed(telling))
+        monkeypatch.setattr(grammar, "checker", lambda: SimpleNamespace(check=lambda texts: [Verdict(found)]))
+        kind, rule, _ = telling[0]
+        details = score(WORDS_TO_SENTENCE, "A dog park.", WORDS, "grammar").details
+        assert (details["failure"], details["why"]) == (kind, f"{kind} at 'dog': said so ({rule})")
 
 
 class TestRegistry:

@@ -46,8 +46,27 @@ class TestShuffle:
             return prod(perm(m, s) / m**s for m, s in zip(left, sizes, strict=True))
 
         assert accuracy("shuffle", 8, "random-k3+b4") == pytest.approx(steps(3, 1, 3, 1))
+        assert accuracy("shuffle", 8, "confidence+s3_1+b4") == pytest.approx(steps(3, 1, 3, 1))
         assert accuracy("shuffle", 8, "confidence+s1_2") == pytest.approx(steps(1, 7))
         assert accuracy("shuffle", 8, "random+linear3") == pytest.approx(steps(3, 3, 2))
+
+
+class TestEqualities:
+    """Where a confidence just reaches the bound, noise decides: it lifts greedy tokens, and drawn ones half of the time."""
+
+    @pytest.mark.parametrize("op", ["shuffle", "replace_random"])
+    def test_two_items_at_a_threshold_of_one_half(self, op: str) -> None:
+        """Greedy reveals both and is right half of the time; of drawn tokens both are lifted in a fourth of the cases."""
+        assert accuracy(op, 2, "threshold-0.5") == 0.5
+        assert accuracy(op, 2, "threshold-0.5+t1.0") == 1 - 1 / 4 / 2
+
+    def test_a_factor_that_two_tokens_just_reach(self) -> None:
+        """Four items at ¼ and f = 2.25 = (2 + 1)(1 − ¼): greedy takes two, drawn tokens only where at least two of four are lifted."""
+        two, one = Fraction(4 * 3, 4**2) / 2, Fraction(3 * 2, 3**2)
+        assert accuracy("shuffle", 4, "factor-2.25") == two
+        assert accuracy("shuffle", 4, "factor-2.25+t1.0") == pytest.approx(
+            float(Fraction(11, 16) * two + Fraction(5, 16) * one)
+        )
 
 
 class TestReplaceRandom:

@@ -10,6 +10,9 @@ class TestReport:
         text = report(4)
         for number in ("0.09375", "0.37500", "0.6226", "1.415", "0.42188"):
             assert number in text
+        head = next(line for line in text.splitlines() if line.startswith("operation"))
+        assert head.endswith("γ=0.97")
+        assert " ".join(head.split()[-10:]) == "greedy k=1 greedy k=2 greedy k=3 greedy k=4 γ=0.6 γ=0.97"
 
     def test_shows_both_readings_of_the_equality(self) -> None:
         """Beside tables that keep off γ = (n − 1)/n it says what happens there; two items have no such γ."""
@@ -28,14 +31,14 @@ class TestReport:
 
 class TestCommand:
     def test_it_prints_the_report(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """`pbcore theory` prints it, and names what it can't."""
+        """For lists of ten unless another length is given; what it can't print is named."""
+        assert main(["theory"]) == 0
+        assert capsys.readouterr().out == report(10) + "\n"
         assert main(["theory", "--n", "4"]) == 0
-        assert "L*_T, n = 4" in capsys.readouterr().out
+        assert capsys.readouterr().out == report(4) + "\n"
         assert main(["theory", "--n", "1"]) == 2
         assert "at least 2 items" in capsys.readouterr().err
 
-
-class TestLimits:
     def test_too_long_lists_are_refused_at_once(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The longest length works; beyond it one line names the limit."""
         assert main(["theory", "--n", "200"]) == 0
