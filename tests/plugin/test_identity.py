@@ -41,7 +41,7 @@ class TestCells:
         file = write(project, "test_own.py", OWN)
         result = in_process(file, *CELLS, "--floor", "ideal/copy/* accuracy>1", "-n", workers)
         assert result.ret == pytest.ExitCode.TESTS_FAILED
-        result.stdout.fnmatch_lines(["*FLOOR *ideal/copy/random-k8: floor *: it is 1"])
+        result.stdout.fnmatch_lines(["*FLOOR *ideal/copy/random-k8: * is 1 (floor *)"])
         assert pbcore.results.load(project.path / "out")["id"].tolist() == ["ideal/copy/random-k8"]
 
     @WORKERS
@@ -97,12 +97,12 @@ class TestNothingJudged:
         result.stdout.fnmatch_lines([f"gate FAILED: {option}: the run has no cell*"])
         assert not Path("b.json").exists()
 
-    def test_a_baseline_of_other_cells_fails(self, run: Run, project: pytest.Pytester) -> None:
-        """All cells of the run are new to it, so it judges none."""
+    def test_an_empty_baseline_is_refused(self, run: Run, project: pytest.Pytester) -> None:
+        """It would judge no cell; the error names the file before anything runs."""
         (project.path / "empty.json").write_text('{"schema": 1, "cells": {}}')
         result = run(*CELLS, "--gate", "empty.json")
-        assert result.ret == pytest.ExitCode.TESTS_FAILED
-        result.stdout.fnmatch_lines(["gate FAILED against *empty.json: *nothing was judged"])
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["ERROR: --gate: *empty.json has no cells*"])
 
     def test_gates_of_an_ini_file_leave_other_tests_alone(self, in_process: Run, project: pytest.Pytester) -> None:
         """A project's unit tests pass under its settings; the screen says that no gate was applied."""
