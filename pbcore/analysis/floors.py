@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from pbcore.errors import InputError
+from pbcore.printable import shown
 from pbcore.results.flat import row
 from pbcore.results.record import CellRecord
 
 _TEXT = re.compile(
-    r"\s*(?P<cells>\S+)\s+(?P<metric>[a-z][a-z0-9_]*)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>\d+(?:\.\d+)?)\s*(?P<percent>%?)\s*"
+    r"\s*(?P<cells>\S+)\s+(?P<metric>[a-z][a-z0-9_]*)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>[0-9]{1,15}(?:\.[0-9]{1,15})?)\s*(?P<percent>%?)\s*"
 )
 _SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
@@ -40,7 +41,7 @@ def parse_floor(text: str) -> Floor:
     match = _TEXT.fullmatch(text)
     if match is None:
         raise FloorError(
-            f"floor {text!r} can't be parsed; give a cell id pattern, a metric, >= > <= or <, and a number: 'tiny/copy/* accuracy>=0.98'"
+            f"{shown(text)} is not a floor; give a cell id pattern, a metric, >= > <= or <, and a number: 'tiny/copy/* accuracy>=0.98'"
         )
     value = float(match["value"]) / (100 if match["percent"] else 1)
     return Floor(match["cells"], match["metric"], match["sign"], value)
@@ -49,15 +50,21 @@ def parse_floor(text: str) -> Floor:
 def broken_floors(floors: Iterable[Floor], cells: Iterable[CellRecord]) -> list[tuple[str, str]]:
     """(cell id or pattern, reason) for each violated floor. A floor is also violated if no cell matches it or a cell lacks its metric."""
     broken = []
+    cells = list(cells)
     rows = {cell.id: row(cell) for cell in cells}
+    scores = {cell.id: {"score", *cell.scores} for cell in cells}
     for floor in floors:
         matching = [name for name in sorted(rows) if fnmatchcase(name, floor.cells)]
         if not matching:
-            broken.append((floor.cells, f"floor '{floor}' matches no cell of the run"))
+            broken.append((floor.cells, f"no cell of the run matches (floor '{floor}')"))
         for name in matching:
             value = rows[name].get(floor.metric)
             if not isinstance(value, (int, float)):
-                broken.append((name, f"floor '{floor}': {floor.metric} was not measured"))
+                broken.append((name, f"{floor.metric} was not measured (floor '{floor}')"))
+            elif floor.metric in scores[name] and floor.value > 1:
+                broken.append(
+                    (name, f"{floor.metric} is a share from 0 to 1; write {floor.value:g}% (floor '{floor}')")
+                )
             elif not _SIGNS[floor.sign](value, floor.value):
-                broken.append((name, f"floor '{floor}': it is {value:.4g}"))
+                broken.append((name, f"{floor.metric} is {value:.4g} (floor '{floor}')"))
     return broken

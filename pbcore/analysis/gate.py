@@ -11,6 +11,7 @@ from pbcore.analysis.floors import Floor, broken_floors
 from pbcore.analysis.paired import Paired, compare, detectable_drop, detectable_shift, holm, permutation
 from pbcore.errors import InputError
 from pbcore.names import SamplerNameError, parse
+from pbcore.printable import first_line
 from pbcore.results.baseline import BaselineCell, baseline_cell
 from pbcore.results.rundir import StoredCell
 
@@ -134,7 +135,7 @@ def _judge_cell(name: str, stored: StoredCell | None, base: BaselineCell | None)
     if stored is None:
         return Judgement(name, "missing", "in the baseline but not in the run: renamed, dropped or deselected?")
     if stored.cell.status != "ok":
-        return Judgement(name, "error", (stored.cell.error or "no cause recorded").splitlines()[0])
+        return Judgement(name, "error", first_line(stored.cell.error or "no cause recorded", 400))
     if base is None:
         return Judgement(name, "new", "no baseline row yet")
     cell = baseline_cell(stored)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
 from pbcore.plugin.drilldown import rerun
@@ -236,4 +237,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(outcome, NAME)
     if given(config) and settings(config).resume is not None:
         # Done once and before there are workers: two processes can't both set the same broken file aside.
-        run_dir(config).read_cells(outcome.notes.append)
+        try:
+            run_dir(config).read_cells(outcome.notes.append, set_aside=True)
+        except InputError as error:
+            raise pytest.UsageError(f"--resume: {error}") from error

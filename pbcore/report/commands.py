@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbcore.analysis.gate import judge
+from pbcore.errors import InputError
 from pbcore.report.gates import gate_text
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text, write_report
 from pbcore.report.plots import write_plots
 from pbcore.report.tables import terminal, trade_off_tables
-from pbcore.results.baseline import BaselineError, read_baseline
-from pbcore.results.load import LoadError, load, load_many
+from pbcore.report.text import ascii_only, show
+from pbcore.results.baseline import read_baseline
+from pbcore.results.check import refuse
+from pbcore.results.load import load, load_many, load_stored
 from pbcore.results.merge import MergeConflict, merge
-from pbcore.results.rundir import RunDirError, open_run, write_atomic
+from pbcore.results.rundir import CorruptCellWarning, RunDir, write_atomic
 from pbcore.tasks.rewrite import SOURCE as REWRITE
 
 if TYPE_CHECKING:
@@ -38,15 +45,18 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
         "--out",
         type=Path,
         metavar="DIR",
-        help="folder for report.md and curves (default: the run directory, if PATH is a single one)",
+        help="folder for report.md and curves (default: tables on the terminal only)",
     )
-    report.add_argument("--width", type=int, default=120, help="columns of the terminal tables (default 120)")
+    report.add_argument("--width", type=int, help="columns of the tables (default: the terminal's; 120 without one)")
     report.set_defaults(run=run_report)
     joined = subparsers.add_parser(
         "merge", help="merge run directories, e.g. of shards, into one with its own report and JUnit file"
     )
     joined.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
     joined.add_argument("-o", "--out", required=True, type=Path, metavar="DIR", help="the new run directory")
+    joined.add_argument(
+        "--allow-missing-shards", action="store_true", help="merge although shards of a divided run are missing"
+    )
     joined.set_defaults(run=run_merge)
     compare = subparsers.add_parser("compare", help="judge run A against run (or baseline file) B, sample by sample")
     compare.add_argument("head", type=Path, metavar="A", help="run directory to judge")
@@ -72,51 +82,67 @@ def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def run_report(args: argparse.Namespace) -> int:
-    """Prints the tables and writes report.md with its curves. Exit status 2 for unusable input."""
+    """Prints the tables; with --out, also writes report.md with its curves. Exit status 2 for unusable input."""
     try:
-        cells = load(args.paths[0]) if len(args.paths) == 1 else side_by_side(load_many(args.paths))
-        single_run = len(args.paths) == 1 and args.paths[0].is_dir() and (args.paths[0] / "cells").is_dir()
+        with _damage_told("report"):
+            cells = load(args.paths[0]) if len(args.paths) == 1 else side_by_side(load_many(args.paths))
+        width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
         for table in trade_off_tables(cells):
-            print(terminal(table, args.width), end="\n\n")
-        if args.out is None and single_run:
-            written = write_report(args.paths[0])
-        elif args.out is not None:
-            plots = write_plots(cells, args.out)
-            page = report_text(cells, ", ".join(path.name for path in args.paths), {}, [plot.name for plot in plots])
-            written = [write_atomic(args.out / "report.md", page), *plots]
-        else:
-            written = []
-    except (LoadError, RunDirError, ValueError) as error:
-        print(f"pbcore report: {error}", file=sys.stderr)
-        return 2
+            show(terminal(table, width, ascii_only(sys.stdout.encoding)), end="\n\n")
+        written = [] if args.out is None else _write(cells, args.paths, args.out)
+    except (InputError, ValueError) as error:
+        return _refused("report", error)
     for path in written:
-        print(path)
+        show(str(path))
     return 0
 
 
+def _write(cells: pd.DataFrame, sources: list[Path], out: Path) -> list[Path]:
+    plots = write_plots(cells, out)
+    facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
+    page = report_text(cells, ", ".join(path.name for path in sources), facts, [plot.name for plot in plots])
+    return [write_atomic(out / "report.md", page), *plots]
+
+
 def run_merge(args: argparse.Namespace) -> int:
-    """Exit status: 0 merged, 1 the runs conflict, 2 unusable input."""
+    """Exit status: 0 merged, 1 the runs conflict or a shard is missing, 2 unusable input."""
     try:
-        run = merge(args.runs, args.out)
+        run = merge(args.runs, args.out, allow_missing_shards=args.allow_missing_shards)
     except MergeConflict as error:
-        print(f"pbcore merge: {error}", file=sys.stderr)
-        return 1
-    except RunDirError as error:
-        print(f"pbcore merge: {error}", file=sys.stderr)
-        return 2
+        return _refused("merge", error, 1)
+    except InputError as error:
+        return _refused("merge", error)
     stored = run.read_cells()
     write_junit([entry.cell for entry in stored], run.path / "junit.xml")
     write_report(run.path)
-    print(f"{len(stored)} cells from {len(args.runs)} runs: {run.path / 'report.md'}")
+    show(f"{len(stored)} cells from {len(args.runs)} runs: {run.path / 'report.md'}")
     return 0
 
 
 def run_compare(args: argparse.Namespace) -> int:
     """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
     try:
-        verdict = judge(open_run(args.head).read_cells(), read_baseline(args.base), args.level)
-    except (RunDirError, BaselineError, ValueError) as error:
-        print(f"pbcore compare: {error}", file=sys.stderr)
-        return 2
-    print(gate_text(verdict, str(args.base)))
+        verdict = judge(load_stored(args.head, refuse), read_baseline(args.base), args.level)
+    except (InputError, ValueError) as error:
+        return _refused("compare", error)
+    show(gate_text(verdict, str(args.base)))
     return 0 if verdict.ok else 1
+
+
+@contextmanager
+def _damage_told(command: str) -> Iterator[None]:
+    """Cell files that can't be read are named in a line each on stderr."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CorruptCellWarning)
+        yield
+    for one in caught:
+        if issubclass(one.category, CorruptCellWarning):
+            _refused(command, one.message)
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+
+
+def _refused(command: str, error: Exception | Warning | str, status: int = 2) -> int:
+    """Says why on stderr, whose encoder escapes what it can't show, and returns the exit status."""
+    print(f"pbcore {command}: {error}", file=sys.stderr)
+    return status

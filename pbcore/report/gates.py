@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from pbcore.analysis.gate import Judgement, Verdict
-from pbcore.report.text import listed
+from pbcore.printable import printable
+from pbcore.report.text import code, listed, md
 
 Rerun = Callable[[str, int], str]
 LISTED = 12  # flipped samples named per cell
@@ -33,25 +34,29 @@ def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_com
     new = verdict.of("new")
     if new:
         lines.append(
-            f"  new, not judged: {', '.join(cell.id for cell in new[:4])}{' …' if len(new) > 4 else ''} ({len(new)})"
+            f"  new, not judged: {', '.join(printable(cell.id) for cell in new[:4])}{' …' if len(new) > 4 else ''} ({len(new)})"
         )
     return "\n".join([*lines, f"  {power_text(verdict)}"])
 
 
 def _failure(cell: Judgement, rerun: Rerun) -> str:
-    line = f"  {cell.status.upper():<8} {cell.id}: {cell.reason}"
-    return f"{line}\n           {_flips(cell)}: {rerun(cell.id, cell.newly_wrong[0])}" if cell.newly_wrong else line
+    line = f"  {cell.status.upper():<8} {printable(cell.id)}: {printable(cell.reason, 600)}"
+    return (
+        f"{line}\n           {_flips(cell)}: {printable(rerun(cell.id, cell.newly_wrong[0]), 1000)}"
+        if cell.newly_wrong
+        else line
+    )
 
 
 def _flipped(cell: Judgement, rerun: Rerun) -> str:
-    command = f": {rerun(cell.id, cell.newly_wrong[0])}" if cell.newly_wrong else ""
-    return f"  flipped  {cell.id}: {_flips(cell)}{command}"
+    command = f": {printable(rerun(cell.id, cell.newly_wrong[0]), 1000)}" if cell.newly_wrong else ""
+    return f"  flipped  {printable(cell.id)}: {_flips(cell)}{command}"
 
 
 def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command) -> str:
     """The verdict in Markdown: every cell that failed, flipped or is new."""
     lines = [
-        f"### {_headline(verdict, name)}",
+        f"### {md(_headline(verdict, name))}",
         "",
         power_text(verdict),
         "",
@@ -60,11 +65,13 @@ def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun
     ]
     for cell in verdict.judgements:
         if not cell.ok or cell.status == "new" or cell.newly_wrong or cell.newly_right:
-            reason = cell.reason.replace("|", "\\|")
+            reason = md(cell.reason, 600)
             lines.append(
-                f"| `{cell.id}` | {cell.status} | {reason} | {_ids(cell.newly_wrong)} | {_ids(cell.newly_right)} |"
+                f"| {code(cell.id, cell=True)} | {cell.status} | {reason} | {_ids(cell.newly_wrong)} | {_ids(cell.newly_right)} |"
             )
-    commands = [rerun(cell.id, sample) for cell in verdict.judgements for sample in cell.newly_wrong[:LISTED]]
+    commands = [
+        printable(rerun(cell.id, sample), 1000) for cell in verdict.judgements for sample in cell.newly_wrong[:LISTED]
+    ]
     if commands:
         lines += ["", f"Rerun the newly wrong samples (the first {LISTED} of each cell):", "", "```", *commands, "```"]
     return "\n".join(lines) + "\n"

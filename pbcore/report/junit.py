@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
+from pbcore.printable import first_line
 from pbcore.results.flat import properties
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import write_atomic
@@ -34,15 +35,17 @@ def write_junit(cells: Iterable[CellRecord], path: Path) -> Path:
         case = ElementTree.SubElement(
             suite,
             "testcase",
-            classname=cell.task.replace("/", "."),
-            name=f"test_cell[{cell.id}]",
+            classname=_UNPRINTABLE.sub("?", cell.task.replace("/", ".")),
+            name=_UNPRINTABLE.sub("?", f"test_cell[{cell.id}]"),
             time=f"{cell.seconds:.3f}",
         )
         listed = ElementTree.SubElement(case, "properties")
         for name, value in properties(cell):
-            ElementTree.SubElement(listed, "property", name=name, value=_UNPRINTABLE.sub("?", str(value)))
+            ElementTree.SubElement(
+                listed, "property", name=_UNPRINTABLE.sub("?", name), value=_UNPRINTABLE.sub("?", str(value))
+            )
         if cell.status != "ok":
             cause = _UNPRINTABLE.sub("?", cell.error or "no cause recorded")
-            ElementTree.SubElement(case, "error", message=cause.splitlines()[0]).text = cause
+            ElementTree.SubElement(case, "error", message=first_line(cause, 400)).text = cause
     ElementTree.indent(suites)
     return write_atomic(path, ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n")

@@ -13,8 +13,10 @@ from tabulate import tabulate
 
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
+from pbcore.printable import first_line
 from pbcore.report.plots import write_plots
 from pbcore.report.tables import markdown, prompts_note, trade_off_tables
+from pbcore.report.text import NAME, code, listed, md
 from pbcore.results.load import load
 from pbcore.results.rundir import RunDir, write_atomic
 
@@ -33,7 +35,7 @@ def write_report(run_dir: str | Path) -> list[Path]:
 
 def report_text(cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots: list[str]) -> str:
     """The page for a frame of `results.load`: run facts, a table per category, curves, PBx, speed, wrong answers, errors, absent scores."""
-    parts = [f"# {name}\n", _facts(cells, facts)]
+    parts = [f"# {md(name)}\n", _facts(cells, facts)]
     tables = trade_off_tables(cells)
     parts += [f"## {table.title}\n\n{markdown(table)}" for table in tables]
     if plots:
@@ -48,8 +50,9 @@ def report_text(cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots:
 
 def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     command = facts.get("command")
-    rows = {"command": f"`{shlex.join(command) if isinstance(command, list) else command}`" if command else None}
-    rows |= {key: facts[key] for key in ("started", "profile", "shard") if facts.get(key) is not None}
+    words = shlex.join(command) if isinstance(command, list) else command
+    rows = {"command": code(words, 2000, cell=True) if words else None}
+    rows |= {key: md(str(facts[key])) for key in ("started", "profile", "shard") if facts.get(key) is not None}
     rows |= {
         key.replace("_", " "): _joined(cells, key)
         for key in ("seeds", "data_source", "prompts", "device", "dtype", "length")
@@ -57,7 +60,7 @@ def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     for key in ("machine", "versions"):
         if isinstance(facts.get(key), Mapping):
             rows[key] = ", ".join(
-                f"{name} {value}" for name, value in facts[key].items() if value not in (None, "", [])
+                md(f"{name} {value}") for name, value in facts[key].items() if value not in (None, "", [])
             )
     if "model_info" in cells:
         remote = [isinstance(info, Mapping) and bool(info.get("remote_code")) for info in cells["model_info"]]
@@ -67,7 +70,8 @@ def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
 
 
 def _joined(cells: pd.DataFrame, column: str) -> str:
-    return ", ".join(sorted({str(value) for value in cells[column].dropna()} - {""})) if column in cells else ""
+    texts = sorted({str(value) for value in cells[column].dropna()} - {""}) if column in cells else []
+    return ", ".join(listed([md(text, NAME) for text in texts], 20))
 
 
 def _pbx(cells: pd.DataFrame) -> str:
@@ -129,7 +133,7 @@ def _failures(cells: pd.DataFrame) -> str:
         if isinstance(record.get("failures"), dict):
             counts.setdefault(f"{record['model']} {record['category']}", Counter()).update(record["failures"])
     lines = [
-        f"- {name}: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+        f"- {md(name)}: " + ", ".join(f"{md(kind)} {count}" for kind, count in kinds.most_common(20))
         for name, kinds in counts.items()
         if kinds
     ]
@@ -140,7 +144,7 @@ def _errors(cells: pd.DataFrame) -> str:
     failed = cells[cells["status"] != "ok"]
     lines = (
         [
-            f"- `{name}`: {str(error or 'no cause recorded').splitlines()[0]}"
+            f"- {code(name)}: {md(first_line(str(error or 'no cause recorded'), 300))}"
             for name, error in zip(failed["id"], failed["error"], strict=True)
         ]
         if len(failed)
@@ -154,14 +158,18 @@ def _absent(cells: pd.DataFrame) -> str:
     for absent in cells.get("absent", pd.Series(dtype=object)):
         for item in absent.items() if isinstance(absent, dict) else ():
             reasons[item] = reasons.get(item, 0) + 1
-    lines = [f"- {metric}: {reason} ({count} cells)" for (metric, reason), count in sorted(reasons.items())]
+    lines = [f"- {md(metric)}: {md(reason)} ({count} cells)" for (metric, reason), count in sorted(reasons.items())]
     dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
-    lines += [f"- {model}: random weights, so its scores are left out of the tables" for model in dummies]
+    lines += [f"- {md(model)}: random weights, so its scores are left out of the tables" for model in dummies]
     return "## Not measured\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 
 def _table(table: pd.DataFrame, numbers: str) -> str:
     shown = table.astype(object).where(table.notna(), None)
+    rows = [
+        [md(value, NAME) if isinstance(value, str) else value for value in row] for row in shown.to_numpy().tolist()
+    ]
+    texts = [i for i in range(shown.shape[1]) if any(isinstance(row[i], str) for row in rows)]  # never read as numbers
     return tabulate(
-        shown.to_numpy().tolist(), list(map(str, table.columns)), tablefmt="github", floatfmt=numbers, missingval="–"
+        rows, list(map(str, table.columns)), tablefmt="github", floatfmt=numbers, missingval="–", disable_numparse=texts
     )

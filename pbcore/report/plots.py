@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.analysis.tradeoff import curves, pareto
+from pbcore.printable import printable
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish, without yellow, which is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8B6914")
@@ -35,16 +37,19 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     models = list(dict.fromkeys(real["model"]))
     categories = list(dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(real["task"])))
-    panels = [[(f"{model} · {category}", _where(real, model, category)) for category in categories] for model in models]
+    panels = [
+        [(_label(f"{model} · {category}"), _where(real, model, category)) for category in categories]
+        for model in models
+    ]
     files = [_save(figure(panels, "mean score (%)"), folder / "curves.png")]
     for category in categories:
         for model in models:
             selected = _where(real, model, category)
             tasks = sorted_tasks(selected["task"])
             if len(tasks) > 1:
-                grid = _rows([(task.split("/", 1)[1], selected[selected["task"] == task]) for task in tasks])
-                name = f"curves_{category}_{re.sub(r'[^A-Za-z0-9._-]+', '_', model)}.png"
-                files.append(_save(figure(grid, "score (%)", f"{model}: {category}"), folder / name))
+                grid = _rows([(_label(task.split("/", 1)[-1]), selected[selected["task"] == task]) for task in tasks])
+                name = f"curves_{_file_part(category)}_{_file_part(model)}.png"
+                files.append(_save(figure(grid, "score (%)", _label(f"{model}: {category}")), folder / name))
     return files
 
 
@@ -85,7 +90,7 @@ def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], label: str, tit
     ]
     drawn.legend(
         handles,
-        list(styles),
+        [_label(family) for family in styles],
         loc="lower center",
         ncols=max(1, -(-len(families) // legend_rows)),
         fontsize=8,
@@ -159,6 +164,18 @@ def _rows(panels: list[tuple[str, pd.DataFrame]]) -> list[list[tuple[str, pd.Dat
 
 def _where(cells: pd.DataFrame, model: str, category: str) -> pd.DataFrame:
     return cells[(cells["model"] == model) & (cells["category"] == category)]
+
+
+def _label(text: str) -> str:
+    """Text for a figure: short, without control characters, and `$` as itself instead of a formula's beginning."""
+    return printable(text, 60).replace("$", r"\$")
+
+
+def _file_part(name: str) -> str:
+    """A name as part of a file's name; a long one ends with its digest."""
+    part = re.sub(r"[^A-Za-z0-9._-]+", "_", name)
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:10]
+    return part if len(part) <= 60 else f"{part[:50]}-{digest}"
 
 
 def _save(drawn: Figure, path: Path) -> Path:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pbcore.printable import printable
+
 if TYPE_CHECKING:
     from pbcore.models.base import Generation, Model
     from pbcore.tasks.base import Sample, Task
     from pbcore.tasks.scoring import Scored
+
+
+LINES, WIDE = 60, 2000  # of a block on the screen; longer ones are shortened
 
 
 def wrong(headline: str, score: float) -> bool:
@@ -21,7 +26,7 @@ def wrong(headline: str, score: float) -> bool:
 def story(model: Model, task: Task, sample: Sample, answer: Generation, result: Scored, command: str) -> Iterator[str]:
     """The screen for one wrong answer; its first line stands alone in pytest's short summary. `command` runs the sample again."""
     why = str(result.details.get("why") or f"{task.headline} is {result.scores[task.headline]:g}")
-    yield f"sample {sample.index} of {task.name} is wrong: {why}"
+    yield f"sample {sample.index} of {task.name} is wrong: {printable(why, 400)}"
     yield ""
     yield from _block("prompt", sample.prompt)
     yield from _block("answer", answer.text or "(empty)")
@@ -32,9 +37,12 @@ def story(model: Model, task: Task, sample: Sample, answer: Generation, result: 
 
 
 def _block(title: str, text: str) -> Iterator[str]:
-    first, *rest = text.strip("\n").splitlines() or [""]
-    yield f"{title:>10}  {first}"
-    yield from (f"{'':>10}  {line}" for line in rest)
+    first, *rest = text.strip("\n").split("\n")
+    more = len(rest) + 1 - LINES
+    yield f"{title:>10}  {printable(first, WIDE)}"
+    yield from (f"{'':>10}  {printable(line, WIDE)}" for line in rest[: LINES - 1])
+    if more > 0:
+        yield f"{'':>10}  … and {more:,} more lines"
 
 
 def _label(sample: Sample) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from pbcore.printable import first_line, printable
 from pbcore.report.tables import terminal, trade_off_tables
-from pbcore.report.text import listed
+from pbcore.report.text import listed, name
 from pbcore.results.flat import frame
 from pbcore.results.record import CellRecord
 
@@ -51,14 +52,14 @@ def _failures(cells: list[CellRecord]) -> list[str]:
             counts.update(cell.failures)
     if not counts:
         return []
-    return ["wrong answers by kind: " + ", ".join(f"{kind} {count}" for kind, count in counts.most_common(8))]
+    return ["wrong answers by kind: " + ", ".join(f"{name(kind)} {count}" for kind, count in counts.most_common(8))]
 
 
 def _errors(cells: list[CellRecord]) -> list[str]:
     failed = [cell for cell in cells if cell.status != "ok"]
-    causes = [f"  {cell.id}: {(cell.error or 'no cause recorded').splitlines()[0][:160]}" for cell in failed]
+    causes = [f"  {printable(cell.id)}: {first_line(cell.error or 'no cause recorded')}" for cell in failed]
     return [f"{len(failed)} cells could not be run:", *listed(causes, 10)] if failed else []
 
 
 def _joined(names: Iterable[str]) -> str:
-    return ", ".join(sorted(set(names)))
+    return ", ".join(listed([name(one) for one in sorted(set(names))], 20))

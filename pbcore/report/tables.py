@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from pbcore.analysis.order import natural, short, sorted_tasks
+from pbcore.printable import printable
+from pbcore.report.text import NAME, ascii_text, code, md, name
 from pbcore.tasks.rewrite import SOURCE as REWRITE
 
 NOT_RUN = "·"
@@ -74,25 +77,32 @@ def to_frame(table: Table) -> pd.DataFrame:
     return pd.DataFrame(columns, index=index, dtype="float64")
 
 
-def terminal(table: Table, width: int = 100) -> str:
-    """The table as aligned text, at most `width` columns wide; task columns that don't fit continue in another part.
+def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
+    """The table as aligned text, at most `width` columns wide; task columns that don't fit continue in another part. `ascii` for outputs
+    without other signs.
 
     A sampler's line has its scores. If its tokens per step differ between tasks, a second line shows them.
     """
-    header = [*(short(task) for task in table.tasks), "mean", "tok/step"]
-    rows = [(label, texts) for line in table.lines for label, texts in _text_rows(line)]
-    first = max(len(label) for label, _ in rows)
-    widths = [max(len(texts[column]) for _, texts in [("", header), *rows]) for column in range(len(header))]
-    out = [table.title]
+    plain = ascii_text if ascii else str
+    header = [plain(text) for text in (*(name(short(task)) for task in table.tasks), "mean", "tok/step")]
+    rows = [_plain_rows(line, plain) for line in table.lines]
+    flat = [("", header), *(row for lines in rows for row in lines)]
+    first = max(len(label) for label, _ in flat)
+    widths = [max(len(texts[column]) for _, texts in flat) for column in range(len(header))]
+    out = [plain(table.title)]
     for part in _parts(widths, width - first):
         out.append(" " * first + _aligned(header, widths, part))
         previous = None
-        for line in table.lines:
+        for line, lines in zip(table.lines, rows, strict=True):
             if line.model != previous:
-                out.append(line.model)
+                out.append(plain(name(line.model)))
                 previous = line.model
-            out += [f"{label:<{first}}{_aligned(texts, widths, part)}".rstrip() for label, texts in _text_rows(line)]
-    return "\n".join([*out, *(f"  {note}" for note in table.notes)])
+            out += [f"{label:<{first}}{_aligned(texts, widths, part)}".rstrip() for label, texts in lines]
+    return "\n".join([*out, *(plain(f"  {printable(note, 400)}") for note in table.notes)])
+
+
+def _plain_rows(line: Line, plain: Callable[[str], str]) -> list[tuple[str, list[str]]]:
+    return [(plain(label), [plain(text) for text in texts]) for label, texts in _text_rows(line)]
 
 
 def markdown(table: Table) -> str:
@@ -100,10 +110,10 @@ def markdown(table: Table) -> str:
     header, *rows = _grid(table)
     lines = ["| model | sampler | " + " | ".join(header) + " |", "|---|---|" + "---:|" * len(header)]
     lines += [
-        f"| {line.model} | `{line.sampler}` | " + " | ".join(row) + " |"
+        f"| {md(line.model, NAME)} | {code(line.sampler, NAME, cell=True)} | " + " | ".join(row) + " |"
         for line, row in zip(table.lines, rows, strict=True)
     ]
-    return "\n".join([*lines, "", *(f"{note}  " for note in table.notes)]).rstrip() + "\n"
+    return "\n".join([*lines, "", *(f"{md(note, 400)}  " for note in table.notes)]).rstrip() + "\n"
 
 
 def _table(category: str, cells: pd.DataFrame) -> Table:
@@ -117,7 +127,7 @@ def _table(category: str, cells: pd.DataFrame) -> Table:
     for model, sampler in sorted(rows, key=lambda key: (models.index(key[0]), natural(key[1]))):
         entries = tuple(rows[model, sampler].get(task, Entry("absent")) for task in tasks)
         lines.append(Line(model, sampler, entries, _mean(entries)))
-    title = f"{category}: score in % ± 95 % interval, then tokens per step{_samples(cells)}"
+    title = f"{name(category)}: score in % ± 95 % interval, then tokens per step{_samples(cells)}"
     return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)))
 
 
@@ -169,7 +179,7 @@ def prompts_note(cells: pd.DataFrame) -> list[str]:
         return []
     if theirs.all():
         return ["prompts: those of the benchmark's 2026 rewrite, many of them other questions than the paper's (v1)"]
-    models = ", ".join(dict.fromkeys(cells[theirs]["model"]))
+    models = ", ".join(name(model) for model in dict.fromkeys(cells[theirs]["model"]))
     return [f"prompts differ: {models} answered those of the 2026 rewrite, many of them other questions than v1's"]
 
 
@@ -191,9 +201,9 @@ def _text_rows(line: Line) -> list[tuple[str, list[str]]]:
     scores = [*(entry.text(rate=False) for entry in line.entries), line.mean.text(rate=False), _rate(line.mean.rate)]
     if _uniform(line):
         scores[-1] = _rate(next((entry.rate for entry in line.entries if entry.rate is not None), None))
-        return [(f"  {line.sampler}", scores)]
+        return [(f"  {name(line.sampler)}", scores)]
     rates = ["" if entry.rate is None else _rate(entry.rate) for entry in line.entries]
-    return [(f"  {line.sampler}", scores), ("    tokens per step", [*rates, "", ""])]
+    return [(f"  {name(line.sampler)}", scores), ("    tokens per step", [*rates, "", ""])]
 
 
 def _aligned(texts: list[str], widths: list[int], part: list[int]) -> str:
@@ -202,7 +212,7 @@ def _aligned(texts: list[str], widths: list[int], part: list[int]) -> str:
 
 def _grid(table: Table) -> list[list[str]]:
     """Header and rows for Markdown. If every row has one rate for all its tasks, the rate gets its own column."""
-    names = [*(short(task) for task in table.tasks), "mean"]
+    names = [*(md(short(task), NAME) for task in table.tasks), "mean"]
     if all(_uniform(line) for line in table.lines):
         return [[*names, "tok/step"], *(_text_rows(line)[0][1] for line in table.lines)]
     return [names, *([entry.text() for entry in (*line.entries, line.mean)] for line in table.lines)]

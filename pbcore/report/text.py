@@ -2,7 +2,61 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+
+from pbcore.printable import printable
+
+NAME = 60  # characters of a model's or sampler's name in tables
+_ASCII = str.maketrans(
+    {"±": "+-", "–": "-", "·": ".", "…": "...", "→": "->", "≥": ">=", "≤": "<=", "×": "x", "’": "'", "⇒": "=>"}
+)
+
+
+def ascii_text(text: str) -> str:
+    """`text` in ASCII: the signs of our tables as their usual spellings, others as escapes."""
+    return text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
+
+
+def ascii_only(encoding: str | None) -> bool:
+    """Whether an output of this encoding lacks the signs of our tables."""
+    try:
+        "±–·…→".encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return True
+    return False
+
+
+def show(text: str, end: str = "\n") -> None:
+    """Prints `text`, in ASCII where the output can't show all of it."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        text = ascii_text(text)
+    print(text, end=end)
+
+
+def name(text: str) -> str:
+    """A model's, task's or sampler's name for a table."""
+    return printable(text, NAME)
+
+
+def md(text: str, limit: int = 300) -> str:
+    """Text within Markdown: on one line, shown as it is, in a table's cell too."""
+    line = printable(text, limit)
+    for sign in "\\`|<*":
+        line = line.replace(sign, "&lt;" if sign == "<" else f"\\{sign}")
+    return line
+
+
+def code(text: str, limit: int = 300, cell: bool = False) -> str:
+    """Text as a code span in Markdown; within a table's `cell`, its `|` is escaped."""
+    line = printable(text, limit)
+    fence = "`"
+    while fence in line:
+        fence += "`"
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{pad}{line.replace('|', chr(92) + '|') if cell else line}{pad}{fence}"
 
 
 def listed(lines: Sequence[str], limit: int = 8, what: str = "") -> list[str]:

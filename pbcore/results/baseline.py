@@ -14,18 +14,28 @@ with four decimals, forwards (summed over seeds) run-length encoded (`16x100 15x
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from itertools import groupby
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby, pairwise
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Len
 
 from pbcore.errors import InputError
-from pbcore.results.record import by_index
-from pbcore.results.rundir import RunDirError, StoredCell, open_run, write_atomic
+from pbcore.printable import printable, shown
+from pbcore.results.check import LoadError, adapter, checked, read_json, refuse, shape
+from pbcore.results.load import load_stored
+from pbcore.results.plain import dump_json
+from pbcore.results.record import Amount, Count, Share, by_index
+from pbcore.results.rundir import RunDirError, StoredCell, write_atomic
 
 SCHEMA = 1  # of baseline files; records have their own
+MOST = 1_000_000  # values per cell: more than any run has, so a damaged count never fills the memory
+_RANGE = re.compile(r"0-([0-9]{1,18})")
+_RUN = re.compile(r"([0-9]{1,15})(?:x([0-9]{1,18}))?")
 IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family")
 
 
@@ -91,41 +101,50 @@ def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
         raise BaselineError(
             f"no baseline written: {f'cells failed: {failed[:5]}' if failed else 'the run has no cells'}"
         )
-    lines = [
-        f"{json.dumps(e.cell.id)}: {json.dumps(_packed(baseline_cell(e)), sort_keys=True, ensure_ascii=False)}"
-        for e in entries
-    ]
+    lines = [f"{json.dumps(e.cell.id)}: {dump_json(dict(sorted(_packed(baseline_cell(e)).items())))}" for e in entries]
     return write_atomic(Path(path), f'{{"schema": {SCHEMA}, "cells": {{\n' + ",\n".join(lines) + "\n}}\n")
 
 
 def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
-    """id → row, from a baseline file or a run directory. Raises BaselineError for a missing file, another schema, or damaged lines."""
+    """id → row, from a baseline file or a run directory. Raises BaselineError, which names the file, for a missing or empty one, another
+    schema, damaged lines, and cells of a run that can't be read."""
     source = Path(path)
     if source.is_dir():
-        try:
-            stored = open_run(source).read_cells()
-        except RunDirError as error:
-            raise BaselineError(str(error)) from error
-        cells = {entry.cell.id: baseline_cell(entry) for entry in stored if entry.cell.status == "ok"}
-        if not cells:
-            raise BaselineError(
-                f"{source} has no finished cell in cells/; give a finished run (results.json alone has no samples)"
-            )
-        return cells
+        return _from_run(source)
     if not source.exists():
         raise BaselineError(f"no baseline at {source}; give a run directory or a file written by --update-baseline")
     try:
-        data = json.loads(source.read_text(encoding="utf-8"))
-        schema, rows = data["schema"], data["cells"]
-    except (ValueError, KeyError, TypeError) as error:
+        data = read_json(source)
+    except LoadError as error:
+        raise BaselineError(f"{error}; give a baseline written by --update-baseline") from error
+    if not isinstance(data, dict) or not {"schema", "cells"} <= data.keys():
         raise BaselineError(
-            f"{source} is not a baseline file ({type(error).__name__}: {error}); give one written by --update-baseline"
-        ) from error
-    if schema != SCHEMA:
-        raise BaselineError(
-            f"{source} has schema {schema!r}, this version reads {SCHEMA}; rewrite it with --update-baseline"
+            f"{source} is not a baseline file (it has no fields schema and cells); give one written by --update-baseline"
         )
-    return {name: _unpacked(source, name, row) for name, row in rows.items()}
+    if type(data["schema"]) is not int or data["schema"] != SCHEMA:
+        raise BaselineError(
+            f"{source} has schema {shown(data['schema'])}, this version reads {SCHEMA}; rewrite it with --update-baseline"
+        )
+    rows = data["cells"]
+    if not isinstance(rows, dict):
+        raise BaselineError(f"{source}: field cells is {shown(rows)}; it should be a mapping from cell ids to rows")
+    if not rows:
+        raise BaselineError(f"{source} has no cells, so nothing could be judged; rewrite it with --update-baseline")
+    return {name: _unpacked(f"{source}: cell {printable(name)}", name, row) for name, row in rows.items()}
+
+
+def _from_run(source: Path) -> dict[str, BaselineCell]:
+    """The baseline that a run directory is. A cell that can't be read would not be judged, so it is an error."""
+    try:
+        stored = load_stored(source, refuse)
+    except (RunDirError, LoadError) as error:
+        raise BaselineError(str(error)) from error
+    cells = {entry.cell.id: baseline_cell(entry) for entry in stored if entry.cell.status == "ok" and entry.samples}
+    if not cells:
+        raise BaselineError(
+            f"{source} has no finished cell with samples; give a finished run (results.json alone has no samples)"
+        )
+    return cells
 
 
 def pack_runs(values: Sequence[int]) -> str:
@@ -135,11 +154,16 @@ def pack_runs(values: Sequence[int]) -> str:
 
 
 def unpack_runs(text: str) -> tuple[int, ...]:
-    """The inverse of `pack_runs`. Raises ValueError for other text."""
+    """The inverse of `pack_runs`. Raises ValueError for other text, and for more than `MOST` values."""
     values: list[int] = []
-    for part in text.split():
-        value, _, count = part.partition("x")
-        values += [int(value)] * (int(count) if count else 1)
+    for part in text.split(" ") if text else []:
+        run = _RUN.fullmatch(part)
+        if run is None:
+            raise ValueError(f"{shown(part)} is not a number or a run such as 16x100")
+        count = int(run[2] or 1)
+        if len(values) + count > MOST:
+            raise ValueError(f"{shown(part)} makes it longer than {MOST:,} values")
+        values += [int(run[1])] * count
     return tuple(values)
 
 
@@ -154,28 +178,66 @@ def _packed(cell: BaselineCell) -> dict[str, Any]:
     return row
 
 
-def _unpacked(source: Path, name: str, row: Mapping[str, Any]) -> BaselineCell:
+@dataclass(frozen=True)
+class _Row:
+    """A line of a baseline file, as JSON has it."""
+
+    model: str
+    task: str
+    sampler: str
+    seeds: Annotated[list[int], Len(1)]
+    dtype: str
+    data_hash: str
+    length: str
+    headline: str
+    model_identity: dict[str, str]
+    indices: str | list[Count]
+    scores: dict[str, str | list[Share]]
+    nfe: str
+    tokens_per_step: Amount
+    official_text: bool = False
+
+
+_row = adapter(lambda: shape(_Row))
+
+
+def _unpacked(where: str, name: str, row: Any) -> BaselineCell:
+    """A row, validated. Raises BaselineError, which begins with `where`."""
     try:
-        values = dict(row)
-        indices, scores = values["indices"], values["scores"]
-        values["indices"] = (
-            tuple(range(int(indices.partition("-")[2]) + 1)) if isinstance(indices, str) else tuple(indices)
-        )
+        values = checked(_row(), row, where)
+    except LoadError as error:
+        raise BaselineError(str(error)) from error
+    try:
+        values["indices"] = _unpack_indices(values["indices"])
         values["nfe"], values["seeds"] = unpack_runs(values["nfe"]), tuple(values["seeds"])
-        values["scores"] = {key: tuple(map(float, value)) for key, value in scores.items()}
-        cell = BaselineCell(id=name, **values)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        allowed = [entry.name for entry in fields(BaselineCell)]
-        raise BaselineError(
-            f"{source}: the line of {name} is damaged ({type(error).__name__}: {error}); it needs {allowed}"
-        ) from error
+        values["scores"] = {key: _unpack_scores(key, value) for key, value in values["scores"].items()}
+    except ValueError as error:
+        raise BaselineError(f"{where}: {error}") from error
+    cell = BaselineCell(id=name, **values)
     counts = {key: len(column) for key, column in (*cell.scores.items(), ("nfe", cell.nfe))}
-    differing = [key for key, count in counts.items() if count != len(cell.indices)]
+    differing = [printable(key, 40) for key, count in counts.items() if count != len(cell.indices)]
     if differing:
-        raise BaselineError(
-            f"{source}: the line of {name} has {len(cell.indices)} indices but other counts for {differing}"
-        )
+        raise BaselineError(f"{where} has {len(cell.indices)} indices but other counts for {differing[:5]}")
     return cell
+
+
+def _unpack_indices(packed: str | list[int]) -> tuple[int, ...]:
+    if isinstance(packed, str):
+        match = _RANGE.fullmatch(packed)
+        if match is None or int(match[1]) >= MOST:
+            raise ValueError(f"field indices is {shown(packed)}; it should be a range such as 0-99, below {MOST:,}")
+        return tuple(range(int(match[1]) + 1))
+    if not packed or len(packed) > MOST or any(first >= second for first, second in pairwise(packed)):
+        raise ValueError(f"field indices is {shown(packed)}; it should be 1 to {MOST:,} ascending numbers")
+    return tuple(packed)
+
+
+def _unpack_scores(name: str, packed: str | list[float]) -> tuple[float, ...]:
+    if isinstance(packed, str) and packed.strip("01"):
+        raise ValueError(
+            f"field scores.{printable(name, 40)} is {shown(packed)}; it should be zeros and ones, or numbers from 0 to 1"
+        )
+    return tuple(map(float, packed))
 
 
 def _pack_scores(values: Sequence[float]) -> str | list[float]:

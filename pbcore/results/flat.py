@@ -92,13 +92,17 @@ def properties(cell: CellRecord) -> list[tuple[str, Any]]:
     scalars = [(name, value) for name, value in row(cell).items() if value is not None and not isinstance(value, dict)]
     return [
         *plain_pairs(scalars),
-        (RECORD_PROPERTY, json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True)),
+        (
+            RECORD_PROPERTY,
+            json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True).replace("\x7f", "\\u007f"),
+        ),
     ]
 
 
 def plain_pairs(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """The pairs with their values as exact builtins."""
-    return [(str(name), plain(value, name)) for name, value in pairs]
+    """The pairs with their values as exact builtins, and lone surrogates in texts, which xdist can't send, as `\\udc80`."""
+    values = [(str(name), plain(value, name)) for name, value in pairs]
+    return [(n, v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v) for n, v in values]
 
 
 def cell_of(properties: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> CellRecord | None:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from pbcore.errors import InputError
+from pbcore.names import parse
+from pbcore.printable import printable, shown
 from pbcore.results import published
-from pbcore.results.flat import COLUMNS, CONDITIONS, RATES, cell_of, frame
-from pbcore.results.record import READABLE, CellRecord, SampleRecord
-from pbcore.results.rundir import open_run
+from pbcore.results.build import error_cell
+from pbcore.results.check import LoadError, check_schema, json_lines, parse_json, read_json
+from pbcore.results.flat import COLUMNS, CONDITIONS, RATES, RECORD_PROPERTY, frame
+from pbcore.results.record import READABLE, CellRecord, Conditions, SampleRecord
+from pbcore.results.rundir import StoredCell, open_run, with_samples
+from pbcore.tasks.naming import short
+from pbcore.tasks.registry import all_task_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-class LoadError(InputError):
-    """A path has no results that this package can read."""
+__all__ = ["LoadError", "load", "load_cells", "load_many", "load_samples", "load_stored"]
+_CELL = re.compile(r"\[([^\[\]]+/[^\[\]]+)/([^/\[\]]+)\]$")
+_CAUSE = re.compile(r'failed on \w+ with "(.*)"', re.DOTALL)  # pytest's words around an error in a fixture
 
 
 def load(path: str | Path) -> pd.DataFrame:
@@ -82,10 +87,34 @@ def load_samples(run_dir: str | Path) -> dict[str, list[SampleRecord]]:
     lines = source / "samples.jsonl"
     if not lines.exists():
         raise LoadError(f"{source} holds no samples: neither cells/ nor samples.jsonl")
+    return _samples(lines)
+
+
+def load_stored(run_dir: str | Path, say: Callable[[str], None] | None = None) -> list[StoredCell]:
+    """The cells of a run directory with their samples: from cells/ (`say` as in `RunDir.read_cells`), else from results.json and
+    samples.jsonl; without that file, cells have no samples. Raises RunDirError, LoadError."""
+    run = open_run(run_dir)
+    stored = run.read_cells(say)
+    results, lines = run.path / "results.json", run.path / "samples.jsonl"
+    if stored or not results.exists():
+        return stored
+    cells = load_cells(results)
+    if not lines.exists():
+        return [StoredCell(cell, ()) for cell in cells]
+    samples = _samples(lines)
+    unknown = sorted(samples.keys() - {cell.id for cell in cells})
+    if unknown:
+        raise LoadError(f"{lines} has samples of cell {printable(unknown[0])}, which {results.name} lacks")
+    return [with_samples(cell, samples.get(cell.id, ()), str(lines)) for cell in cells]
+
+
+def _samples(file: Path) -> dict[str, list[SampleRecord]]:
     samples: dict[str, list[SampleRecord]] = {}
-    for line in lines.read_text(encoding="utf-8").splitlines():
-        data = json.loads(line)
-        samples.setdefault(data.pop("cell"), []).append(SampleRecord(**data))
+    for where, data in json_lines(file):
+        if not isinstance(data, dict) or not isinstance(data.get("cell"), str):
+            raise LoadError(f"{where} is {shown(data)}; it should be a sample with a field cell, the cell's id")
+        row = {name: value for name, value in data.items() if name != "cell"}
+        samples.setdefault(data["cell"], []).append(SampleRecord.from_json(row, where))
     return samples
 
 
@@ -102,44 +131,95 @@ def _from_directory(source: Path) -> list[CellRecord]:
 
 
 def _from_json(source: Path) -> list[CellRecord]:
-    try:
-        data: Any = json.loads(source.read_text(encoding="utf-8"))
-    except ValueError as error:
+    data = read_json(source)
+    if isinstance(data, dict) and "benchmarks" in data:
+        return _from_benchmarks(source, data["benchmarks"])
+    if not isinstance(data, dict) or "cells" not in data:
         raise LoadError(
-            f"{source} is not valid JSON ({error}); if the run was interrupted, load its directory instead"
-        ) from error
-    if isinstance(data, dict) and "cells" in data and data.get("schema") not in READABLE:
-        raise LoadError(
-            f"{source} has schema {data.get('schema')!r}; this version reads {' and '.join(map(str, READABLE))}"
+            f"{source} is neither a results.json (has 'cells') nor a pytest-benchmark JSON (has 'benchmarks')"
         )
-    try:
-        if isinstance(data, dict) and "benchmarks" in data:
-            cells = [cell for entry in data["benchmarks"] if (cell := cell_of(entry.get("extra_info", {}))) is not None]
-            return _nonempty(source, cells)
-        if isinstance(data, dict) and "cells" in data:
-            return [CellRecord.from_json(cell) for cell in data["cells"]]
-    except (TypeError, AttributeError) as error:
-        raise LoadError(
-            f"{source} is damaged: its rows are not records ({error}); load the run's directory instead"
-        ) from error
-    raise LoadError(f"{source} is neither a results.json (has 'cells') nor a pytest-benchmark JSON (has 'benchmarks')")
+    check_schema(data, READABLE, str(source))
+    if not isinstance(data["cells"], list):
+        raise LoadError(f"{source}: field cells is {shown(data['cells'])}; it should be a list of records")
+    return _once(source, [CellRecord.from_json(cell, f"{source}: cells[{i}]") for i, cell in enumerate(data["cells"])])
+
+
+def _from_benchmarks(source: Path, entries: Any) -> list[CellRecord]:
+    if not isinstance(entries, list):
+        raise LoadError(f"{source}: field benchmarks is {shown(entries)}; it should be a list")
+    cells = []
+    for i, entry in enumerate(entries):
+        extra = entry.get("extra_info", {}) if isinstance(entry, dict) else None
+        if not isinstance(extra, dict):
+            raise LoadError(
+                f"{source}: benchmarks[{i}] is {shown(entry)}; it should be a mapping with one in extra_info"
+            )
+        if RECORD_PROPERTY in extra:
+            cells.append(_from_property(extra[RECORD_PROPERTY], f"{source}: benchmarks[{i}]"))
+    return _nonempty(source, _once(source, cells))
+
+
+def _from_property(text: Any, where: str) -> CellRecord:
+    if not isinstance(text, str):
+        raise LoadError(f"{where}: {RECORD_PROPERTY} is {shown(text)}; it should be a record as JSON text")
+    return CellRecord.from_json(parse_json(text, f"{where}: {RECORD_PROPERTY}"), where)
 
 
 def _from_junit(source: Path) -> list[CellRecord]:
     try:
         root = ElementTree.parse(source).getroot()
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise LoadError(f"{source} is not valid XML ({error}); load the run's directory instead") from error
-    cells = [
-        cell_of((item.get("name", ""), item.get("value", "")) for item in case.iter("property"))
-        for case in root.iter("testcase")
-    ]
-    return _nonempty(source, [cell for cell in cells if cell is not None])
+    cells, unrecorded = [], []
+    for number, case in enumerate(root.iter("testcase"), 1):
+        texts = {item.get("name"): item.get("value") for item in case.iter("property")}
+        if RECORD_PROPERTY in texts:
+            cells.append(_from_property(texts[RECORD_PROPERTY], f"{source}: testcase {number}"))
+        elif any(part.tag in ("error", "failure") for part in case):
+            unrecorded.append(case)
+    tasks = {*all_task_names(), *(cell.task for cell in cells)}
+    failed = (_failed(case, tasks) for case in unrecorded)
+    return _nonempty(source, _once(source, [*cells, *(cell for cell in failed if cell is not None)]))
+
+
+def _once(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
+    """Each cell once: a test with several reports stands in the file several times, and an error of its own may follow its record."""
+    chosen: dict[str, CellRecord] = {}
+    for cell in cells:
+        known = chosen.setdefault(cell.id, cell)
+        if known == cell or cell.status == "error":
+            continue
+        if known.status != "error":
+            raise LoadError(
+                f"{source} holds two different records of cell {printable(cell.id)}; load the run's directory instead"
+            )
+        chosen[cell.id] = cell
+    return list(chosen.values())
+
+
+def _failed(case: ElementTree.Element, tasks: Iterable[str]) -> CellRecord | None:
+    """The record of a cell of these tasks that failed before it had one, as JUnit files of the first release have them; None for
+    another test."""
+    match = _CELL.search(case.get("name", ""))
+    if match is None:
+        return None
+    head, sampler = match.groups()
+    task = next((task for task in sorted(tasks, key=len, reverse=True) if head.endswith(f"/{short(task)}")), None)
+    try:
+        parse(sampler)
+    except ValueError:
+        return None
+    if task is None:
+        return None
+    cause = next((part.get("message") or "" for part in case if part.tag in ("error", "failure")), "")
+    quoted = _CAUSE.fullmatch(cause)
+    facts = CellRecord(f"{head}/{sampler}", head.removesuffix(f"/{short(task)}"), task, sampler, Conditions.unknown())
+    return error_cell(facts, (quoted[1] if quoted else cause) or "no cause recorded")
 
 
 def _nonempty(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
     if not cells:
         raise LoadError(
-            f"{source} has no pbcore cell: no property 'pbcore_record'; give a file that pbcore's pytest plugin wrote"
+            f"{source} has no pbcore cell: no property '{RECORD_PROPERTY}'; give a file that pbcore's pytest plugin wrote"
         )
     return cells

@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.results.rundir import RunDir, RunDirError, StoredCell, create, open_run
+from pbcore.printable import printable, shown
+from pbcore.results.check import LoadError, refuse
+from pbcore.results.load import load_stored
+from pbcore.results.rundir import RunDir, RunDirError, StoredCell, create, open_run, run_facts
+
+_SHARD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
+SETTINGS = ("profile", "data_seed", "seeds", "limit", "data_dir")  # of run.json: equal for all parts of one run
 
 
 class MergeConflict(InputError):
-    """Two runs hold the same cell with different keys or outcomes."""
+    """Runs that don't make one run: the same cell with different keys or outcomes, other settings, a missing shard."""
 
 
-def merge(sources: Sequence[str | Path], target: str | Path) -> RunDir:
+def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_shards: bool = False) -> RunDir:
     """Merges the cells of `sources` into the new run directory `target` and assembles it.
 
     A cell in several runs is kept once if key and outcome agree. A success replaces an error; otherwise the faster record is kept, with
-    ties broken by content, so that the order of `sources` doesn't matter. Raises MergeConflict naming the cells that differ, RunDirError
-    for a source that is not a run or a target that exists and is not empty.
+    ties broken by content, so that the order of `sources` doesn't matter. A source may have results.json (and samples.jsonl) in place of
+    cells/. Raises MergeConflict naming the cells that differ, the settings that differ, or the shards that are missing; RunDirError or
+    LoadError for a source that is not a run or can't be read whole, or a target that exists and is not empty. Sources are only read.
     """
     if not sources:
         raise RunDirError("no run directory given; give at least one to merge")
+    runs = {str(path): open_run(path) for path in sources}
+    parts = [part for path, run in runs.items() for part in _parts(path, run.read_run())]
+    _check_settings(parts)
+    if not allow_missing_shards:
+        _check_shards(parts)
     chosen: dict[str, StoredCell] = {}
     conflicts: list[str] = []
-    for path in sources:
-        for entry in open_run(path).read_cells():
+    data: dict[str, tuple[str, str]] = {}  # task → digest of its samples, the run that has it first
+    for path in runs:
+        for entry in load_stored(path, refuse):
+            _check_data(entry, path, data)
             known = chosen.get(entry.cell.id)
             reason = None if known is None else conflict(known, entry)
             if reason:
-                conflicts.append(f"{entry.cell.id} ({path}): {reason}")
+                conflicts.append(f"{printable(entry.cell.id)} ({path}): {reason}")
             else:
                 chosen[entry.cell.id] = entry if known is None else _preferred(known, entry)
     if conflicts:
@@ -37,13 +53,73 @@ def merge(sources: Sequence[str | Path], target: str | Path) -> RunDir:
         raise MergeConflict(
             f"{len(conflicts)} cells differ between the runs; merge runs of the same code, data and models:\n  {listed}"
         )
-    facts = [{"path": Path(path).name, **open_run(path).read_run()} for path in sources]
     run = create(Path(target).parent, Path(target).name)
-    run.write_run({"merged_from": sorted(facts, key=str)})
+    facts = [facts for _, facts in parts]
+    run.write_run({**_settings(facts), "merged_from": sorted(facts, key=str)})
     for entry in chosen.values():
         run.write_cell(entry.cell, entry.samples)
     run.assemble()
     return run
+
+
+def _parts(path: str, facts: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """(where, facts) of the runs that a run consists of: its own, or those of the runs that were merged into it."""
+    if not facts.get("merged_from"):
+        return [(path, {"path": Path(path).name, **facts})]
+    inner = [(f"{path} (merged from {shown(one.get('path'))})", one) for one in facts["merged_from"]]
+    return [part for where, one in inner for part in _parts(where, run_facts(one, where))]
+
+
+def _settings(facts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Those settings that the runs tell of, which are the same in all."""
+    return {name: part[name] for part in facts for name in SETTINGS if name in part}
+
+
+def _check_settings(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    """Raises MergeConflict for the first setting that differs. A run that was killed before run.json was written has none.
+
+    Folders with the data may have other paths on other machines; `_check_data` compares what is in them."""
+    for name in SETTINGS:
+        values = [(where, facts[name]) for where, facts in parts if name in facts]
+        for where, value in values:
+            first, expected = values[0]
+            if (value is None) != (expected is None) or (name != "data_dir" and value != expected):
+                raise MergeConflict(
+                    f"the runs have different settings: {name} is {shown(expected)} in {first} and {shown(value)} in {where}; "
+                    "merge parts of one run; to see runs side by side: pbcore report A B"
+                )
+
+
+def _check_data(entry: StoredCell, path: str, data: dict[str, tuple[str, str]]) -> None:
+    """Raises MergeConflict if a task's samples differ between the runs."""
+    digest = entry.cell.conditions.data_hash
+    if not digest:
+        return
+    known, first = data.setdefault(entry.cell.task, (digest, path))
+    if known != digest:
+        raise MergeConflict(
+            f"{printable(entry.cell.task)} has other samples in {path} than in {first} (digests {shown(digest)} and {shown(known)}); "
+            "merge parts of one run; to see runs side by side: pbcore report A B"
+        )
+
+
+def _check_shards(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    """Raises MergeConflict naming the shards of a divided run that no source holds."""
+    there: dict[int, set[int]] = {}
+    for where, facts in parts:
+        shard = facts.get("shard")
+        if shard is None:
+            continue
+        match = _SHARD.fullmatch(shard)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise LoadError(f"{where}: field shard of run.json is {shown(shard)}; it should be like 1/3")
+        there.setdefault(int(match[2]), set()).add(int(match[1]))
+    missing = [f"{k}/{n}" for n, numbers in sorted(there.items()) for k in range(1, n + 1) if k not in numbers]
+    if missing:
+        more = f" … ({len(missing)})" if len(missing) > 10 else ""
+        raise MergeConflict(
+            f"missing shards: {', '.join(missing[:10])}{more}; add their run directories, or allow it: --allow-missing-shards"
+        )
 
 
 def conflict(first: StoredCell, second: StoredCell) -> str | None:
@@ -53,6 +129,8 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
     if first.cell.conditions.key != second.cell.conditions.key:
         keys = [(entry.cell.conditions.key or "none")[:12] for entry in (first, second)]
         return f"keys differ ({' and '.join(keys)}): different data, model, settings, seed or code"
+    if not first.samples or not second.samples:
+        return None if first.cell.scores == second.cell.scores else "scores differ under the same key"
     answers = [
         {sample.place: (sample.text, sample.scores, sample.nfe) for sample in entry.samples}
         for entry in (first, second)
@@ -63,4 +141,8 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
 
 def _preferred(first: StoredCell, second: StoredCell) -> StoredCell:
     """A success before an error, then the faster one; ties by content, so that merging is commutative."""
-    return min(first, second, key=lambda entry: (entry.cell.status != "ok", entry.cell.seconds, repr(entry.cell)))
+    return min(
+        first,
+        second,
+        key=lambda entry: (entry.cell.status != "ok", not entry.samples, entry.cell.seconds, repr(entry.cell)),
+    )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence, Set
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def plain(value: Any, where: str = "value") -> Any:
@@ -15,16 +19,18 @@ def plain(value: Any, where: str = "value") -> Any:
     pytest-xdist serializes reports by exact type, so a numpy float or a str-enum would end the run with an internal error.
     Raises TypeError for other types, ValueError for a number that is not finite; both name the place (`where`).
     """
-    if value is None or type(value) in (bool, int, str):
+    if value is None or type(value) in (bool, int):
         return value
+    if type(value) is str:
+        return _joined(value)
     if isinstance(value, Enum):
         return plain(value.value, where)
     if isinstance(value, Mapping):
         return {str(plain(key, f"a key of {where}")): plain(item, f"{where}[{key!r}]") for key, item in value.items()}
     if isinstance(value, str):
-        return str.__str__(value)
+        return _joined(str.__str__(value))
     if isinstance(value, PurePath):
-        return str(value)
+        return _joined(str(value))
     if isinstance(value, bytes):
         raise TypeError(f"{where} is bytes, which JSON can't represent; decode it to text first")
     if isinstance(value, Sequence):
@@ -42,3 +48,16 @@ def plain(value: Any, where: str = "value") -> Any:
     raise TypeError(
         f"{where} has the type {type(value).__name__}, which a record can't hold; give numbers, text, lists or mappings"
     )
+
+
+def dump_json(data: Any, indent: int | None = None) -> str:
+    """JSON that is readable and can be written as UTF-8 whatever the texts hold: lone surrogates are escaped. Raises ValueError for NaN."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=indent)
+    return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _joined(text: str) -> str:
+    """`text` with surrogate pairs as the characters they stand for, since JSON can't tell the two apart; lone ones stay."""
+    if _SURROGATES.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

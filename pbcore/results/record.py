@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from types import GenericAlias
+from typing import Annotated, Any, Literal
 
-from pbcore.errors import InputError
+from annotated_types import Interval
+
+from pbcore.printable import printable, shown
+from pbcore.results.check import LoadError, adapter, checked, shape
 
 SCHEMA = 2
 READABLE = (1, 2)  # schema 1 had the conditions on the top level, with defaults for unknown ones
+
+# Ranges that hold for every real run; reading checks them, together with the types.
+Count = Annotated[int, Interval(ge=0, le=10**15)]
+Share = Annotated[float, Interval(ge=0, le=1)]
+Amount = Annotated[float, Interval(ge=0, le=1e15)]
+Step = Annotated[int, Interval(ge=-1, le=10**15)]
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """A mean over samples with its 95 % interval: Wilson for binary scores, bootstrap for graded ones."""
 
-    mean: float
-    low: float
-    high: float
-    n: int
-    kind: str  # "binary" | "graded"
+    mean: Share
+    low: Share
+    high: Share
+    n: Count
+    kind: Literal["binary", "graded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +38,14 @@ class SampleRecord:
     """One answer to one sample. `scores` and `details` as in `tasks.scoring.Scored`; `seed` the seed of its decoding;
     `official_text` the text of the whole canvas, if there is text after the first EOS, else None."""
 
-    index: int
+    index: Count
     text: str
-    scores: dict[str, float]
-    nfe: int
-    canvas_tokens: int
-    answer_tokens: int
+    scores: dict[str, Share]
+    nfe: Count
+    canvas_tokens: Count
+    answer_tokens: Count
     details: dict[str, Any] = field(default_factory=dict)
-    steps: list[int] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
     seed: int = 0
     official_text: str | None = None
@@ -44,6 +54,11 @@ class SampleRecord:
     def place(self) -> tuple[int, int]:
         """Index and seed, which identify an answer within its cell and order the answers."""
         return self.index, self.seed
+
+    @classmethod
+    def from_json(cls, data: Any, where: str = "sample") -> SampleRecord:
+        """Reads a sample. Raises LoadError, which begins with `where`, naming the field, what was there and what is allowed."""
+        return cls(**checked(_sample(), data, where))
 
 
 def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
@@ -101,51 +116,56 @@ class CellRecord:
     task: str  # full name, e.g. "waiting_line/shuffle"
     sampler: str  # canonical name
     conditions: Conditions
-    status: str = "ok"
+    status: Literal["ok", "error"] = "ok"
     error: str | None = None
-    n_samples: int = 0
+    n_samples: Count = 0
     length: str = ""  # the values of n among the samples, e.g. "3-6" or "15"
     scores: dict[str, Score] = field(default_factory=dict)
     headline: str = ""
     absent: dict[str, str] = field(default_factory=dict)
-    nfe_mean: float = 0.0
-    nfe_median: float = 0.0
-    nfe_max: int = 0
-    tokens_per_step: float = 0.0
-    tokens_per_forward: float = 0.0
-    seconds: float = 0.0
-    rounds: list[float] = field(default_factory=list)
-    samples_per_second: float = 0.0
-    tokens_per_second: float = 0.0
-    peak_memory_bytes: int = 0
+    nfe_mean: Amount = 0.0
+    nfe_median: Amount = 0.0
+    nfe_max: Count = 0
+    tokens_per_step: Amount = 0.0
+    tokens_per_forward: Amount = 0.0
+    seconds: Amount = 0.0
+    rounds: list[Amount] = field(default_factory=list)
+    samples_per_second: Amount = 0.0
+    tokens_per_second: Amount = 0.0
+    peak_memory_bytes: Count = 0
     decoding: dict[str, Any] = field(default_factory=dict)  # order statistics: AR-ness, tokens per step …
-    failures: dict[str, int] = field(default_factory=dict)  # failure kind → samples
-    text_after_eos: int = 0
+    failures: dict[str, Count] = field(default_factory=dict)  # failure kind → samples
+    text_after_eos: Count = 0
 
     def to_json(self) -> dict[str, Any]:
         """Exact builtins, as pytest reports and JSON need them."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> CellRecord:
-        """Reads a record. Raises InputError for unknown fields, which a newer schema may have written."""
+    def from_json(cls, data: Any, where: str = "record") -> CellRecord:
+        """Reads a record. Raises LoadError, which begins with `where` and names the cell, the field, what was there and what is allowed;
+        NewerSchemaError for unknown fields."""
+        if not isinstance(data, dict):
+            raise LoadError(f"{where}: it is {shown(data)}; it should be a record with an id")
+        where = f"{where}: cell {printable(str(data['id']))}" if "id" in data else where
         if "conditions" not in data:
-            data = _from_schema_1(data)
-        unknown = (set(data) - {f.name for f in fields(cls)}) | (set(data["conditions"]) - set(CONDITIONS))
-        if unknown:
-            raise InputError(
-                f"cell record has unknown fields {sorted(unknown)}: written by a newer version (this one reads schema {SCHEMA})"
-            )
-        scores = {name: Score(**value) for name, value in data.get("scores", {}).items()}
-        return cls(**{**data, "scores": scores, "conditions": Conditions(**data["conditions"])})
+            data = _from_schema_1(data, where)
+        valid = checked(_cell(), data, where)
+        scores = {name: Score(**value) for name, value in valid.get("scores", {}).items()}
+        return cls(**{**valid, "scores": scores, "conditions": Conditions(**valid["conditions"])})
 
 
 CONDITIONS = tuple(f.name for f in fields(Conditions))
+_sample = adapter(lambda: shape(SampleRecord))
+_cell = adapter(lambda: shape(CellRecord, scores=GenericAlias(dict, (str, shape(Score))), conditions=shape(Conditions)))
 
 
-def _from_schema_1(data: dict[str, Any]) -> dict[str, Any]:
+def _from_schema_1(data: dict[str, Any], where: str) -> dict[str, Any]:
     """Converts a record of schema 1 to schema 2. Its failed cells had defaults for unknown conditions; these become None."""
-    settings = dict(data.get("settings", {}))
+    settings = data.get("settings", {})
+    if not isinstance(settings, dict):
+        raise LoadError(f"{where}: field settings is {shown(settings)}; it should be a mapping")
+    settings = dict(settings)
     measured = {name: settings.pop(name, None) for name in ("threads", "peak_memory_is")}
     known = {name: data[name] for name in CONDITIONS if name in data and name != "settings"}
     if data.get("status") == "error":

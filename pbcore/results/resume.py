@@ -90,7 +90,7 @@ def finished(
     run_dir: str | Path | Iterable[str | Path], say: Callable[[str], None] | None = None
 ) -> dict[str, tuple[str, StoredCell]]:
     """id → (key, stored cell) of every cell with status `ok` in a run, or in several runs (later ones win). Failed cells are not
-    finished: a resumed run repeats them. Corrupt files are renamed and reported through `say` (default: a warning).
+    finished: a resumed run repeats them. Damaged files are left as they are and reported through `say` (default: a warning).
 
         done = finished("reports/20260102-030405-ab12")
         if cell_id in done and done[cell_id][0] == key: run.write_cell(done[cell_id][1].cell, done[cell_id][1].samples)

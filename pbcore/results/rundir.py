@@ -12,19 +12,29 @@ as soon as a cell is finished. The controller at the end: `run.assemble()`.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import secrets
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.results.plain import plain
+from pbcore.printable import printable, shown
+from pbcore.results.check import (
+    LoadError,
+    NewerSchemaError,
+    adapter,
+    check_schema,
+    checked,
+    parse_json,
+    read_json,
+    shape,
+)
+from pbcore.results.plain import dump_json, plain
 from pbcore.results.record import READABLE, SCHEMA, CellRecord, SampleRecord
 
 
@@ -33,7 +43,7 @@ class RunDirError(InputError):
 
 
 class CorruptCellWarning(UserWarning):
-    """A cell file was unreadable and has been renamed to `*.corrupt`."""
+    """A cell file can't be read, so its cell counts as not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +66,12 @@ class RunDir:
 
     def write_run(self, facts: Mapping[str, Any]) -> Path:
         """Writes run.json: `facts` (plain values) with `schema` added. Returns its path."""
-        return write_atomic(self.path / "run.json", _dump({"schema": SCHEMA, **plain(facts, "run facts")}))
+        return write_atomic(self.path / "run.json", _text({"schema": SCHEMA, **plain(facts, "run facts")}))
 
     def read_run(self) -> dict[str, Any]:
-        """The facts of run.json; empty if the run was killed before writing them."""
+        """The facts of run.json; empty if the run was killed before writing them. Raises LoadError for a damaged file."""
         file = self.path / "run.json"
-        if not file.exists():
-            return {}
-        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        return data
+        return run_facts(read_json(file), str(file)) if file.exists() else {}
 
     def write_cell(self, cell: CellRecord, samples: Iterable[SampleRecord]) -> Path:
         """Writes one finished cell atomically and returns when it is on disk. It replaces an earlier record with the same id.
@@ -72,28 +79,33 @@ class RunDir:
         Raises TypeError or ValueError for a value that is not a plain finite JSON value, OSError if it can't be written.
         """
         data = {"schema": SCHEMA, "cell": cell.to_json(), "samples": [asdict(sample) for sample in samples]}
-        return write_atomic(self.cells_dir / cell_file(cell.id), _dump(plain(data, f"record of {cell.id}")))
+        return write_atomic(self.cells_dir / cell_file(cell.id), _text(plain(data, f"record of {cell.id}")))
 
-    def read_cells(self, say: Callable[[str], None] | None = None) -> list[StoredCell]:
-        """All finished cells, sorted by id. An unreadable file is renamed to `*.corrupt` and named through `say` (default: a warning)."""
-        stored = [
-            cell
-            for file in sorted(self.cells_dir.glob("*.json"))
-            if (cell := _read_or_set_aside(file, say)) is not None
-        ]
-        return sorted(stored, key=lambda entry: entry.cell.id)
+    def read_cells(self, say: Callable[[str], None] | None = None, *, set_aside: bool = False) -> list[StoredCell]:
+        """All finished cells, sorted by id. A damaged file is named through `say` (default: a warning) and left as it is; its cell counts
+        as not run. A run that is resumed passes `set_aside`, so that the file is renamed to `*.corrupt` and the cell can be written anew.
+
+        Raises NewerSchemaError for a record that a newer version wrote, LoadError if two files hold the same cell.
+        """
+        stored: dict[str, StoredCell] = {}
+        for file in sorted(self.cells_dir.glob("*.json")):
+            entry = _read_or_say(file, say, set_aside)
+            if entry is None:
+                continue
+            if entry.cell.id in stored:
+                raise LoadError(
+                    f"{file} holds cell {printable(entry.cell.id)}, as another file there does; delete one of the two"
+                )
+            stored[entry.cell.id] = entry
+        return [stored[name] for name in sorted(stored)]
 
     def assemble(self, say: Callable[[str], None] | None = None) -> tuple[Path, Path]:
         """Assembles results.json and samples.jsonl from cells/, replacing both atomically. Works for interrupted runs too."""
         stored = self.read_cells(say)
         results = {"schema": SCHEMA, "run": self.read_run(), "cells": [entry.cell.to_json() for entry in stored]}
-        lines = [
-            json.dumps({"cell": entry.cell.id, **asdict(sample)}, ensure_ascii=False, allow_nan=False)
-            for entry in stored
-            for sample in entry.samples
-        ]
+        lines = [dump_json({"cell": entry.cell.id, **asdict(sample)}) for entry in stored for sample in entry.samples]
         return (
-            write_atomic(self.path / "results.json", _dump(results)),
+            write_atomic(self.path / "results.json", _text(results)),
             write_atomic(self.path / "samples.jsonl", "".join(line + "\n" for line in lines)),
         )
 
@@ -127,7 +139,7 @@ def open_run(path: str | Path) -> RunDir:
 
 def cell_file(cell_id: str) -> str:
     """The file name for a cell id: readable, and different for different ids, even on case-insensitive file systems."""
-    digest = hashlib.sha256(cell_id.encode()).hexdigest()[:10]
+    digest = hashlib.sha256(cell_id.encode(errors="surrogatepass")).hexdigest()[:10]
     return f"{re.sub(r'[^A-Za-z0-9._+-]+', '_', cell_id)[:120]}-{digest}.json"
 
 
@@ -150,12 +162,57 @@ def write_atomic(path: Path, text: str) -> Path:
     return path
 
 
-def parse_cell(text: str) -> StoredCell:
-    """Parses a cell file's text. Raises InputError, KeyError or TypeError if it is damaged or has another schema."""
-    data = json.loads(text)
-    if data["schema"] not in READABLE:
-        raise InputError(f"schema {data['schema']!r}, this version reads {' and '.join(map(str, READABLE))}")
-    return StoredCell(CellRecord.from_json(data["cell"]), tuple(SampleRecord(**sample) for sample in data["samples"]))
+def parse_cell(text: str, where: str) -> StoredCell:
+    """Parses a cell file's text. Raises LoadError, which begins with `where`, if it is damaged; NewerSchemaError for a later schema."""
+    data = check_schema(parse_json(text, where), READABLE, where)
+    cell, rows = CellRecord.from_json(data.get("cell"), where), data.get("samples")
+    if not isinstance(rows, list):
+        raise LoadError(f"{where}: field samples is {shown(rows)}; it should be a list")
+    return with_samples(
+        cell, [SampleRecord.from_json(row, f"{where}: samples[{i}]") for i, row in enumerate(rows)], where
+    )
+
+
+def with_samples(cell: CellRecord, samples: Iterable[SampleRecord], where: str) -> StoredCell:
+    """The cell with its samples. Raises LoadError unless an evaluated cell has as many as its record says, each once per seed."""
+    entry = StoredCell(cell, tuple(samples))
+    places = {sample.place for sample in entry.samples}
+    indices = {index for index, _ in places}
+    if cell.status == "ok" and (len(indices) != cell.n_samples or len(places) != len(entry.samples)):
+        raise LoadError(
+            f"{where}: cell {printable(cell.id)}: {len(entry.samples)} answers to {len(indices)} samples are there; its record "
+            f"says {cell.n_samples} samples, each answered once per seed"
+        )
+    return entry
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """The fields of run.json that are read again; others may stand beside them."""
+
+    command: list[str] | str | None = None
+    started: str | None = None
+    profile: str | None = None
+    seeds: list[int] | None = None
+    data_seed: int | None = None
+    data_dir: str | None = None
+    limit: int | None = None
+    shard: str | None = None
+    versions: dict[str, Any] | None = None
+    machine: dict[str, Any] | None = None
+    resumes: list[Any] | None = None
+    merged_from: list[dict[str, Any]] | None = None
+
+
+_facts = adapter(lambda: shape(_Facts, extra="allow"))
+
+
+def run_facts(data: Any, where: str) -> dict[str, Any]:
+    """The facts of a run, validated. Raises LoadError naming the field; NewerSchemaError for a later schema."""
+    if isinstance(data, dict) and "schema" in data:
+        check_schema(data, READABLE, where)
+    facts: dict[str, Any] = checked(_facts(), data, where)
+    return facts
 
 
 def set_aside(file: Path) -> Path:
@@ -168,18 +225,23 @@ def set_aside(file: Path) -> Path:
     return target
 
 
-def _read_or_set_aside(file: Path, say: Callable[[str], None] | None) -> StoredCell | None:
+def _read_or_say(file: Path, say: Callable[[str], None] | None, aside: bool) -> StoredCell | None:
     try:
-        return parse_cell(file.read_text(encoding="utf-8"))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        target = set_aside(file)
-        why = f"{type(error).__name__}: {error}"
-        message = f"cell file {file} can't be read ({why}); renamed to {target.name}, the cell counts as not run"
-        if say is None:
-            warnings.warn(message, CorruptCellWarning, stacklevel=3)
-        else:
-            say(message)
-        return None
+        return parse_cell(file.read_bytes().decode("utf-8"), str(file))
+    except NewerSchemaError:
+        raise
+    except UnicodeDecodeError as error:
+        why = f"{file} is not UTF-8 text ({error.reason} at byte {error.start})"
+    except LoadError as error:
+        why = str(error)
+    renamed = f"renamed to {set_aside(file).name}, " if aside else ""
+    reason = why.removeprefix(str(file)).lstrip(": ")
+    message = f"cell file {file} can't be read ({reason}); {renamed}the cell counts as not run"
+    if say is None:
+        warnings.warn(message, CorruptCellWarning, stacklevel=3)
+    else:
+        say(message)
+    return None
 
 
 def _sync_dir(directory: Path) -> None:
@@ -193,5 +255,5 @@ def _sync_dir(directory: Path) -> None:
         os.close(handle)
 
 
-def _dump(data: Mapping[str, Any] | Sequence[Any]) -> str:
-    return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+def _text(data: Mapping[str, Any]) -> str:
+    return dump_json(data, indent=1) + "\n"

@@ -244,7 +244,7 @@ class TestFloors:
             ("tiny/* grammar>=0.1", False),
         ):
             assert gate(run, [], floors=[parse_floor(text)]).ok is ok, text
-        assert "it is 0.9" in gate_text(gate(run, [], floors=[parse_floor("tiny/copy/* accuracy>=0.98")]))
+        assert "accuracy is 0.9" in gate_text(gate(run, [], floors=[parse_floor("tiny/copy/* accuracy>=0.98")]))
 
     @pytest.mark.parametrize("text", ["", "accuracy>=1", "tiny/* accuracy=1", "tiny/* accuracy>=high", "tiny/* >=1"])
     def test_unreadable(self, text: str) -> None:

@@ -115,7 +115,7 @@ class TestFloor:
         kept.stdout.fnmatch_lines(["floors kept: 1 asked for, 0 cells below"])
         result = run(*CELLS, "--sampler", "random-k4", "--floor", "ideal/*/random-k4 accuracy>=0.98")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
-        result.stdout.fnmatch_lines(["  FLOOR    ideal/shuffle/random-k4: floor *: it is 0.*"])
+        result.stdout.fnmatch_lines(["  FLOOR    ideal/shuffle/random-k4: accuracy is 0.* (floor *)"])
 
 
 class TestTime:

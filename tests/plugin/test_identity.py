@@ -36,7 +36,7 @@ class TestCells:
         """What makes a cell is its mark and its name in the plan."""
         result = in_process(write(project, "test_own.py", OWN), *CELLS, "--floor", "ideal/copy/* accuracy>1")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
-        result.stdout.fnmatch_lines(["*FLOOR *ideal/copy/random-k8: floor *: it is 1"])
+        result.stdout.fnmatch_lines(["*FLOOR *ideal/copy/random-k8: * is 1 (floor *)"])
         assert pbcore.results.load(project.path / "out")["id"].tolist() == ["ideal/copy/random-k8"]
 
     def test_other_tests_with_such_parameters_are_no_cells(self, in_process: Run, project: pytest.Pytester) -> None:
@@ -52,7 +52,7 @@ class TestCells:
         file, other = write(project, "test_own.py", OWN), write(project, "test_other.py", OTHER)
         result = in_process(file, other, *CELLS, "--floor", "ideal/copy/* accuracy>1", "-n", "1")
         result.assert_outcomes(passed=4, failed=1)
-        result.stdout.fnmatch_lines(["*FLOOR *ideal/copy/random-k8: floor *: it is 1"])
+        result.stdout.fnmatch_lines(["*FLOOR *ideal/copy/random-k8: accuracy is 1*"])
         assert "not finished" not in result.stdout.str()
         assert pbcore.results.load(project.path / "out")["id"].tolist() == ["ideal/copy/random-k8"]
 
@@ -101,12 +101,12 @@ class TestNothingJudged:
         result.stdout.fnmatch_lines([f"gate FAILED: {' and '.join(options)}: the run has no cell*"])
         assert not Path("b.json").exists()
 
-    def test_a_baseline_of_other_cells_fails(self, run: Run, project: pytest.Pytester) -> None:
-        """All cells of the run are new to it, so it judges none."""
+    def test_an_empty_baseline_is_refused(self, run: Run, project: pytest.Pytester) -> None:
+        """It would judge no cell; the error names the file before anything runs."""
         (project.path / "empty.json").write_text('{"schema": 1, "cells": {}}')
         result = run(*CELLS, "--gate", "empty.json")
-        assert result.ret == pytest.ExitCode.TESTS_FAILED
-        result.stdout.fnmatch_lines(["gate FAILED against *empty.json: *nothing was judged"])
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["ERROR: --gate: *empty.json has no cells*"])
 
     def test_gates_of_an_ini_file_leave_other_tests_alone(self, in_process: Run, project: pytest.Pytester) -> None:
         """A project's unit tests pass under its settings; the screen says that no gate was applied."""

@@ -207,7 +207,7 @@ class TestCommands:
         assert "confidence-k1" in capsys.readouterr().out
         assert (tmp_path / "out" / "report.md").exists()
         assert command("report", run.path) == 0
-        assert (run.path / "report.md").exists()
+        assert not (run.path / "report.md").exists()
         assert command("report", tmp_path / "none") == 2
         assert "does not exist" in capsys.readouterr().err
 

@@ -45,16 +45,14 @@ class TestCells:
         stored = factory.write(create(tmp_path, "a"), entries).read_cells()
         assert [(entry.cell, list(entry.samples)) for entry in stored] == sorted(entries, key=lambda entry: entry[0].id)
 
-    @pytest.mark.parametrize(
-        "damage", ["", "{", '{"schema": 1}', '{"schema": 99, "cell": {}, "samples": []}', "[1]", "null"]
-    )
+    @pytest.mark.parametrize("damage", ["", "{", '{"schema": 1}', "[1]", "null"])
     def test_corrupt_cell_is_set_aside(self, tmp_path: Path, damage: str) -> None:
-        """A half-written file is renamed with a message; the other cells stay."""
+        """A resumed run renames a half-written file with a message; the other cells stay."""
         run = factory.write(create(tmp_path, "a"), [factory.cell(), factory.cell(sampler="random-k1")])
         broken = run.cells_dir / cell_file("tiny/shuffle/random-k1")
         broken.write_text(damage)
         said: list[str] = []
-        assert [entry.cell.sampler for entry in run.read_cells(said.append)] == ["confidence-k2"]
+        assert [entry.cell.sampler for entry in run.read_cells(said.append, set_aside=True)] == ["confidence-k2"]
         assert len(said) == 1
         assert broken.name in said[0]
         assert not broken.exists()

@@ -1,0 +1,37 @@
+"""Text from outside (answers, errors, names, paths) as one line that is safe to show."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from typing import Any
+
+# Control characters, line and paragraph separators, signs that change the direction of text, lone surrogates.
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 60
+
+
+def printable(text: str, limit: int = 160) -> str:
+    """`text` on one line of about `limit` characters: control characters become escapes such as `\\x1b`, and the middle of a longer
+    text is left out, with its length given."""
+    if len(text) <= limit:
+        return _HIDDEN.sub(_escape, text)
+    tail = limit // 3
+    head, end = (_HIDDEN.sub(_escape, part) for part in (text[: limit - tail], text[-tail:] if tail else ""))
+    return f"{head} … {end} ({len(text):,} characters)"
+
+
+def first_line(text: str, limit: int = 160) -> str:
+    """The first line of an error's text, printable."""
+    return printable(text.strip().partition("\n")[0].rstrip(), limit)
+
+
+def shown(value: Any) -> str:
+    """A value from a file, as an error names it: its shortened `repr`."""
+    return printable(_REPR.repr(value), 80)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return {9: " ", 10: "\\n", 13: "\\r"}.get(code, f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")

@@ -1,0 +1,134 @@
+"""Reads JSON that others may have edited, cut or damaged: it is what its types say, or one line names the place and what is allowed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, get_type_hints
+
+from pbcore.errors import InputError
+from pbcore.printable import printable, shown
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+class LoadError(InputError):
+    """A path has no results that this package can read."""
+
+
+class NewerSchemaError(LoadError):
+    """Results of a schema that this version doesn't know. They are whole: nothing sets them aside."""
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value in a file. Raises LoadError unless it is valid JSON in UTF-8 with finite numbers, OSError if it can't be read."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise LoadError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from error
+    return parse_json(text, str(path))
+
+
+def parse_json(text: str, where: str) -> Any:
+    """The value of a JSON text. Raises LoadError, which begins with `where`, unless it is valid JSON with finite numbers."""
+    try:
+        return json.loads(text, parse_float=_finite, parse_constant=_finite)
+    except RecursionError as error:
+        raise LoadError(f"{where} can't be read: its lists or mappings nest too deeply") from error
+    except ValueError as error:
+        raise LoadError(f"{where} is not valid JSON ({error})") from error
+
+
+def json_lines(path: Path) -> list[tuple[str, Any]]:
+    """(place, value) of every line that isn't blank. Lines end at `\\n` only, as U+2028 and U+0085 may stand within JSON texts."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise LoadError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from error
+    places = [(f"{path}, line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return [(place, parse_json(line, place)) for place, line in places]
+
+
+def checked(adapter: TypeAdapter[Any], data: Any, where: str) -> Any:
+    """`data`, validated. Raises LoadError with place, field, what was there and what is allowed; NewerSchemaError for an unknown field."""
+    from pydantic import ValidationError
+
+    try:
+        return adapter.validate_python(data)
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+    unknown = [_field(one) for one in problems if one["type"] == "extra_forbidden"]
+    if unknown:
+        names = ", ".join(unknown[:3]) + (" …" if len(unknown) > 3 else "")
+        raise NewerSchemaError(f"{where}: unknown fields {names}: written by a newer version of pbcore, or damaged")
+    first, field = problems[0], _field(problems[0])
+    more = f" (and {len(problems) - 1} more such fields)" if len(problems) > 1 else ""
+    if first["type"] == "missing":
+        raise LoadError(f"{where}: field {field} is missing{more}")
+    allowed = first["msg"].replace("Input should be", "it should be")
+    place = f"field {field} is" if field else "it is"
+    raise LoadError(f"{where}: {place} {shown(first['input'])}; {allowed}{more}")
+
+
+def _field(problem: Any) -> str:
+    return printable(".".join(map(str, problem["loc"])), 120)
+
+
+def check_schema(data: Any, readable: tuple[int, ...], where: str) -> dict[str, Any]:
+    """`data` if it is a mapping of a readable schema. Raises LoadError, NewerSchemaError for a later schema."""
+    if not isinstance(data, dict):
+        raise LoadError(f"{where} holds {shown(data)}; it should be a mapping with a field schema")
+    schema, known = data.get("schema"), " and ".join(map(str, readable))
+    if type(schema) is int and schema in readable:
+        return data
+    if type(schema) is int and schema > max(readable):
+        raise NewerSchemaError(
+            f"{where} has schema {schema}, written by a newer version of pbcore; this version reads {known}: update pbcore"
+        )
+    raise LoadError(f"{where}: field schema is {shown(schema)}; this version reads {known}")
+
+
+def shape(cls: type[Any], extra: Literal["forbid", "allow"] = "forbid", **nested: Any) -> Any:
+    """A TypedDict with the fields of a dataclass, for a strict TypeAdapter: no conversions, no NaN, no unknown fields (unless `extra`).
+
+    `nested` gives the types of fields that hold dataclasses.
+    """
+    import typing_extensions
+    from pydantic import ConfigDict
+
+    hints = {**get_type_hints(cls, include_extras=True), **nested}
+    optional = {f.name for f in fields(cls) if f.default is not MISSING or f.default_factory is not MISSING}
+    typed_dict: Any = typing_extensions.TypedDict
+    types = {f.name: NotRequired[hints[f.name]] if f.name in optional else hints[f.name] for f in fields(cls)}
+    typed = typed_dict(cls.__name__, types)
+    typed.__pydantic_config__ = ConfigDict(strict=True, extra=extra, allow_inf_nan=False)
+    return typed
+
+
+def adapter(make: Callable[[], Any]) -> Callable[[], TypeAdapter[Any]]:
+    """A function that builds the TypeAdapter of a type at its first call: writing records needs no validation."""
+
+    @cache
+    def build() -> TypeAdapter[Any]:
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(make())
+
+    return build
+
+
+def refuse(message: str) -> None:
+    """A `say` for `RunDir.read_cells` where a cell that can't be read would change the outcome. Raises LoadError."""
+    raise LoadError(message)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is not a finite number")
+    return value
