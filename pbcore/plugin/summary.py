@@ -193,7 +193,7 @@ class Outcome:
 
     def _unfinished(self) -> list[str]:
         """The cells that neither reported nor left a record: after Ctrl-C a worker's last reports may be lost, its records are not."""
-        recorded = {entry.cell.id for entry in run_dir(self._config).read_cells(self.notes.append)}
+        recorded = {entry.cell.id for entry in run_dir(self._config).read_cells(lambda damaged: None)}
         left = [name.cell_id for node_id, name in self.planned.items() if node_id not in self.finished]
         return [cell_id for cell_id in left if cell_id not in recorded]
 
