@@ -10,7 +10,7 @@ from pbcore.decoding.engine import denoise
 from pbcore.decoding.samplers import policy
 from pbcore.errors import InputError
 from pbcore.models.base import Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
-from pbcore.names import SamplerName, parse
+from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample
 
 # The CPU value is the fastest in `pytest -m speed benches/test_engine_speed.py -k batch_size`; the GPU value is not measured yet.
@@ -48,7 +48,7 @@ def decode(
     if type(seed) is not int:
         raise InputError(f"seed is a whole number, not {seed!r}")
     if isinstance(model, OwnDecoder):
-        model.check(name)
+        _check_own(model, name)
         return model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
     model = complete(model)
     if name.policy == "ar":
@@ -66,6 +66,14 @@ def decode(
             for i, generation in zip(part, generations, strict=True):
                 results[i] = generation
     return [result for result in results if result is not None]
+
+
+def _check_own(model: OwnDecoder, name: SamplerName) -> None:
+    """Raises SamplerNameError with the model's own complaint about a sampler that it can't run."""
+    try:
+        model.check(name)
+    except ValueError as error:
+        raise SamplerNameError(str(error)) from error
 
 
 def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, index: int) -> Request:

@@ -151,3 +151,11 @@ class TestErrors:
         assert "ModelError" in short.stdout.str()
         assert "checkpoints.py" not in short.stdout.str()
         assert "checkpoints.py" in long.stdout.str()
+
+    def test_a_sampler_that_a_model_of_its_own_refuses(self, run: Run) -> None:
+        """The model's complaint stands alone, once a cell."""
+        result = run("--model", "speaker", "--task", "copy", "--sampler", "threshold-0.9", "--limit", "2")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        assert "speaker decodes by itself; use eb-0.1" in result.stdout.str()
+        assert "Traceback" not in result.stdout.str()
+        assert "toys.py" not in result.stdout.str()
