@@ -145,7 +145,7 @@ class TestAddTasksFile:
     @pytest.mark.parametrize(
         ("old", "new", "said"),
         [
-            ("generator: reverse", "generator: revers", "generator 'revers'; give one of copy, .*words_to_sentence"),
+            ("generator: reverse", "generator: revers", r"\bgenerator 'revers'; give one of copy, .*words_to_sentence"),
             ("scorer: list_match", "scorer: list_mach", "scorer 'list_mach'; give one of latin_square, .*list_match"),
             ("scorer: list_match", "scorer: list_shuffle", "needs a label with input.* choose another scorer"),
             ("samples: 40", "samples: 0", "samples 0; give an integer from 1 to"),
