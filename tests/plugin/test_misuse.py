@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -129,14 +128,6 @@ class TestJunit:
         rows = pbcore.results.load("out").set_index("id")
         assert kept["status"].to_dict() == rows["status"].to_dict()
         assert kept.loc["missing/copy/random-k8", "error"] == "RuntimeError: weights not here"
-
-    def test_a_dead_workers_cell_too(self, run: Run, project: pytest.Pytester) -> None:
-        """The controller reports it."""
-        run("--model", "dying", *CELLS[2:], "--task", "sort", "--out", "out", "-n", "2", "--junitxml", "j.xml")
-        kept = pbcore.results.load("j.xml").set_index("id")
-        assert kept["status"].to_dict() == {"dying/copy/random-k8": "ok", "dying/sort/random-k8": "error"}
-        cases = [case for case in ElementTree.parse("j.xml").iter("testcase") if "sort" in case.get("name", "")]
-        assert len(cases) == 1
 
 
 class TestErrors:

@@ -235,13 +235,15 @@ class TestTwoWorkers:
         assert first == second
 
     def test_a_worker_that_dies_costs_its_cell_alone(self, run: Run, project: pytest.Pytester) -> None:
-        """The others finish on the remaining workers, and the record of the lost cell says what happened."""
-        result = run(
-            "--model", "dying", "--limit", "2", "--out", "out", "--sampler", "random-k2", "-n", "2",
-            "--task", "copy", "--task", "sort", "--task", "reverse", "--task", "shuffle", "--task", "insert_index",
-        )  # fmt: skip
+        """The others finish on the remaining workers, and record and JUnit file say once what happened to the lost cell."""
+        tasks = [word for task in ("copy", "sort", "reverse", "shuffle", "insert_index") for word in ("--task", task)]
+        options = shlex.split("--model dying --limit 2 --out out --sampler random-k2 -n 2 --junitxml j.xml")
+        result = run(*options, *tasks)
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         rows = table(project.path / "out")
         assert (rows["status"] == "ok").sum() == 4
         assert "worker process died" in rows.loc["dying/sort/random-k2", "error"]
         assert rows.loc["dying/sort/random-k2", ["device", "dtype", "data_source", "worker"]].isna().all()
+        assert table(project.path / "j.xml")["status"].to_dict() == rows["status"].to_dict()
+        cases = [case for case in ElementTree.parse("j.xml").iter("testcase") if "sort" in case.get("name", "")]
+        assert len(cases) == 1

@@ -148,6 +148,8 @@ class TestAddTasksFile:
             ("generator: reverse", "generator: revers", r"\bgenerator 'revers'; give one of copy, .*words_to_sentence"),
             ("scorer: list_match", "scorer: list_mach", "scorer 'list_mach'; give one of latin_square, .*list_match"),
             ("scorer: list_match", "scorer: list_shuffle", "needs a label with input.* choose another scorer"),
+            ('prompt: "Name', "prompt: 5 #", "prompt 5; give a text"),
+            ('prompt: "Name', "prompt: '' #", "prompt ''; give a text"),
             ("samples: 40", "samples: 0", "samples 0; give an integer from 1 to"),
             ("samples: 40", "headline: bleu", "headline 'bleu'; give one of accuracy, accuracy_any_layout"),
             ("shots: 1", "shots: many", "shots 'many'; give an integer from 0 to 100"),
