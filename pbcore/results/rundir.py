@@ -17,7 +17,7 @@ import re
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -199,10 +199,10 @@ class _Facts:
     data_dir: str | None = None
     limit: int | None = None
     shard: str | None = None
-    versions: dict[str, Any] | None = None
-    machine: dict[str, Any] | None = None
-    resumes: list[Any] | None = None
-    merged_from: list[dict[str, Any]] | None = None
+    versions: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+    resumes: list[Any] = field(default_factory=list)
+    merged_from: list[dict[str, Any]] = field(default_factory=list)
 
 
 _facts = adapter(lambda: shape(_Facts, extra="allow"))

@@ -84,7 +84,7 @@ def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
         raise FileNotFoundError(
             f"{spec.name}: no file {path}; give the path of a .jsonl file, relative to the tasks file"
         )
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8").split("\n")
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
         raise RowError(f"{path} has no rows; give one JSON object per line")

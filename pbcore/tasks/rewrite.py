@@ -49,7 +49,7 @@ def rewrite_samples(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | Non
         available = sorted(file.stem.removeprefix(_PREFIX) for file in folder.glob(f"{_PREFIX}*.jsonl"))
         raise FileNotFoundError(f"{spec.name}: no file {path}; the folder has samples of {', '.join(available)}")
     samples: dict[int, Sample] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
         if not line.strip():
             continue
         try:
