@@ -138,7 +138,11 @@ class TestStory:
         text = "\n".join(lines)
         assert not HIDDEN.search(text)
         assert len(text) < 60 * 2500
-        assert "… and 49,941 more lines" in text
+        told = re.search(r"… and 49,941 more lines; the full answer: (.*)", text)
+        assert told is not None
+        file = Path(told[1])
+        assert file.read_bytes().decode() == answer.text.encode("utf-8", "backslashreplace").decode()
+        file.unlink()
         assert lines[0].startswith(r"sample 3 of waiting_line/copy is wrong: \x1b[31mevil")
 
 
