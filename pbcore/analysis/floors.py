@@ -33,7 +33,7 @@ class Floor:
     value: float
 
     def __str__(self) -> str:
-        return f"{self.cells} {self.metric}{self.sign}{self.value:g}"
+        return f"{self.cells} {self.metric}{self.sign}{self.value:.15g}"
 
 
 def parse_floor(text: str) -> Floor:

@@ -74,12 +74,12 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
 
     Columns: model, family, sampler, `rate`, score, low, high (in %; the mean's 95 % interval from the tasks' intervals by the MOVER
     method, Zou and Donner 2008; NaN without intervals), tasks. Rows are sorted along each curve. Left out: dummy models, failed
-    cells, and samplers without a score for one of the model's tasks (means over different tasks can't be compared). Raises
-    ValueError if a cell occurs twice.
+    cells, cells without a positive rate, and samplers without a score for one of the model's tasks (means over different tasks can't
+    be compared). Raises ValueError if a cell occurs twice.
     """
     columns = ["model", "family", "sampler", rate, "score", "low", "high", "tasks"]
     usable = cells[
-        (~cells["dummy"].isin([True])) & (cells["status"] == "ok") & cells["score"].notna() & cells[rate].notna()
+        (~cells["dummy"].isin([True])) & (cells["status"] == "ok") & cells["score"].notna() & (cells[rate] > 0)
     ]
     if usable.empty:
         return pd.DataFrame(columns=columns)

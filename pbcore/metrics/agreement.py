@@ -42,7 +42,7 @@ class Row:
 
 def table(path: Path) -> list[Row]:
     """A row per metric that has published values in `path`."""
-    published = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    published = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
     rows = {metric: Row(metric) for metric in _OUR_NAMES if any(entry.get(metric) is not None for entry in published)}
     for part, scorer in (
         ("words_to_sentence", WORDS_TO_SENTENCE),

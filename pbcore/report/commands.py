@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pbcore.analysis.gate import judge
 from pbcore.errors import InputError
+from pbcore.printable import printable
 from pbcore.report.gates import gate_text
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text, write_report
@@ -143,6 +144,6 @@ def _damage_told(command: str) -> Iterator[None]:
 
 
 def _refused(command: str, error: Exception | Warning | str, status: int = 2) -> int:
-    """Says why on stderr, whose encoder escapes what it can't show, and returns the exit status."""
-    print(f"pbcore {command}: {error}", file=sys.stderr)
+    """Says why on stderr, without control characters, and returns the exit status."""
+    print("\n".join(printable(line, 1000) for line in f"pbcore {command}: {error}".split("\n")), file=sys.stderr)
     return status

@@ -12,7 +12,7 @@ from pbcore.results.flat import properties
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import write_atomic
 
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 can't hold
+UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 can't hold
 
 
 def write_junit(cells: Iterable[CellRecord], path: Path) -> Path:
@@ -35,17 +35,17 @@ def write_junit(cells: Iterable[CellRecord], path: Path) -> Path:
         case = ElementTree.SubElement(
             suite,
             "testcase",
-            classname=_UNPRINTABLE.sub("?", cell.task.replace("/", ".")),
-            name=_UNPRINTABLE.sub("?", f"test_cell[{cell.id}]"),
+            classname=UNPRINTABLE.sub("?", cell.task.replace("/", ".")),
+            name=UNPRINTABLE.sub("?", f"test_cell[{cell.id}]"),
             time=f"{cell.seconds:.3f}",
         )
         listed = ElementTree.SubElement(case, "properties")
         for name, value in properties(cell):
             ElementTree.SubElement(
-                listed, "property", name=_UNPRINTABLE.sub("?", name), value=_UNPRINTABLE.sub("?", str(value))
+                listed, "property", name=UNPRINTABLE.sub("?", name), value=UNPRINTABLE.sub("?", str(value))
             )
         if cell.status != "ok":
-            cause = _UNPRINTABLE.sub("?", cell.error or "no cause recorded")
+            cause = UNPRINTABLE.sub("?", cell.error or "no cause recorded")
             ElementTree.SubElement(case, "error", message=first_line(cause, 400)).text = cause
     ElementTree.indent(suites)
     return write_atomic(path, ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n")

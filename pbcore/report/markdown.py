@@ -37,7 +37,7 @@ def report_text(cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots:
     """The page for a frame of `results.load`: run facts, a table per category, curves, PBx, speed, wrong answers, errors, absent scores."""
     parts = [f"# {md(name)}\n", _facts(cells, facts)]
     tables = trade_off_tables(cells)
-    parts += [f"## {table.title}\n\n{markdown(table)}" for table in tables]
+    parts += [f"## {md(table.title)}\n\n{markdown(table)}" for table in tables]
     if plots:
         parts.append(
             "## Trade-off curves\n\n" + "\n\n".join(f"![{plot.removesuffix('.png')}]({plot})" for plot in plots) + "\n"

@@ -31,7 +31,7 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
     Writes nothing and returns an empty list unless a model other than a dummy has a scored cell.
     """
     real = cells[(~cells["dummy"].isin([True])) & (cells["status"] == "ok") & cells["score"].notna()]
-    real = real[real["tokens_per_step"].notna()]
+    real = real[real["tokens_per_step"] > 0]
     if real.empty:
         return []
     folder.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from pbcore.printable import printable
@@ -38,11 +40,26 @@ def story(model: Model, task: Task, sample: Sample, answer: Generation, result: 
 
 def _block(title: str, text: str) -> Iterator[str]:
     first, *rest = text.strip("\n").split("\n")
-    more = len(rest) + 1 - LINES
     yield f"{title:>10}  {printable(first, WIDE)}"
     yield from (f"{'':>10}  {printable(line, WIDE)}" for line in rest[: LINES - 1])
-    if more > 0:
-        yield f"{'':>10}  … and {more:,} more lines"
+    if len(rest) >= LINES or max(map(len, (first, *rest))) > WIDE:
+        more = f"… and {len(rest) + 1 - LINES:,} more lines; " if len(rest) >= LINES else ""
+        yield f"{'':>10}  {more}the full {title}: {_kept(title, text)}"
+
+
+def _kept(title: str, text: str) -> Path:
+    """A new temporary file with a text that is too long for the screen."""
+    with NamedTemporaryFile(
+        "w",
+        prefix=f"pbcore-{title}-",
+        suffix=".txt",
+        encoding="utf-8",
+        errors="backslashreplace",
+        newline="",
+        delete=False,
+    ) as stream:
+        stream.write(text)
+    return Path(stream.name)
 
 
 def _label(sample: Sample) -> str:

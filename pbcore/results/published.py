@@ -69,7 +69,7 @@ def read_samples(folder: Path) -> dict[str, dict[int, dict[str, Any]]]:
     samples: dict[str, dict[int, dict[str, Any]]] = {}
     for file in sorted(folder.glob("samples_parallelbench_*.jsonl")):
         task = TASKS.get(file.stem.removeprefix("samples_parallelbench_"), file.stem)
-        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
         samples[task] = {int(entry["doc_id"]): entry for entry in rows}
     return samples
 

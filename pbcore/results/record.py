@@ -148,7 +148,7 @@ class CellRecord:
         if not isinstance(data, dict):
             raise LoadError(f"{where}: it is {shown(data)}; it should be a record with an id")
         where = f"{where}: cell {printable(str(data['id']))}" if "id" in data else where
-        if "conditions" not in data:
+        if "conditions" not in data and "settings" in data:
             data = _from_schema_1(data, where)
         valid = checked(_cell(), data, where)
         scores = {name: Score(**value) for name, value in valid.get("scores", {}).items()}

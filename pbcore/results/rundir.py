@@ -17,7 +17,7 @@ import re
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -87,17 +87,18 @@ class RunDir:
 
         Raises NewerSchemaError for a record that a newer version wrote, LoadError if two files hold the same cell.
         """
-        stored: dict[str, StoredCell] = {}
+        stored: dict[tuple[str, ...], StoredCell] = {}
         for file in sorted(self.cells_dir.glob("*.json")):
             entry = _read_or_say(file, say, set_aside)
             if entry is None:
                 continue
-            if entry.cell.id in stored:
+            names = [(entry.cell.id,), (entry.cell.model, entry.cell.task, entry.cell.sampler)]
+            if any(name in stored for name in names):
                 raise LoadError(
                     f"{file} holds cell {printable(entry.cell.id)}, as another file there does; delete one of the two"
                 )
-            stored[entry.cell.id] = entry
-        return [stored[name] for name in sorted(stored)]
+            stored |= dict.fromkeys(names, entry)
+        return [entry for name, entry in sorted(stored.items()) if len(name) == 1]
 
     def assemble(self, say: Callable[[str], None] | None = None) -> tuple[Path, Path]:
         """Assembles results.json and samples.jsonl from cells/, replacing both atomically. Works for interrupted runs too."""
@@ -198,10 +199,10 @@ class _Facts:
     data_dir: str | None = None
     limit: int | None = None
     shard: str | None = None
-    versions: dict[str, Any] | None = None
-    machine: dict[str, Any] | None = None
-    resumes: list[Any] | None = None
-    merged_from: list[dict[str, Any]] | None = None
+    versions: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+    resumes: list[Any] = field(default_factory=list)
+    merged_from: list[dict[str, Any]] = field(default_factory=list)
 
 
 _facts = adapter(lambda: shape(_Facts, extra="allow"))

@@ -1,0 +1,329 @@
+"""Bad bytes, wrong types, runs that don't belong together: kept, told or refused, and never changed by reading."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pbcore.report.commands import run_compare, run_report
+from pbcore.report.junit import write_junit
+from pbcore.results import RunDir, create, load, load_samples, properties
+from pbcore.results.baseline import BaselineError, read_baseline, unpack_runs
+from pbcore.results.check import LoadError, NewerSchemaError
+from pbcore.results.load import load_cells, load_stored
+from pbcore.results.merge import MergeConflict, merge
+from pbcore.results.plain import dump_json, plain
+from pbcore.results.published import read_samples
+from pbcore.results.rundir import CorruptCellWarning, cell_file
+from tests.results import factory
+from tests.results.damage import ODD_TEXTS
+
+FIRST_RELEASE = Path(__file__).parent / "data" / "schema-1"
+TEXTS = st.one_of(st.sampled_from(ODD_TEXTS), st.text(st.characters(), max_size=30))
+CELL = "tiny/shuffle/confidence-k2"
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """Every file below a folder with a digest of its bytes."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def written(run: RunDir, change: Any) -> Path:
+    """The file of a run's only cell, with its JSON changed."""
+    (file,) = run.cells_dir.glob("*.json")
+    data = json.loads(file.read_text())
+    change(data)
+    file.write_text(json.dumps(data))
+    return file
+
+
+class Arguments:
+    """What the command line gives to `run_report` and `run_compare`."""
+
+    def __init__(self, *paths: Path) -> None:
+        self.paths, self.out, self.width, self.level = list(paths), None, None, 0.05
+        self.head, self.base = paths[0], paths[-1]
+
+
+class TestBadBytes:
+    @given(text=TEXTS, error=TEXTS, name=TEXTS)
+    @settings(max_examples=60, deadline=None)
+    def test_texts_come_back_as_they_were(
+        self, tmp_path_factory: pytest.TempPathFactory, text: str, error: str, name: str
+    ) -> None:
+        """Answers, errors and names survive cell files, results.json, samples.jsonl, JUnit and benchmark JSON."""
+        record, samples = factory.cell(n=2)
+        record = replace(record, id=f"{name}/shuffle/x", model=name, error=error, absent={text: error})
+        samples = [replace(sample, text=text, official_text=text, details={"why": error}) for sample in samples]
+        run = factory.write(create(tmp_path_factory.mktemp("run"), "a"), [(record, samples)])
+        expected = plain({"cell": record.to_json(), "text": text})
+        results, _ = run.assemble()
+        benchmark = run.path / "b.json"
+        benchmark.write_text(json.dumps({"benchmarks": [{"extra_info": dict(properties(record))}]}))
+        for source in (run.path, results, benchmark, write_junit([record], run.path / "j.xml")):
+            assert [cell.to_json() for cell in load_cells(source)] == [expected["cell"]], source
+        shutil.rmtree(run.cells_dir)
+        (found,) = load_samples(run.path).values()
+        assert [sample.text for sample in found] == [expected["text"]] * 2
+
+    def test_lines_end_at_line_feeds_only(self, tmp_path: Path) -> None:
+        """Rows of other projects may hold U+2028 and U+0085 as they are."""
+        file = tmp_path / "samples_parallelbench_waiting_line_copy.jsonl"
+        rows = [{"doc_id": number, "answer": "a\u2028b\u0085c\x1e"} for number in range(2)]
+        file.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
+        assert read_samples(tmp_path) == {"waiting_line/copy": dict(enumerate(rows))}
+
+    def test_long_answers_come_back(self, tmp_path: Path) -> None:
+        """A million characters are no limit."""
+        record, samples = factory.cell(n=1)
+        text = "\u2028x\x00\ud800" * 250_000
+        run = factory.write(create(tmp_path, "a"), [(record, [replace(samples[0], text=text)])])
+        run.assemble()
+        assert run.read_cells()[0].samples[0].text == text
+        shutil.rmtree(run.cells_dir)
+        assert load_stored(run.path)[0].samples[0].text == text
+
+    @given(st.text(st.characters()))
+    def test_json_is_utf8_and_exact(self, text: str) -> None:
+        """What is written can be encoded and reads back equal, with surrogate pairs as their characters."""
+        dumped = dump_json(plain({text: [text]}))
+        assert json.loads(dumped.encode().decode()) == plain({text: [text]})
+        assert dump_json("\ud800") == '"\\ud800"'
+        assert plain("\ud83d\ude00") == "😀"
+
+    @given(name=TEXTS)
+    @settings(deadline=None)
+    def test_junit_is_xml(self, tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+        """Any name and error make valid XML, whose record holds them whole."""
+        record = replace(factory.cell(n=1)[0], id=name, model=name, status="error", error=name, scores={})
+        root = ElementTree.fromstring(write_junit([record], tmp_path_factory.mktemp("junit") / "j.xml").read_bytes())
+        assert root[0].get("errors") == "1"
+
+    def test_properties_can_be_sent(self) -> None:
+        """Every text on a report can be encoded, as xdist does."""
+        record = replace(factory.cell(n=1)[0], model="a\udc80", id="a\udc80/shuffle/x", error="\ud800")
+        for _, value in properties(record):
+            str(value).encode()
+
+
+class TestReadingChangesNothing:
+    def test_a_run_with_damage(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """report, compare, load and merge leave every byte of a run with a damaged cell as it is, and name the file."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell(), factory.cell(sampler="random-k1")])
+        run.assemble()
+        broken = run.cells_dir / cell_file(CELL)
+        broken.write_text("{")
+        before = fingerprint(tmp_path)
+        with pytest.warns(CorruptCellWarning, match=broken.name):
+            assert len(load(run.path)) == 1
+        with pytest.warns(CorruptCellWarning):
+            load_samples(run.path)
+        for command, status in ((run_report, 0), (run_compare, 2)):
+            assert command(Arguments(run.path)) == status  # type: ignore[operator]
+            told = capsys.readouterr().err
+            assert broken.name in told
+            assert told.count("\n") == 1
+        with pytest.raises(LoadError, match=broken.name):
+            merge([run.path], tmp_path / "m")
+        with pytest.raises(BaselineError, match=broken.name):
+            read_baseline(run.path)
+        assert fingerprint(tmp_path) == before
+
+    def test_a_newer_schema_is_named(self, tmp_path: Path) -> None:
+        """A record of a later version is whole: it is named as such, and not set aside by a resumed run either."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell()])
+        for change in (lambda data: data.update(schema=3), lambda data: data["cell"].update(colour="red")):
+            file = written(run, change)
+            before = fingerprint(tmp_path)
+            for aside in (False, True):
+                with pytest.raises(NewerSchemaError, match=rf"{file.name}.*written by a newer version"):
+                    run.read_cells(set_aside=aside)
+            assert fingerprint(tmp_path) == before
+            run.write_cell(*factory.cell())
+
+    def test_a_cell_in_two_files(self, tmp_path: Path) -> None:
+        """A copied cell file doesn't count twice."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell()])
+        (file,) = run.cells_dir.iterdir()
+        shutil.copy(file, run.cells_dir / "copy.json")
+        with pytest.raises(LoadError, match="another file"):
+            load(run.path)
+
+
+class TestFirstRelease:
+    """A run of the first release: two evaluated cells of `ideal`, two of a checkpoint that could not be loaded."""
+
+    @pytest.mark.parametrize("name", [".", "results.json", "junit.xml"])
+    def test_every_source_is_complete(self, name: str) -> None:
+        """Directory, results.json and JUnit give the same four cells, the failed ones with their cause."""
+        before = fingerprint(FIRST_RELEASE)
+        table = load(FIRST_RELEASE / name).set_index("id")
+        assert table["status"].to_dict() == {
+            "./broken/copy/confidence-k2": "error", "./broken/shuffle/confidence-k2": "error",
+            "ideal/copy/confidence-k2": "ok", "ideal/shuffle/confidence-k2": "ok",
+        }  # fmt: skip
+        assert set(table["task"]) == {"waiting_line/copy", "waiting_line/shuffle"}
+        assert table["accuracy"].dropna().to_dict() == {"ideal/copy/confidence-k2": 1, "ideal/shuffle/confidence-k2": 0}
+        assert table.loc["./broken/copy/confidence-k2", "error"].startswith("KeyError: 'd_model'")
+        assert table.loc["ideal/copy/confidence-k2", ["dtype", "threads", "seeds"]].tolist() == ["float64", 1, "0"]
+        assert fingerprint(FIRST_RELEASE) == before
+
+    def test_samples_and_facts(self) -> None:
+        """Its samples and run.json load, from cells/ and from samples.jsonl."""
+        assert {name: len(samples) for name, samples in load_samples(FIRST_RELEASE).items()} == {
+            "./broken/copy/confidence-k2": 0, "./broken/shuffle/confidence-k2": 0,
+            "ideal/copy/confidence-k2": 3, "ideal/shuffle/confidence-k2": 3,
+        }  # fmt: skip
+        assert RunDir(FIRST_RELEASE).read_run()["profile"] == "quick"
+
+    def test_merges(self, tmp_path: Path) -> None:
+        """It merges into a run of today's schema without losing a value."""
+        merged = merge([FIRST_RELEASE], tmp_path / "m")
+        assert load(merged.path).equals(load(FIRST_RELEASE))
+
+
+class TestWrongTypes:
+    @pytest.mark.parametrize(
+        ("change", "told"),
+        [
+            (lambda d: d["cell"].update(n_samples="20"), "field n_samples is '20'; it should be a valid integer"),
+            (lambda d: d["cell"].update(n_samples=True), "field n_samples is True; it should be a valid integer"),
+            (lambda d: d["cell"]["scores"]["accuracy"].update(mean=7), r"scores.accuracy.mean is 7; it should be less .* 1"),
+            (lambda d: d["cell"].update(status="fine"), "field status is 'fine'; it should be 'ok' or 'error'"),
+            (lambda d: d["cell"].pop("task"), "field task is missing"),
+            (lambda d: d["cell"]["conditions"].update(seeds=0), "conditions.seeds is 0; it should be a valid list"),
+            (lambda d: d["samples"][1].update(text=None), r"samples\[1\]: field text is None; it should be a valid string"),
+            (lambda d: d["samples"].pop(), "19 answers to 19 samples are there; its record says 20 samples"),
+            (lambda d: d.update(samples={}), "field samples is {}; it should be a list"),
+            (lambda d: d.update(cell=[]), r"it is \[\]; it should be a record"),
+        ],
+    )  # fmt: skip
+    def test_one_line_names_the_field(self, tmp_path: Path, change: Any, told: str) -> None:
+        """File, cell, field, what was there, what is allowed."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell()])
+        file = written(run, change)
+        said: list[str] = []
+        assert run.read_cells(said.append) == []
+        (line,) = said
+        assert "\n" not in line
+        assert str(file) in line
+        with pytest.raises(LoadError, match=told):
+            merge([run.path], tmp_path / "m")
+
+    @pytest.mark.parametrize(
+        "text", ["[]", "3", '{"schema": "2"}', '{"command": 3}', '{"machine": []}', "\ufeff{}", "{"]
+    )
+    def test_run_json(self, tmp_path: Path, text: str) -> None:
+        """A damaged run.json is named."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell()])
+        (run.path / "run.json").write_text(text, encoding="utf-8")
+        with pytest.raises(LoadError, match=r"run\.json"):
+            run.read_run()
+
+
+class TestMerging:
+    def run(self, folder: Path, name: str, sampler: str = "random-k1", **facts: Any) -> Path:
+        run = factory.write(create(folder, name), [factory.cell(sampler=sampler, n=4)])
+        run.write_run({"profile": "ci", "data_seed": 0, "seeds": [0], "limit": None, "data_dir": None, **facts})
+        return run.path
+
+    def test_results_without_cells_are_read(self, tmp_path: Path) -> None:
+        """A run that kept results.json and samples.jsonl alone loses nothing."""
+        first, second = self.run(tmp_path, "a"), self.run(tmp_path, "b", "random-k2")
+        expected = merge([first, second], tmp_path / "m").read_cells()
+        RunDir(second).assemble()
+        shutil.rmtree(second / "cells")
+        assert merge([first, second], tmp_path / "n").read_cells() == expected
+        (second / "samples.jsonl").unlink()
+        with_less = merge([second, self.run(tmp_path, "c", "random-k2")], tmp_path / "o").read_cells()
+        assert with_less == expected[1:]
+
+    def test_missing_shards_are_named(self, tmp_path: Path) -> None:
+        """1/3 and 3/3 without 2/3, also when they were merged before; allowed on demand."""
+        paths = [self.run(tmp_path, f"s{i}", f"random-k{i}", shard=f"{i}/3") for i in (1, 2, 3)]
+        with pytest.raises(MergeConflict, match=r"missing shards: 2/3"):
+            merge([paths[0], paths[2]], tmp_path / "m")
+        partial = merge([paths[0], paths[2]], tmp_path / "m", allow_missing_shards=True)
+        with pytest.raises(MergeConflict, match=r"missing shards: 2/3"):
+            merge([partial.path], tmp_path / "n")
+        assert len(merge([partial.path, paths[1]], tmp_path / "n").read_cells()) == 3
+
+    @pytest.mark.parametrize(
+        ("name", "value"), [("profile", "quick"), ("data_seed", 1), ("seeds", [0, 1]), ("limit", 5), ("data_dir", "x")]
+    )
+    def test_other_settings_are_refused(self, tmp_path: Path, name: str, value: Any) -> None:
+        """The first difference is named with both values and both runs, and nothing is written."""
+        first, second = self.run(tmp_path, "a"), self.run(tmp_path, "b", "random-k2", **{name: value})
+        with pytest.raises(MergeConflict, match=rf"different settings: {name} is .* in {first} and .* in {second}"):
+            merge([first, second], tmp_path / "m")
+        assert not (tmp_path / "m").exists()
+
+    def test_other_data_is_refused(self, tmp_path: Path) -> None:
+        """The folders' paths may differ between machines, but not what is in them."""
+        first = self.run(tmp_path, "a", data_dir="/one/data")
+        second = self.run(tmp_path, "b", "random-k2", data_dir="/two/data")
+        merge([first, second], tmp_path / "m")
+        written(RunDir(second), lambda data: data["cell"]["conditions"].update(data_hash="d2"))
+        with pytest.raises(MergeConflict, match="waiting_line/shuffle has other samples"):
+            merge([first, second], tmp_path / "n")
+
+
+class TestBaselines:
+    ROW: dict[str, Any] = {  # noqa: RUF012
+        "model": "tiny", "task": "waiting_line/shuffle", "sampler": "confidence-k2", "seeds": [0], "dtype": "float32", "data_hash": "d1",
+        "length": "", "headline": "accuracy", "model_identity": {}, "indices": "0-3", "scores": {"accuracy": "1111"}, "nfe": "16x4",
+        "tokens_per_step": 2.0,
+    }  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"indices": "0-999999999"}, {"indices": "5-8"}, {"indices": "0--3"}, {"indices": []}, {"indices": [0, 0, 1, 2]},
+            {"nfe": "16x999999999"}, {"nfe": "16x"}, {"nfe": [16]}, {"nfe": "-1x4"}, {"nfe": "1e3x4"}, {"nfe": "16x3"},
+            {"scores": {"accuracy": "1191"}}, {"scores": {"accuracy": [2, 0, 0, 0]}}, {"scores": [1]}, {"scores": {"accuracy": None}},
+            {"seeds": []}, {"seeds": "0"}, {"tokens_per_step": "2"}, {"tokens_per_step": -1}, {"model_identity": None},
+            {"headline": 3}, {"id": "x"}, {"colour": "red"}, {"official_text": 1},
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_absurd_rows_name_file_and_cell(self, tmp_path: Path, change: dict[str, Any]) -> None:
+        """Wrong types and ranges are told in one line, before anything large is built."""
+        file = tmp_path / "b.json"
+        file.write_text(json.dumps({"schema": 1, "cells": {CELL: self.ROW}}))
+        assert list(read_baseline(file)) == [CELL]
+        file.write_text(json.dumps({"schema": 1, "cells": {CELL: {**self.ROW, **change}}}))
+        with pytest.raises(BaselineError, match=rf"b\.json: cell {CELL}") as raised:
+            read_baseline(file)
+        assert "\n" not in str(raised.value)
+
+    @pytest.mark.parametrize(
+        "text", ['{"schema": 1, "cells": {}}', '{"schema": 1, "cells": []}', '{"schema": true, "cells": {"a": 1}}', "", "[" * 10**5]
+    )  # fmt: skip
+    def test_nothing_to_judge_by_is_an_error(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+    ) -> None:
+        """An empty or foreign file passes no run: the command's exit status is 2."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell()])
+        (tmp_path / "b.json").write_text(text)
+        assert run_compare(Arguments(run.path, tmp_path / "b.json")) == 2  # type: ignore[arg-type]
+        said = capsys.readouterr()
+        assert "b.json" in said.err
+        assert "PASSED" not in said.out
+
+    def test_unpack_runs_has_a_bound(self) -> None:
+        """Counts in a file can't fill the memory."""
+        with pytest.raises(ValueError, match="longer than"):
+            unpack_runs("1x999999 2x999999")

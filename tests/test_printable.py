@@ -1,0 +1,31 @@
+"""pbcore.printable: text from outside on one safe line."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pbcore.printable import first_line, printable, shown
+
+TEXT = st.text(st.characters(), max_size=300)
+
+
+@given(TEXT, st.integers(1, 200))
+def test_one_short_line(text: str, limit: int) -> None:
+    """No control character, line separator or lone surrogate is left, and the length is bounded whatever the text."""
+    line = printable(text, limit)
+    assert not any(unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in line)
+    line.encode()
+    assert len(printable(text * 10_000, limit)) <= 6 * limit + 60
+
+
+def test_text_that_is_fine_stays() -> None:
+    """Ordinary text is itself; what is hidden becomes an escape; the middle of a long one is counted."""
+    assert printable("Grüße, 世界 |`$") == "Grüße, 世界 |`$"
+    assert printable("\x1b[31mred\x00\u2028\ud800\n") == r"\x1b[31mred\x00\u2028\ud800\n"
+    assert printable("a" * 10**6, 30) == f"{'a' * 20} … {'a' * 10} (1,000,000 characters)"
+    assert first_line("\nCUDA out of memory\x1b\nmore") == r"CUDA out of memory\x1b"
+    assert shown({"a": ["x" * 10**6]}).startswith("{'a': ['xxx")
+    assert len(shown(["x" * 10**6] * 1000)) < 200
