@@ -9,12 +9,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from reprlib import Repr
 
 from pbcore.errors import InputError
 
 POLICY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-_ARGUMENT = re.compile(r"([a-z_]*)((?:\d+(?:\.\d+)?)?)")
-_COUNTS = re.compile(r"\d+(_\d+)*")
+MOST_CHARACTERS = 1_000
+# ASCII digits only, and no more of them than a float or an int64 holds: so that each value has one spelling.
+_WHOLE = r"[0-9]{1,9}"
+_POSITIVE = r"[1-9][0-9]{0,8}"
+_NUMBER = rf"{_WHOLE}(?:\.[0-9]{{1,20}})?"
+_ARGUMENT = re.compile(rf"([a-z_]*)((?:{_NUMBER})?)")
 
 
 class SamplerNameError(InputError):
@@ -63,7 +68,7 @@ class SamplerName:
         if self.no_early_eos:
             parts.append("no_early_eos")
         if self.temperature:
-            parts.append(f"t{_plain(self.temperature)}")
+            parts.append(f"t{plain(self.temperature)}")
         return "+".join(parts)
 
     @property
@@ -71,7 +76,14 @@ class SamplerName:
         return self.temperature == 0
 
 
-def _plain(number: float) -> str:
+def _shown(text: str) -> str:
+    """A text in quotes for an error message, shortened and with its control characters escaped."""
+    short = Repr()
+    short.maxstring = 120
+    return short.repr(text)
+
+
+def plain(number: float) -> str:
     """A number with every digit it has and without an exponent: `1.0`, `0.7`, `0.00001`."""
     text = format(Decimal(repr(number)), "f")
     return text if "." in text else f"{text}.0"
@@ -80,22 +92,30 @@ def _plain(number: float) -> str:
 def parse(name: str) -> SamplerName:
     """Parses a sampler name. Raises SamplerNameError that names the invalid part and what is allowed."""
     if not isinstance(name, str):
-        raise SamplerNameError(f"sampler {name!r}: give a name such as confidence-k2+b8")
+        raise SamplerNameError(f"sampler {_shown(name)}: give a name such as confidence-k2+b8")
+    if len(name) > MOST_CHARACTERS:
+        raise SamplerNameError(f"sampler {_shown(name)} has {len(name)} characters; give at most {MOST_CHARACTERS}")
     head, *modifiers = name.split("+")
     policy, *arguments = head.split("-")
     if not POLICY.fullmatch(policy):
-        raise SamplerNameError(f"sampler {name!r}: {policy!r} is not a policy name; write e.g. confidence-k2+b8")
+        raise SamplerNameError(
+            f"sampler {_shown(name)}: {_shown(policy)} is not a policy name; write e.g. confidence-k2+b8"
+        )
     result = SamplerName(policy, tuple(_argument(name, text) for text in arguments))
     seen: set[str] = set()
     for text in modifiers:
         changes = _modifier(name, text)
         twice = seen & set(changes)
         if twice:
-            raise SamplerNameError(f"sampler {name!r}: +{text} sets {sorted(twice)[0]} a second time; give it once")
+            raise SamplerNameError(
+                f"sampler {_shown(name)}: +{text} sets {sorted(twice)[0]} a second time; give it once"
+            )
         seen |= set(changes)
         result = replace(result, **changes)  # type: ignore[arg-type]
     if result.counts is not None and result.schedule:
-        raise SamplerNameError(f"sampler {name!r}: give counts (+s…) or a schedule (+{result.schedule}…), not both")
+        raise SamplerNameError(
+            f"sampler {_shown(name)}: give counts (+s…) or a schedule (+{result.schedule}…), not both"
+        )
     return result
 
 
@@ -108,7 +128,8 @@ def _argument(name: str, text: str) -> tuple[str, str]:
     match = _ARGUMENT.fullmatch(text)
     if not text or match is None:
         raise SamplerNameError(
-            f"sampler {name!r}: {text!r} is not a parameter; write a number (0.9), a letter and a number (k2), or a word (ref)"
+            f"sampler {_shown(name)}: {_shown(text)} is not a parameter; "
+            "write a number (0.9; up to 9 digits before the point), a letter and a number (k2), or a word (ref)"
         )
     return match[1], match[2]
 
@@ -122,12 +143,12 @@ def _modifier(name: str, text: str) -> dict[str, object]:
     if text in ("rcr", "rcr-max"):
         return {"remask": "rcr", "remask_variant": text[4:]}
     for word, number in (
-        ("remdm", r"[1-9]\d*(-early)?"),
-        ("linear", r"[1-9]\d*"),
-        ("cosine", r"[1-9]\d*"),
-        ("b", r"[1-9]\d*"),
-        ("t", r"\d+(\.\d+)?"),
-        ("s", _COUNTS.pattern),
+        ("remdm", rf"{_POSITIVE}(-early)?"),
+        ("linear", _POSITIVE),
+        ("cosine", _POSITIVE),
+        ("b", _POSITIVE),
+        ("t", _NUMBER),
+        ("s", rf"{_WHOLE}(_{_WHOLE})*"),
     ):
         if text.startswith(word) and re.fullmatch(number, text[len(word) :]):
             value = text[len(word) :]
@@ -144,7 +165,7 @@ def _modifier(name: str, text: str) -> dict[str, object]:
                 case _:
                     return {"schedule": word, "schedule_steps": int(value)}
     raise SamplerNameError(
-        f"sampler {name!r}: unknown modifier +{text}; known: +b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), "
-        "+rcr, +rcr-max, +remdm1, +remdm1-early (remasking), +s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), "
-        "+eos_stop, +no_early_eos"
+        f"sampler {_shown(name)}: unknown modifier {_shown('+' + text)}; known: "
+        "+b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early (remasking), "
+        "+s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos"
     )

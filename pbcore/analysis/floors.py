@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from fnmatch import fnmatchcase
 
 from pbcore.errors import InputError
@@ -14,7 +15,8 @@ from pbcore.results.flat import row
 from pbcore.results.record import CellRecord
 
 _TEXT = re.compile(
-    r"\s*(?P<cells>\S+)\s+(?P<metric>[a-z][a-z0-9_]*)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>[0-9]{1,15}(?:\.[0-9]{1,15})?)\s*(?P<percent>%?)\s*"
+    r"\s*(?P<cells>\S+)\s+(?P<metric>[a-z][a-z0-9_]*)\s*"
+    r"(?P<sign>>=|<=|>|<)\s*(?P<value>[0-9]{1,15}(?:\.[0-9]{1,20})?)\s*(?P<percent>%?)\s*"
 )
 _SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
@@ -33,7 +35,8 @@ class Floor:
     value: float
 
     def __str__(self) -> str:
-        return f"{self.cells} {self.metric}{self.sign}{self.value:.15g}"
+        """The floor as it can be parsed, with every digit of its value."""
+        return f"{self.cells} {self.metric}{self.sign}{format(Decimal(repr(self.value)), 'f').removesuffix('.0')}"
 
 
 def parse_floor(text: str) -> Floor:
@@ -41,10 +44,11 @@ def parse_floor(text: str) -> Floor:
     match = _TEXT.fullmatch(text)
     if match is None:
         raise FloorError(
-            f"{shown(text)} is not a floor; give a cell id pattern, a metric, >= > <= or <, and a number: 'tiny/copy/* accuracy>=0.98'"
+            f"floor {shown(text)} can't be parsed; "
+            "give a cell id pattern, a metric, >= > <= or <, and a number: 'tiny/copy/* accuracy>=0.98'"
         )
-    value = float(match["value"]) / (100 if match["percent"] else 1)
-    return Floor(match["cells"], match["metric"], match["sign"], value)
+    value = Decimal(match["value"]) / (100 if match["percent"] else 1)  # as floats, 57.1 / 100 is more than 0.571
+    return Floor(match["cells"], match["metric"], match["sign"], float(value))
 
 
 def broken_floors(floors: Iterable[Floor], cells: Iterable[CellRecord]) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 from pbcore.decoding.policies import Policy, build, policies
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.remasking import remasked
-from pbcore.names import SamplerName, SamplerNameError, parse
+from pbcore.names import SamplerName, SamplerNameError, parse, plain
 
 
 def resolve(text: str) -> SamplerName:
@@ -59,8 +59,7 @@ def _number(text: str, kind: Any) -> str:
     """`0.90` → `0.9`, `02` → `2`, and `1` → `1.0` for a parameter that isn't a whole number; empty for a switch."""
     if kind is bool:
         return ""
-    whole, _, part = text.partition(".")
-    return str(int(whole)) if kind in (int, int | None) else f"{int(whole)}.{part.rstrip('0') or '0'}"
+    return str(int(text)) if kind in (int, int | None) else plain(float(text))
 
 
 def policy(name: SamplerName) -> Policy:

@@ -19,8 +19,7 @@ from pbcore.models.network import Network
 from pbcore.models.shadow import with_shadows
 from pbcore.models.tokenizer import Tokenizer
 from pbcore.tasks.base import Sample
-
-MASK = "[MASK]"
+from pbcore.tasks.lists import MASK
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from pbcore.errors import InputError
+from pbcore.printable import shown
 
 MOST_LEVELS = 20  # of nesting in a tasks file
 MOST_ALIASES = 1_000
@@ -25,12 +26,6 @@ _UNREADABLE = (
 
 class UnreadableFile(InputError):
     """A file that can't be read; the message names it and the line."""
-
-
-def shown(value: object) -> str:
-    """A value for an error message, at most 80 characters."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def read_text(path: Path) -> str:

@@ -11,7 +11,8 @@ from string import Formatter
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.tasks.files import UnreadableFile, read_json_lines, shown
+from pbcore.printable import shown
+from pbcore.tasks.files import UnreadableFile, read_json_lines
 from pbcore.tasks.generators import Asked, Item
 from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.spec import TaskSpec

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
+from pbcore.printable import shown
 from pbcore.tasks.base import Message, Sample
-from pbcore.tasks.files import UnreadableFile, read_json_lines, shown
+from pbcore.tasks.files import UnreadableFile, read_json_lines
 from pbcore.tasks.lists import OPERATIONS, formatted
 from pbcore.tasks.official import RowError, check_label, field_of, row_length
 from pbcore.tasks.spec import TaskSpec

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
+from pbcore.printable import shown
 from pbcore.tasks.base import Message
-from pbcore.tasks.files import read_yaml, shown
+from pbcore.tasks.files import read_yaml
 from pbcore.tasks.generators import Generator, Item
 from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.naming import category, short
