@@ -68,7 +68,12 @@ def check(text: str) -> None:
     assert parse_floor(str(floor)) == floor
     judged = broken_floors([floor], CELLS)
     values = {cell.id: row(cell).get(floor.metric) for cell in CELLS if fnmatchcase(cell.id, floor.cells)}
-    broken = {name for name, value in values.items() if not isinstance(value, int | float) or not meets(value, floor)}
+    absurd = {cell.id for cell in CELLS if floor.metric in cell.scores and floor.value > 1}  # a score is at most 1
+    broken = {
+        name
+        for name, value in values.items()
+        if name in absurd or not isinstance(value, int | float) or not meets(value, floor)
+    }
     assert {name for name, _ in judged} == (broken if values else {floor.cells})
 
 
