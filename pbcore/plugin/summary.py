@@ -238,6 +238,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if given(config) and settings(config).resume is not None:
         # Done once and before there are workers: two processes can't both set the same broken file aside.
         try:
+            run_dir(config).read_run()
             run_dir(config).read_cells(outcome.notes.append, set_aside=True)
         except InputError as error:
             raise pytest.UsageError(f"--resume: {error}") from error

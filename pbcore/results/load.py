@@ -170,7 +170,9 @@ def _from_junit(source: Path) -> list[CellRecord]:
     try:
         root = ElementTree.parse(source).getroot()
     except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raise LoadError(f"{source} is not valid XML ({error}); load the run's directory instead") from error
+        raise LoadError(
+            f"{source} is not valid XML ({printable(str(error))}); load the run's directory instead"
+        ) from error
     cells, unrecorded = [], []
     for number, case in enumerate(root.iter("testcase"), 1):
         texts = {item.get("name"): item.get("value") for item in case.iter("property")}

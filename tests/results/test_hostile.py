@@ -233,6 +233,17 @@ class TestWrongTypes:
         with pytest.raises(LoadError, match=r"run\.json"):
             run.read_run()
 
+    @pytest.mark.parametrize(
+        "encoding", ["u" + "9" * 5000, "utf-16", "utf-7", "\x1b"], ids=["long", "utf-16", "utf-7", "escape"]
+    )
+    def test_junit_of_an_odd_encoding(self, tmp_path: Path, encoding: str) -> None:
+        """One short line names the file."""
+        (tmp_path / "j.xml").write_text(f"<?xml version='1.0' encoding='{encoding}'?><testsuites/>")
+        with pytest.raises(LoadError, match=r"j\.xml") as raised:
+            load_cells(tmp_path / "j.xml")
+        assert len(str(raised.value)) < 600
+        assert str(raised.value).isprintable()
+
 
 class TestMerging:
     def run(self, folder: Path, name: str, sampler: str = "random-k1", **facts: Any) -> Path:
