@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pbcore.analysis.floors import FloorError, parse_floor
-from pbcore.analysis.gate import Judgement, Verdict, judge
+from pbcore.analysis.gate import Judgement, Verdict, greedy, judge
 from pbcore.analysis.paired import detectable_drop, holm, mcnemar, power
 from pbcore.report.gates import gate_markdown, gate_text, rerun_command
 from pbcore.results import CellRecord, SampleRecord, error_cell
@@ -127,6 +127,14 @@ class TestJudge:
         assert gate([factory.cell(sampler="threshold-0.9+t1.0", nfe=[9, 8] * 10)], [base]).ok
         slow = gate([factory.cell(sampler="threshold-0.9+t1.0", nfe=[12, 12] * 10)], [base])
         assert slow.judgements[0].status == "slower"
+
+    def test_names_that_cannot_be_read_are_judged_as_sampled(self) -> None:
+        """Only a sampler that is known to be greedy must repeat its forwards exactly."""
+        assert [greedy(name) for name in ("confidence-k2", "confidence-k2+t1.0", "as published")] == [
+            True,
+            False,
+            False,
+        ]
 
     def test_holm_over_cells(self) -> None:
         """5 newly wrong fail alone (p = .03), but not among a dozen cells."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from pbcore.cli import main
 from pbcore.metrics import semantic
 from pbcore.metrics.semantic import BertScore, Source, Unavailable
 
@@ -86,7 +87,9 @@ class TestScorer:
         """The environment names a local model, and the scorer says which layer it compares."""
         monkeypatch.setenv(semantic.MODEL_VARIABLE, str(folder))
         monkeypatch.setenv(semantic.LAYER_VARIABLE, "2")
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
         assert str(semantic.scorer().source) == f"{folder}, layer 2"
+        assert semantic.scorer().device == "cpu"
 
     def test_a_folder_without_a_known_layer_asks_for_one(self, folder: Path) -> None:
         """Which layer to compare is never guessed."""
@@ -101,6 +104,16 @@ class TestScorer:
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
         with pytest.raises(Unavailable, match="not on this machine: run `pbcore bertscore install`"):
             semantic.find("distilroberta-base")
+
+    def test_the_command_says_whether_it_is_there(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """`pbcore bertscore status`: model, layer and folder; or why there is none, with exit status 1."""
+        monkeypatch.setenv(semantic.LAYER_VARIABLE, "2")
+        assert main(["bertscore", "status", "--model", str(folder)]) == 0
+        assert capsys.readouterr().out == f"BERTScore: {folder}, layer 2, in {folder}\n"
+        assert main(["bertscore", "status", "--model", "no/such/model"]) == 1
+        assert "no/such/model is not on this machine" in capsys.readouterr().out
 
     def test_says_so_without_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """bert-score is an extra; its absence is told with how to get it."""
