@@ -1,4 +1,5 @@
-"""Does the batch change the answers? Shares of answers and tokens of `tiny` that differ between batch 1 and 16, by dtype and sampler.
+"""Does the batch change the answers? Shares of answers and tokens of `tiny` that differ between batch 1 and 16, by
+dtype and sampler.
 
 `pytest -m speed benches/test_batch_equality.py -s` prints the table.
 In float32 nothing may differ; in bfloat16 sums are rounded in another order.

@@ -1,4 +1,5 @@
-"""What KV caches bring, and what they change: cached against uncached decoding of 64 new tokens after a prompt of 200, side by side.
+"""What KV caches bring, and what they change: cached against uncached decoding of 64 new tokens after a prompt of 200,
+side by side.
 
 Random weights are sure of nothing, so the share of tokens that stay the same is a lower bound for a trained model.
 """
@@ -70,6 +71,7 @@ def test_caches(random_llama: Denoiser, benchmark: Any, capsys: pytest.CaptureFi
         for cache, fact in facts.items():
             speed, same = fact["speed_over_no_cache"], fact["same_tokens"]
             print(
-                f"\n{sampler}{cache}, prompt {PROMPT}, {NEW} new tokens: {speed:.2f} × no cache, {same:.1%} same tokens",
+                f"\n{sampler}{cache}, prompt {PROMPT}, {NEW} new tokens: {speed:.2f} × no cache, {same:.1%} same "
+                "tokens",
                 end="",
             )

@@ -1,4 +1,6 @@
-"""What the loop itself costs, and what batching brings, on a small random Llama: ratios measured side by side in one run."""
+"""What the loop itself costs, and what batching brings, on a small random Llama: ratios measured side by side in one
+run.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,8 @@ def test_loop_cost(random_llama: Denoiser, benchmark: Any, capsys: pytest.Captur
 def test_batch_size(
     request: pytest.FixtureRequest, benchmark: Any, capsys: pytest.CaptureFixture[str], which: str
 ) -> None:
-    """Samples per second over those of batch 1, by batch size, interleaved; prompts are ragged, and the answers stay the same.
+    """Samples per second over those of batch 1, by batch size, interleaved; prompts are ragged, and the answers stay
+    the same.
 
     The default of `decode` (pbcore.decoding.run.DEFAULT_BATCH) is read off this table.
     """

@@ -1,4 +1,5 @@
-"""Memory of the output projection for a vocabulary of 126,464: every position against the masked positions of the active block.
+"""Memory of the output projection for a vocabulary of 126,464: every position against the masked positions of the
+active block.
 
 `pytest -m speed benches/test_projection_memory.py -s` prints the table.
 A policy needs probabilities at the masked positions of the block alone,
@@ -51,7 +52,9 @@ def masked_positions(model: MaskedModel, prompt: int) -> int:
 
 @torch.inference_mode()
 def all_positions(model: MaskedModel, prompt: int) -> int:
-    """Bytes that the same forward adds when every position of prompt and canvas is projected, as the reference loops do."""
+    """Bytes that the same forward adds when every position of prompt and canvas is projected, as the reference loops
+    do.
+    """
     length = prompt + CANVAS
     ids = torch.ones(ROWS, length, dtype=torch.long, device=model.device)
     positions = torch.arange(length, device=model.device).expand(ROWS, length)
@@ -62,7 +65,9 @@ def all_positions(model: MaskedModel, prompt: int) -> int:
 
 
 def test_memory_follows_the_masked_positions(model: MaskedModel, capsys: pytest.CaptureFixture[str]) -> None:
-    """Projecting the block's masks alone takes under a quarter of what all positions take, and hardly more for an 8 times longer prompt."""
+    """Projecting the block's masks alone takes under a quarter of what all positions take, and hardly more for an 8
+    times longer prompt.
+    """
     masked_positions(model, PROMPTS[0])  # the first forward allocates workspaces
     rows = [(prompt, all_positions(model, prompt), masked_positions(model, prompt)) for prompt in PROMPTS]
     table = [
@@ -70,7 +75,8 @@ def test_memory_follows_the_masked_positions(model: MaskedModel, capsys: pytest.
     ]
     with capsys.disabled():
         print(
-            f"\n{ROWS} rows, canvas {CANVAS}, block {BLOCK}, vocabulary {model.vocab_size}, {model.info['dtype']}, {model.device.type}"
+            f"\n{ROWS} rows, canvas {CANVAS}, block {BLOCK}, vocabulary {model.vocab_size}, {model.info['dtype']}, "
+            f"{model.device.type}"
         )
         print(tabulate(table, headers=["prompt tokens", "all positions, MiB", "masked positions, MiB", "ratio"]))
     assert all(every > 4 * some for _, every, some in rows)

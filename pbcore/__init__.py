@@ -1,4 +1,7 @@
-"""Measures parallel decoding in diffusion LLMs. This is the public API; names are imported on first use, so `import pbcore` is fast."""
+"""Measures parallel decoding in diffusion LLMs.
+
+This is the public API; names are imported on first use, so `import pbcore` is fast.
+"""
 
 from __future__ import annotations
 

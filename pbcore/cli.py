@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         "pbcore",
-        description="Measures parallel decoding in diffusion LLMs. To run the benchmark, use pytest: pytest benches --help",
+        description="Measures parallel decoding in diffusion LLMs. Run the benchmark with pytest: pytest benches --help",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"pbcore {version('pbcore')}")

@@ -32,7 +32,9 @@ LIBRARIES = (
 
 
 def report() -> str:
-    """A line each for Python, cores, torch and GPU, libraries, Java, LanguageTool, BERTScore, caches, and whether API keys are set."""
+    """A line each for Python, cores, torch and GPU, libraries, Java, LanguageTool, BERTScore, caches, and whether API
+    keys are set.
+    """
     checks: dict[str, Callable[[], str]] = {
         "Python": lambda: f"{platform.python_version()} ({sys.executable}) on {platform.platform()}",
         "cores": lambda: (

@@ -1,4 +1,7 @@
-"""The one family of errors that users meet: wrong input, results or models that can't be used. Anything else that is raised is a bug."""
+"""The one family of errors that users meet: wrong input, results or models that can't be used.
+
+Anything else that is raised is a bug.
+"""
 
 from __future__ import annotations
 

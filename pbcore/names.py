@@ -1,7 +1,8 @@
 """Sampler names: `policy-parameter` and modifiers joined by `+`, e.g. `confidence-k2+b8+prefix+t1.0`.
 
 This module only parses and prints names; `decoding.samplers` checks that the policy exists and takes the parameters.
-Names consist of characters that pytest's `-k` accepts (letters, digits, `_`, `-`, `.`, `+`), so they can be part of a node id.
+Names consist of characters that pytest's `-k` accepts (letters, digits, `_`, `-`, `.`, `+`), so they can be part of a
+node id.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ class SamplerNameError(InputError):
 class SamplerName:
     """The parts of a sampler name.
 
-    `arguments` are the policy's, as written and in order: `("k", "2")` for `k2`, `("", "0.9")` for a bare number, `("ref", "")` for a
-    bare word. `block` is None for one block over the whole canvas. `temperature` 0 is greedy. `remask_variant` (`max` for rcr, `early` for
-    remdm) is empty for the official runs' rule. `counts` is an explicit schedule, the tokens to reveal at each step of a block;
-    `schedule` names one (`linear`, `cosine`) over `schedule_steps` steps.
+    `arguments` are the policy's, as written and in order: `("k", "2")` for `k2`, `("", "0.9")` for a bare number,
+    `("ref", "")` for a bare word. `block` is None for one block over the whole canvas. `temperature` 0 is greedy.
+    `remask_variant` (`max` for rcr, `early` for remdm) is empty for the official runs' rule. `counts` is an explicit
+    schedule, the tokens to reveal at each step of a block; `schedule` names one (`linear`, `cosine`) over
+    `schedule_steps` steps.
     """
 
     policy: str
@@ -166,6 +168,7 @@ def _modifier(name: str, text: str) -> dict[str, object]:
                     return {"schedule": word, "schedule_steps": int(value)}
     raise SamplerNameError(
         f"sampler {_shown(name)}: unknown modifier {_shown('+' + text)}; known: "
-        "+b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early (remasking), "
+        "+b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early "
+        "(remasking), "
         "+s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos"
     )

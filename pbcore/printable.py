@@ -13,8 +13,8 @@ _REPR.maxstring = _REPR.maxother = _REPR.maxlong = 60
 
 
 def printable(text: str, limit: int = 160) -> str:
-    """`text` on one line of about `limit` characters: control characters become escapes such as `\\x1b`, and the middle of a longer
-    text is left out, with its length given."""
+    """`text` on one line of about `limit` characters: control characters become escapes such as `\\x1b`, and the middle
+    of a longer text is left out, with its length given."""
     if len(text) <= limit:
         return _HIDDEN.sub(_escape, text)
     tail = limit // 3

@@ -1,4 +1,7 @@
-"""A registry: objects by name, from pbcore itself, from user code and from installed packages. Policies, models and scorers use it."""
+"""A registry: objects by name, from pbcore itself, from user code and from installed packages.
+
+Policies, models and scorers use it.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,11 @@ U = TypeVar("U")
 class Registry(Generic[T]):
     """Objects of one kind by name.
 
-    `kind` names them in errors (`policy`). Installed packages add objects by entry points of the group `entry_point_group`, named like
-    the object; `load` turns an entry point into an object. pbcore's own objects register themselves when the module `builtins` is imported,
-    which happens at the first look-up, so the code that looks up a name need not import the modules that define the objects.
-    `check(name, object)` raises an exception for an invalid name or object.
+    `kind` names them in errors (`policy`). Installed packages add objects by entry points of the group
+    `entry_point_group`, named like the object; `load` turns an entry point into an object. pbcore's own objects
+    register themselves when the module `builtins` is imported, which happens at the first look-up, so the code that
+    looks up a name need not import the modules that define the objects. `check(name, object)` raises an exception for
+    an invalid name or object.
 
         SCORERS: Registry[Scorer] = Registry("scorer", "pbcore.scorers", builtins="pbcore.metrics")
         SCORERS.register("mine", scorer)
@@ -44,7 +48,8 @@ class Registry(Generic[T]):
         self._registered: dict[str, T] = {}
 
     def register(self, name: str, value: T) -> None:
-        """Makes `value` available as `name`. Registering the same object, or the same class defined again, changes nothing.
+        """Makes `value` available as `name`. Registering the same object, or the same class defined again, changes
+        nothing.
 
         Raises ValueError if the name belongs to another object, and the exceptions of `check`.
         """

@@ -1,5 +1,5 @@
-"""`pbcore verify`: checks a copy of the official files against this package's tasks and scorers (`--data-dir DIR`), and counts the
-answers of a run on which official and corrected scores differ (`--run RUN`)."""
+"""`pbcore verify`: checks a copy of the official files against this package's tasks and scorers (`--data-dir DIR`), and
+counts the answers of a run on which official and corrected scores differ (`--run RUN`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from pbcore.tasks.lists import formatted, operate, parse_context
 from pbcore.tasks.official import official_place, official_rows
 from pbcore.tasks.puzzles import rows, solutions
 
-# By scorer: the score that is 1 for a correct answer; the corrected score, and the inconsistency of the official one that it shows.
+# By scorer: the score that is 1 for a correct answer; the corrected score, and the inconsistency of the official one
+# that it shows.
 RIGHT = {"words_to_sentence": "inclusion", "summarization": "rouge_l"}
 CORRECTED = {
     "list_sort": ("accuracy_as_asked", "labels are in the order of the whole names, not by last name as asked"),
@@ -37,7 +38,10 @@ EXAMPLES = 3  # of answers that two scores count differently, per task and score
 
 @dataclass(slots=True)
 class Checked:
-    """The checks of one official file. `labels` were scored, `right` of them score 1; `notes` name inconsistencies, `errors` faults."""
+    """The checks of one official file.
+
+    `labels` were scored, `right` of them score 1; `notes` name inconsistencies, `errors` faults.
+    """
 
     task: str
     n: int | None
@@ -143,7 +147,8 @@ def _check_labels(task: Task, folder: Path, checked: Checked) -> None:
 
 
 def follows(task: Task, sample: Sample) -> bool:
-    """Whether a list's or puzzle's label belongs to its question: an answer derived from the question alone must score 1.
+    """Whether a list's or puzzle's label belongs to its question: an answer derived from the question alone must score
+    1.
 
     For sort, a label ordered by the whole names is accepted too. Text labels belong to any question.
     """
@@ -195,7 +200,8 @@ def table(checked: list[Checked]) -> str:
 
 
 def run_text(path: Path) -> str:
-    """Official and corrected scores of one run directory: a row per task and corrected score, then examples of differences.
+    """Official and corrected scores of one run directory: a row per task and corrected score, then examples of
+    differences.
 
     Raises LoadError or RunDirError if the directory contains no samples.
     """
@@ -226,7 +232,10 @@ def _seed(answer: SampleRecord) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the checks; 0 without faults, 1 with faults, 2 for unusable arguments. Scores that differ are not faults."""
+    """Prints the checks; 0 without faults, 1 with faults, 2 for unusable arguments.
+
+    Scores that differ are not faults.
+    """
     if args.data_dir is None and not args.runs:
         print("pbcore verify: give --data-dir DIR, --run RUN, or both", file=sys.stderr)
         return 2

@@ -14,10 +14,11 @@ from pbcore.results.record import SampleRecord
 
 
 def kendall(steps: Sequence[int]) -> float | None:
-    """Kendall's τ-b between position and the step at which it was revealed: 1 left to right, −1 right to left, 0 no order.
+    """Kendall's τ-b between position and the step at which it was revealed: 1 left to right, −1 right to left, 0 no
+    order.
 
-    `steps[i]` is the step of position i, −1 where it was given (left out). None where undefined: fewer than two decoded positions,
-    or all in one step.
+    `steps[i]` is the step of position i, −1 where it was given (left out). None where undefined: fewer than two decoded
+    positions, or all in one step.
     """
     decoded = [(position, step) for position, step in enumerate(steps) if step >= 0]
     if len({step for _, step in decoded}) < 2:
@@ -27,12 +28,13 @@ def kendall(steps: Sequence[int]) -> float | None:
 
 
 def v1_correlations(steps: Sequence[int]) -> dict[str, float]:
-    """The decoding-order correlations that the official benchmark (v1) logs, under its names: `dec_order_kendall`, `dec_order_spearman`.
+    """The decoding-order correlations that the official benchmark (v1) logs, under its names: `dec_order_kendall`,
+    `dec_order_spearman`.
 
-    Kendall's τ-b and Spearman's ρ between the positions' steps and the same steps *sorted*: what left to right order in steps of these
-    sizes would give. So tokens revealed together in place cost nothing, and [0, 0, 1, 1] has 1, where `kendall`, against positions, has
-    0.82. Given positions (−1) are left out; v1 counts them as step 0, and takes a remasked token's first reveal, not its last. Empty
-    where undefined, as `kendall`.
+    Kendall's τ-b and Spearman's ρ between the positions' steps and the same steps *sorted*: what left to right order in
+    steps of these sizes would give. So tokens revealed together in place cost nothing, and [0, 0, 1, 1] has 1, where
+    `kendall`, against positions, has 0.82. Given positions (−1) are left out; v1 counts them as step 0, and takes a
+    remasked token's first reveal, not its last. Empty where undefined, as `kendall`.
     """
     decoded = [step for step in steps if step >= 0]
     if len(set(decoded)) < 2:
@@ -45,7 +47,8 @@ def v1_correlations(steps: Sequence[int]) -> dict[str, float]:
 
 
 def leftmost_share(steps: Sequence[int]) -> float | None:
-    """The share of decoded tokens that were the leftmost masked one when revealed (within a step counted from the left).
+    """The share of decoded tokens that were the leftmost masked one when revealed (within a step counted from the
+    left).
 
     1 for strict left to right. None where nothing was decoded.
     """
@@ -65,10 +68,11 @@ def leftmost_share(steps: Sequence[int]) -> float | None:
 def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, Any]:
     """A cell's order statistics, for `CellRecord.decoding`: means over the samples for which each is defined.
 
-    `kendall` over the whole canvas, `kendall_answer` over the answer (what stands before the first EOS), `dec_order_kendall` and
-    `dec_order_spearman` (`v1_correlations`, whole canvas), `leftmost_share`,
-    `confidence_mean` and `confidence_min` of the tokens when they were revealed for good, `max_tokens_in_step` (the largest of any
-    sample), and `tokens_by_step`: tokens revealed for good at step 0, 1 …, a mean over all samples. Empty where no steps were recorded.
+    `kendall` over the whole canvas, `kendall_answer` over the answer (what stands before the first EOS),
+    `dec_order_kendall` and `dec_order_spearman` (`v1_correlations`, whole canvas), `leftmost_share`, `confidence_mean`
+    and `confidence_min` of the tokens when they were revealed for good, `max_tokens_in_step` (the largest of any
+    sample), and `tokens_by_step`: tokens revealed for good at step 0, 1 …, a mean over all samples. Empty where no
+    steps were recorded.
     """
     values: dict[str, list[float]] = {}
     largest, recorded = 0, 0

@@ -1,4 +1,7 @@
-"""The gate: judges each cell of a run against its baseline row. It must fail a worse or slower model, but not on noise."""
+"""The gate: judges each cell of a run against its baseline row.
+
+It must fail a worse or slower model, but not on noise.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,9 @@ RATE_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One cell's verdict. `status`: passed, worse (quality), slower (NFE or tokens per step), refused (can't be compared), missing
-    (in the baseline, not in the run), error (could not be run), new (no baseline row), floor (violated).
+    """One cell's verdict. `status`: passed, worse (quality), slower (NFE or tokens per step), refused (can't be
+    compared), missing (in the baseline, not in the run), error (could not be run), new (no baseline row), floor
+    (violated).
 
     `p` and `p_forwards` are Holm-adjusted; `change` is the change of the judged score, in its own units.
     """
@@ -49,10 +53,10 @@ class Judgement:
 class Verdict:
     """All judgements, sorted by id. `ok` false means exit code 1.
 
-    `detectable` is the smallest true drop in score (share) that is detectable with 80 % power in the cell with the fewest samples,
-    assuming no answer improves; `detectable_churn` assumes this run's rate of two-way flips, `churn`. Both are at Holm's strictest level
-    for `judged` tests; None: no drop is detectable. `detectable_graded` is the same for means over seeds and graded scores, in the
-    cell where it is largest; None without such cells.
+    `detectable` is the smallest true drop in score (share) that is detectable with 80 % power in the cell with the
+    fewest samples, assuming no answer improves; `detectable_churn` assumes this run's rate of two-way flips, `churn`.
+    Both are at Holm's strictest level for `judged` tests; None: no drop is detectable. `detectable_graded` is the same
+    for means over seeds and graded scores, in the cell where it is largest; None without such cells.
     """
 
     judgements: tuple[Judgement, ...]
@@ -80,10 +84,11 @@ def judge(
 ) -> Verdict:
     """Judges a run against a baseline (`results.baseline.read_baseline`; empty to check floors only).
 
-    Quality: the headline score sample by sample, by the exact one-sided McNemar test, or paired permutation for graded scores. NFE and
-    tokens per step must be equal for greedy samplers; for others a paired permutation test looks for more forwards. Holm's correction
-    covers all tests, so the chance of any false alarm in the run is at most `level`. Baseline rows missing in the run fail; cells that
-    differ in data, model, sampler, seed, precision or samples are refused. Raises InputError for a level outside (0, 1).
+    Quality: the headline score sample by sample, by the exact one-sided McNemar test, or paired permutation for graded
+    scores. NFE and tokens per step must be equal for greedy samplers; for others a paired permutation test looks for
+    more forwards. Holm's correction covers all tests, so the chance of any false alarm in the run is at most `level`.
+    Baseline rows missing in the run fail; cells that differ in data, model, sampler, seed, precision or samples are
+    refused. Raises InputError for a level outside (0, 1).
 
         verdict = judge(open_run(path).read_cells(), read_baseline(file), floors=[parse_floor(text) for text in texts])
         print(gate_text(verdict)); exit_code = 0 if verdict.ok else 1
@@ -104,7 +109,10 @@ def difference(cell: BaselineCell, base: BaselineCell) -> str | None:
         return f"seeds {seeds}, the baseline has {others}"
     if len(cell.indices) != len(base.indices):
         wanted = len(base.indices)
-        return f"{len(cell.indices)} samples, the baseline has {wanted}: add --limit {wanted}, or the --profile of the baseline's run"
+        return (
+            f"{len(cell.indices)} samples, the baseline has {wanted}: add --limit {wanted}, "
+            "or the --profile of the baseline's run"
+        )
     for name in ("task", "model", "sampler", "dtype", "length", "official_text"):
         if getattr(cell, name) != getattr(base, name):
             return f"{name.replace('_', ' ')} is {getattr(cell, name)!r}, the baseline's {getattr(base, name)!r}"
@@ -124,7 +132,10 @@ def difference(cell: BaselineCell, base: BaselineCell) -> str | None:
 
 
 def greedy(sampler: str) -> bool:
-    """Whether a sampler decodes without temperature, so that its NFE must repeat exactly. False for names that can't be parsed."""
+    """Whether a sampler decodes without temperature, so that its NFE must repeat exactly.
+
+    False for names that can't be parsed.
+    """
     try:
         return parse(sampler).greedy
     except SamplerNameError:
@@ -142,7 +153,8 @@ def _judge_cell(name: str, stored: StoredCell | None, base: BaselineCell | None)
     reason = difference(cell, base)
     metric = base.headline if base.headline in base.scores else next(iter(base.scores), "")
     if reason is None and metric not in cell.scores:
-        reason = f"{metric} was measured in the baseline but not in the run: {stored.cell.absent.get(metric, 'no reason recorded')}"
+        why = stored.cell.absent.get(metric, "no reason recorded")
+        reason = f"{metric} was measured in the baseline but not in the run: {why}"
     if reason is not None:
         return Judgement(name, "refused", reason, metric)
     return _compared(cell, base, metric)

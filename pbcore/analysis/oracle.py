@@ -1,4 +1,6 @@
-"""The oracle's choice of a sampler for each sample (Fig. 7), and the parallelizability of a task (Fig. 6); figures of arXiv 2510.04767."""
+"""The oracle's choice of a sampler for each sample (Fig. 7), and the parallelizability of a task (Fig. 6); figures of
+arXiv 2510.04767.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,11 @@ class OraclePoint:
 
 
 def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoint:
-    """Chooses for each sample, among the samplers with that sample's best score, the one with the fewest steps (Fig. 7; ties: the first).
+    """Chooses for each sample, among the samplers with that sample's best score, the one with the fewest steps (Fig. 7;
+    ties: the first).
 
-    `runs`: sampler name → the samples of one model and task, with the same indices in each; several seeds of a sample are averaged.
-    Raises InputError if the indices differ, no samples are given, or `score` was not measured.
+    `runs`: sampler name → the samples of one model and task, with the same indices in each; several seeds of a sample
+    are averaged. Raises InputError if the indices differ, no samples are given, or `score` was not measured.
     """
     if not runs or not any(runs.values()):
         raise InputError("oracle got no samples; give those of at least one sampler")
@@ -47,7 +50,8 @@ def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoin
 
 
 def parallelizability(scores: Mapping[int, float]) -> float | None:
-    """Fig. 6, x-axis: Σₖ k·scoreₖ / Σₖ scoreₖ over tokens per step k = 1, 2, 4, … in one block; small = hard to parallelize.
+    """Fig. 6, x-axis: Σₖ k·scoreₖ / Σₖ scoreₖ over tokens per step k = 1, 2, 4, … in one block; small = hard to
+    parallelize.
 
     None where every score is 0. Raises InputError for no scores, a negative score or k < 1.
     """
@@ -58,8 +62,8 @@ def parallelizability(scores: Mapping[int, float]) -> float | None:
 
 
 def block_slope(scores: Mapping[int, float]) -> float:
-    """Fig. 6, y-axis: the negative slope of the least-squares line of score over log₂ block length (at k = 2): positive = better as
-    blocks shrink. In score units per halving. Raises InputError for fewer than two block lengths.
+    """Fig. 6, y-axis: the negative slope of the least-squares line of score over log₂ block length (at k = 2): positive
+    = better as blocks shrink. In score units per halving. Raises InputError for fewer than two block lengths.
     """
     if len(scores) < 2 or min(scores) < 1:
         raise InputError(f"block_slope needs scores at two block lengths >= 1 at least, got {dict(scores)}")

@@ -9,10 +9,17 @@ from pbcore.tasks.naming import PAPER_TASKS
 
 TASKS = (*PAPER_TASKS, *(f"list_ops/{name}" for name in ("copy", "replace_index", "replace_random", "shuffle")))
 SHORT = {
-    "insert_index": "ins_idx", "insert_random": "ins_rnd", "remove_index": "rem_idx", "remove_random": "rem_rnd",
-    "replace_index": "rep_idx", "replace_random": "rep_rnd", "summarization": "summar.", "paraphrasing": "paraphr.",
-    "w2s_medium": "w2s_med", "latin_square": "latin",
-}  # fmt: skip
+    "insert_index": "ins_idx",
+    "insert_random": "ins_rnd",
+    "remove_index": "rem_idx",
+    "remove_random": "rem_rnd",
+    "replace_index": "rep_idx",
+    "replace_random": "rep_rnd",
+    "summarization": "summar.",
+    "paraphrasing": "paraphr.",
+    "w2s_medium": "w2s_med",
+    "latin_square": "latin",
+}
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 
 

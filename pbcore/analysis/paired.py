@@ -1,4 +1,6 @@
-"""Compares two runs sample by sample: exact McNemar test, paired permutation test, Holm's correction, and statistical power."""
+"""Compares two runs sample by sample: exact McNemar test, paired permutation test, Holm's correction, and statistical
+power.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,11 @@ GRID = 400_000
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """One score of one cell in two runs. `change` = head − base (means); `p` is one-sided: the probability of such a drop by chance.
+    """One score of one cell in two runs. `change` = head − base (means); `p` is one-sided: the probability of such a
+    drop by chance.
 
-    `worse` and `better` are the sample indices whose score fell or rose (for binary scores: newly wrong, newly right); `spread` is the
-    standard deviation of the differences.
+    `worse` and `better` are the sample indices whose score fell or rose (for binary scores: newly wrong, newly right);
+    `spread` is the standard deviation of the differences.
     """
 
     n: int
@@ -67,10 +70,12 @@ def mcnemar(newly_wrong: int, newly_right: int) -> float:
 
 
 def permutation(differences: Sequence[float]) -> float:
-    """Exact one-sided paired permutation p for a drop: the share of all 2ⁿ sign patterns whose total loss is at least the observed one.
+    """Exact one-sided paired permutation p for a drop: the share of all 2ⁿ sign patterns whose total loss is at least
+    the observed one.
 
-    Differences (head − base) are rounded to 1e-4, or coarser if their sum would need more than 400,000 units. For the rounded values p
-    is exact, computed by convolution without random numbers. For 0/1 scores it equals `mcnemar`. Raises InputError unless all are finite.
+    Differences (head − base) are rounded to 1e-4, or coarser if their sum would need more than 400,000 units. For the
+    rounded values p is exact, computed by convolution without random numbers. For 0/1 scores it equals `mcnemar`.
+    Raises InputError unless all are finite.
     """
     sizes = np.abs(np.asarray(differences, dtype=np.float64))
     if not np.all(np.isfinite(sizes)):
@@ -90,7 +95,10 @@ def permutation(differences: Sequence[float]) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values (Holm 1979), in the given order. Rejecting those ≤ level keeps the chance of any false alarm ≤ level."""
+    """Holm's adjusted p-values (Holm 1979), in the given order.
+
+    Rejecting those ≤ level keeps the chance of any false alarm ≤ level.
+    """
     adjusted = [0.0] * len(p_values)
     running = 0.0
     for rank, number in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -100,10 +108,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> float:
-    """The power of the exact McNemar test at `level`: the probability that it detects a true drop of `drop` (share) in n samples.
+    """The power of the exact McNemar test at `level`: the probability that it detects a true drop of `drop` (share) in
+    n samples.
 
-    Each sample becomes wrong with probability `drop + churn` and right with probability `churn`. Churn is the rate of random flips in
-    each direction: 0 if no answer improves, about p(1 − p) for independent draws. Raises InputError for n < 1 or invalid shares.
+    Each sample becomes wrong with probability `drop + churn` and right with probability `churn`. Churn is the rate of
+    random flips in each direction: 0 if no answer improves, about p(1 − p) for independent draws. Raises InputError for
+    n < 1 or invalid shares.
     """
     wrong, right = drop + churn, churn
     if n < 1 or not (0 <= drop <= 1 and churn >= 0 and wrong + right <= 1 + 1e-12):
@@ -118,7 +128,9 @@ def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> fl
 
 
 def detectable_drop(n: int, power_wanted: float = 0.8, *, churn: float = 0.0, level: float = 0.05) -> float | None:
-    """The smallest true drop (share, in steps of 0.1 point) detectable in n samples with power `power_wanted`; None if there is none."""
+    """The smallest true drop (share, in steps of 0.1 point) detectable in n samples with power `power_wanted`; None if
+    there is none.
+    """
     low, high = 0, int((1 - 2 * churn) * 1000)
     if high < 1 or power(n, high / 1000, churn=churn, level=level) < power_wanted:
         return None
@@ -132,10 +144,12 @@ def detectable_drop(n: int, power_wanted: float = 0.8, *, churn: float = 0.0, le
 
 
 def detectable_shift(n: int, spread: float, power_wanted: float = 0.8, *, level: float = 0.05) -> float | None:
-    """The smallest true drop d of a mean that the paired permutation test detects with power `power_wanted`; None if there is none.
+    """The smallest true drop d of a mean that the paired permutation test detects with power `power_wanted`; None if
+    there is none.
 
-    By the normal approximation d − z_power·spread/√n = z_level·√(spread² + d²)/√n, where `spread` is the standard deviation of the n
-    differences; random signs vary the total by each whole difference, its mean included. Raises InputError for n < 1 or spread < 0.
+    By the normal approximation d − z_power·spread/√n = z_level·√(spread² + d²)/√n, where `spread` is the standard
+    deviation of the n differences; random signs vary the total by each whole difference, its mean included. Raises
+    InputError for n < 1 or spread < 0.
     """
     if n < 1 or spread < 0:
         raise InputError(f"n={n}, spread={spread}: need n >= 1 and a standard deviation, at least 0")
@@ -149,7 +163,7 @@ def detectable_shift(n: int, spread: float, power_wanted: float = 0.8, *, level:
 
 @lru_cache(maxsize=64)
 def _critical(n: int, level: float) -> np.ndarray:
-    """For each number of flips 0 … n, the least number of newly wrong ones that is significant (flips + 1 if none is)."""
+    """For each number of flips 0 … n, the fewest newly wrong ones that are significant (flips + 1 if none are)."""
     flips = np.arange(n + 1)
     least: np.ndarray = stats.binom.isf(level, flips, 0.5).astype(np.int64) + 1
     return least

@@ -1,4 +1,6 @@
-"""The trade-off between speed and quality: curves per policy family, Pareto front, PBx and AUP (arXiv 2510.04767, 2601.07568)."""
+"""The trade-off between speed and quality: curves per policy family, Pareto front, PBx and AUP (arXiv 2510.04767,
+2601.07568).
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ AUP_ALPHA = 3.0
 def pbx(points: Iterable[Point], level: float, interpolate: bool = False) -> float | None:
     """The largest tokens per step at which the mean score is at least `level`; None if it never is.
 
-    `points`: (tokens per step, mean score in %), in any order. By default only measured points count; `interpolate=True` interpolates
-    linearly between neighbouring points, as the 2026 rewrite's leaderboard does. Raises InputError for a value that is not finite
-    or a rate that is not positive.
+    `points`: (tokens per step, mean score in %), in any order. By default only measured points count;
+    `interpolate=True` interpolates linearly between neighbouring points, as the 2026 rewrite's leaderboard does. Raises
+    InputError for a value that is not finite or a rate that is not positive.
     """
     best = _best_per_rate(points)
     reached = [x for x, y in best if y >= level]
@@ -40,7 +42,8 @@ def pbx(points: Iterable[Point], level: float, interpolate: bool = False) -> flo
 
 
 def aup(points: Iterable[Point], y_max: float | None = None) -> float:
-    """Accuracy under parallelism (arXiv 2601.07568): the area under score over rate, with weights that fall exponentially with lost score.
+    """Accuracy under parallelism (arXiv 2601.07568): the area under score over rate, with weights that fall
+    exponentially with lost score.
 
     For points (ρᵢ, yᵢ) sorted by rate, without those below y₁ − 5:
     AUP = ρ₁y₁ + ½ Σ (ρᵢ − ρᵢ₋₁)(yᵢW(yᵢ) + yᵢ₋₁W(yᵢ₋₁)), W(y) = min(e^{−3(1 − y/y_max)}, 1).
@@ -70,12 +73,13 @@ def pareto(points: Iterable[Point]) -> list[Point]:
 
 
 def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
-    """Trade-off curves: a row per model and sampler with its plain means over the tasks of `cells` (a frame of `results.load`).
+    """Trade-off curves: a row per model and sampler with its plain means over the tasks of `cells` (a frame of
+    `results.load`).
 
-    Columns: model, family, sampler, `rate`, score, low, high (in %; the mean's 95 % interval from the tasks' intervals by the MOVER
-    method, Zou and Donner 2008; NaN without intervals), tasks. Rows are sorted along each curve. Left out: dummy models, failed
-    cells, cells without a positive rate, and samplers without a score for one of the model's tasks (means over different tasks can't
-    be compared). Raises ValueError if a cell occurs twice.
+    Columns: model, family, sampler, `rate`, score, low, high (in %; the mean's 95 % interval from the tasks' intervals
+    by the MOVER method, Zou and Donner 2008; NaN without intervals), tasks. Rows are sorted along each curve. Left out:
+    dummy models, failed cells, cells without a positive rate, and samplers without a score for one of the model's tasks
+    (means over different tasks can't be compared). Raises ValueError if a cell occurs twice.
     """
     columns = ["model", "family", "sampler", rate, "score", "low", "high", "tasks"]
     usable = cells[
@@ -140,7 +144,9 @@ def means(cells: pd.DataFrame, column: str = "score") -> pd.DataFrame:
 
 
 def mean_interval(scores: Sequence[ScoreInterval]) -> ScoreInterval:
-    """The plain mean of (score, low, high) with the 95 % interval of that mean, from independent intervals (MOVER); NaN without."""
+    """The plain mean of (score, low, high) with the 95 % interval of that mean, from independent intervals (MOVER); NaN
+    without.
+    """
     count = len(scores)
     mean = sum(score for score, _, _ in scores) / count
     below = math.sqrt(sum((score - low) ** 2 for score, low, _ in scores)) / count

@@ -23,7 +23,9 @@ def test_cell(cell, model, task, benchmark):
 
 
 def expectation(task, sampler, seeds):
-    """Expected number of right answers and its standard deviation; where theory has no closed form, any number is within it."""
+    """Expected number of right answers and its standard deviation; where theory has no closed form, any number is
+    within it.
+    """
     try:
         chances = [accuracy(task.kind, sample.length, sampler) for sample in task.samples] * seeds
     except ValueError:

@@ -20,7 +20,9 @@ class DecodingError(PbcoreError, RuntimeError):
 
 
 def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
-    """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs: a cache, a review, token frequencies."""
+    """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs: a cache, a review, token
+    frequencies.
+    """
     if name.cache and name.cache not in model.caches:
         raise ValueError(
             f"sampler {name}: {model.name} has no {name.cache} cache; it has {sorted(model.caches) or 'none'}"
@@ -38,13 +40,18 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
         )
     if "frequencies" in traits.needs and model.frequencies is None:
         raise ValueError(
-            f"sampler {name}: {name.policy} needs the background frequency of each token, and {model.name} has no table of them; make one "
-            "with `pbcore samplers --frequencies CORPUS --model NAME --output FILE` and set PBCORE_FREQUENCIES to that file"
+            f"sampler {name}: {name.policy} needs the background frequency of each token, and {model.name} has no "
+            "table of them; make one "
+            "with `pbcore samplers --frequencies CORPUS --model NAME --output FILE` and set PBCORE_FREQUENCIES to that "
+            "file"
         )
 
 
 def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> Tensor:
-    """The logits, if they are a floating-point tensor (rows, V) on the canvas's device. Raises DecodingError otherwise."""
+    """The logits, if they are a floating-point tensor (rows, V) on the canvas's device.
+
+    Raises DecodingError otherwise.
+    """
     expected = (rows, model.vocab_size)
     if (
         isinstance(logits, Tensor)
@@ -54,8 +61,10 @@ def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: 
     ):
         return logits
     raise DecodingError(
-        f"{model.name} returned {_described(logits)} as logits; expected a floating-point tensor of shape {expected} on {canvas.device}: "
-        f"a row for each {what} position marked in the query, in row-major order, and a column for each of {model.vocab_size} tokens"
+        f"{model.name} returned {_described(logits)} as logits; expected a floating-point tensor of shape {expected} "
+        f"on {canvas.device}: "
+        f"a row for each {what} position marked in the query, in row-major order, and a column for each of "
+        f"{model.vocab_size} tokens"
     )
 
 
@@ -65,18 +74,23 @@ def check_numbers(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) 
     if bool(bad.any()):
         at = row[bad.nonzero()[0, 0]]
         raise DecodingError(
-            f"{model.name} gave logits that are NaN, +inf or all -inf for row {int(rows.origin[at])} (key {int(rows.key[at])}) "
+            f"{model.name} gave logits that are NaN, +inf or all -inf for row {int(rows.origin[at])} (key "
+            f"{int(rows.key[at])}) "
             f"at step {int(rows.nfe[at])}; try --dtype float32, and check the checkpoint"
         )
 
 
 def as_move(name: str, answer: Any, step: Step) -> Move:
-    """The answer of policy `name` as a Move. Raises DecodingError that names what is wrong with it and what is expected."""
+    """The answer of policy `name` as a Move.
+
+    Raises DecodingError that names what is wrong with it and what is expected.
+    """
     shape, device = tuple(step.masked.shape), step.masked.device
     if not isinstance(answer, Move):
         if not _fits(answer, shape, torch.bool, device):
             raise DecodingError(
-                f"policy {name}: select returned {_described(answer)}; expected a bool tensor of shape {shape} on {device} "
+                f"policy {name}: select returned {_described(answer)}; expected a bool tensor of shape {shape} on "
+                f"{device} "
                 "(like step.masked, True where to reveal) or a Move"
             )
         return Move(answer)
@@ -86,7 +100,8 @@ def as_move(name: str, answer: Any, step: Step) -> Move:
         sizes = shape[:1] if field == "hold" else shape
         if not _fits(value, sizes, kind, device) and not (value is None and field != "reveal"):
             raise DecodingError(
-                f"policy {name}: Move.{field} is {_described(value)}; expected a {_short(kind)} tensor of shape {sizes} on {device}"
+                f"policy {name}: Move.{field} is {_described(value)}; expected a {_short(kind)} tensor of shape "
+                f"{sizes} on {device}"
             )
     return answer
 
@@ -95,17 +110,19 @@ def check_cap(name: str, cap: Any, slots: int) -> int:
     """The policy's cap for a block of `slots`. Raises DecodingError if it isn't a whole number of at least 1."""
     if not isinstance(cap, int) or cap < 1:
         raise DecodingError(
-            f"policy {name}: cap({slots}) returned {cap!r}; expected the most steps in a block, a whole number of at least 1"
+            f"policy {name}: cap({slots}) returned {cap!r}; expected the most steps in a block, a whole number of at "
+            "least 1"
         )
     return cap
 
 
 def check_tokens(name: str, token: Tensor, written: Tensor, mask_id: int, vocab_size: int) -> None:
-    """Raises DecodingError if a token that the policy writes itself is the mask or outside the vocabulary. (R, C) each."""
+    """Raises DecodingError if a token that the policy writes is the mask or outside the vocabulary. (R, C) each."""
     bad = written & ((token == mask_id) | (token < 0) | (token >= vocab_size))
     if bool(bad.any()):
         raise DecodingError(
-            f"policy {name}: Move.token has {int(token[bad][0])} where it is to be written; expected a token id from 0 to {vocab_size - 1} "
+            f"policy {name}: Move.token has {int(token[bad][0])} where it is to be written; expected a token id from 0 "
+            f"to {vocab_size - 1} "
             f"other than the mask {mask_id} (use Move.remask to mask a slot)"
         )
 

@@ -33,7 +33,10 @@ HEADERS = ("sampler", "kind", "rule", "state", "parameters", "paper", "forwards 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A sampler's row in the list. `rule` and `state` come from its docstring; `kind` is unmasker, remasker or reviser."""
+    """A sampler's row in the list.
+
+    `rule` and `state` come from its docstring; `kind` is unmasker, remasker or reviser.
+    """
 
     name: str
     kind: str
@@ -76,7 +79,10 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the samplers, or writes a frequency table. Raises ValueError, OSError or ModelError if the tokens can't be counted."""
+    """Prints the samplers, or writes a frequency table.
+
+    Raises ValueError, OSError or ModelError if the tokens can't be counted.
+    """
     if args.frequencies:
         return _count(args)
     if args.markdown:
@@ -90,13 +96,16 @@ def run(args: argparse.Namespace) -> int:
             f"keeps {item.state}" if item.state != "–" else "",
         ]
         print(
-            f"{item.name}  ({item.kind})\n  {item.rule}\n  {'; '.join(part for part in details if part not in ('', '–'))}"
+            f"{item.name}  ({item.kind})\n  {item.rule}\n  "
+            f"{'; '.join(part for part in details if part not in ('', '–'))}"
         )
     print(
-        "\nA name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, +t1.0, +rcr, +rcr-max,"
+        "\nA name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, "
+        "+t1.0, +rcr, +rcr-max,"
     )
     print(
-        "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, and a schedule where k is left out: +s2_1_1, +linear8, +cosine8."
+        "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, and a schedule where k is left out: +s2_1_1, +linear8, "
+        "+cosine8."
     )
     return 0
 

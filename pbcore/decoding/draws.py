@@ -1,4 +1,6 @@
-"""Random numbers that depend on (seed, row, forward, position) alone: the same on every device, in every batch and order."""
+"""Random numbers that depend on (seed, row, forward, position) alone: the same on every device, in every batch and
+order.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,11 @@ _MIX = (
 
 
 def uniform(seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0) -> Tensor:
-    """Uniform numbers in (0, 1), float64, of the shape that key (R,), nfe (R,) and position (R, C) broadcast to: (R, C).
+    """Uniform numbers in (0, 1), float64, of the shape that key (R,), nfe (R,) and position (R, C) broadcast to: (R,
+    C).
 
-    Counter-based (splitmix64 as a hash): there is no generator whose state could depend on the batch. `salt` separates several draws
-    of one step.
+    Counter-based (splitmix64 as a hash): there is no generator whose state could depend on the batch. `salt` separates
+    several draws of one step.
     """
     x = _mix(torch.full_like(key, seed) * 0x9E3779B1 + salt + 1)
     x = _mix(x ^ key)
@@ -26,7 +29,9 @@ def uniform(seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0
 
 
 def categorical(logits: Tensor, uniforms: Tensor) -> Tensor:
-    """One draw per row from softmax(logits) (M, V), by inverting the distribution function at uniforms (M,) in (0, 1); returns (M,)."""
+    """One draw per row from softmax(logits) (M, V), by inverting the distribution function at uniforms (M,) in (0, 1);
+    returns (M,).
+    """
     cdf = torch.softmax(logits.double(), dim=-1).cumsum(dim=-1)  # (M, V)
     target = uniforms[:, None] * cdf[:, -1:]
     return torch.searchsorted(cdf, target, right=True).squeeze(-1).clamp_(max=logits.shape[-1] - 1)

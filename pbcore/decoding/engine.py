@@ -1,8 +1,8 @@
 """The decoding loop: one batch, one policy, blocks from left to right, one forward per step, until no mask is left.
 
-R rows, L canvas positions, A target positions (masked at the start), C slots of the active block, M candidates, V tokens. Rows are
-independent: each has its own block, step count and random draws, and leaves the batch when it is done. So a result never depends on the
-batch.
+R rows, L canvas positions, A target positions (masked at the start), C slots of the active block, M candidates, V
+tokens. Rows are independent: each has its own block, step count and random draws, and leaves the batch when it is done.
+So a result never depends on the batch.
 """
 
 from __future__ import annotations
@@ -62,9 +62,10 @@ def denoise(
 ) -> list[Generation]:
     """Decodes a batch; one Generation per request, in order.
 
-    Raises DecodingError for logits of another shape, dtype or device than asked for, NaN and +inf, and for a policy that returns something
-    else than its protocol allows, or reveals nothing though it declares no `cap`. Raises ValueError for a block length that doesn't
-    divide a row's number of target positions, and for a cache, review or frequency table that the model doesn't have.
+    Raises DecodingError for logits of another shape, dtype or device than asked for, NaN and +inf, and for a policy
+    that returns something else than its protocol allows, or reveals nothing though it declares no `cap`. Raises
+    ValueError for a block length that doesn't divide a row's number of target positions, and for a cache, review or
+    frequency table that the model doesn't have.
     """
     model, declared = complete(model), traits(policy)
     check_needs(model, declared, name)
@@ -141,7 +142,9 @@ def _forward(
 
 
 def _logits(job: _Job, context: Context, query: Query, where: Tensor, revealed: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Logits of the masked slots (M, V) and, if the policy requests a review, of the revealed ones (N, V); never the mask token."""
+    """Logits of the masked slots (M, V) and, if the policy requests a review, of the revealed ones (N, V); never the
+    mask token.
+    """
     again = None
     if job.traits.review is None:
         logits = context.logits(query)
@@ -156,7 +159,7 @@ def _logits(job: _Job, context: Context, query: Query, where: Tensor, revealed: 
 
 
 def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Move:
-    """The move within the loop's limits: an unmasker reveals something at each step, any other policy ends at its cap."""
+    """The move within the loop's limits: an unmasker reveals something each step, other policies end at their cap."""
     caps = _caps(job, move, step.slots)
     if caps is None:
         idle = ~(move.reveal & step.masked).any(-1)
@@ -179,7 +182,9 @@ def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> M
 
 
 def _caps(job: _Job, move: Move, slots: Tensor) -> Tensor | None:
-    """The most steps (R,) that a policy may take in a block of `slots` (R,); None for an unmasker, which needs no limit."""
+    """The most steps (R,) that a policy may take in a block of `slots` (R,); None for an unmasker, which needs no
+    limit.
+    """
     if job.traits.cap is not None:
         caps = [check_cap(job.name.policy, job.traits.cap(count), count) for count in slots.tolist()]
         return torch.tensor(caps, device=slots.device)
@@ -255,7 +260,8 @@ def _block_length(name: SamplerName, n_targets: Tensor, requests: Sequence[Reque
     for request, count in zip(requests, n_targets.tolist(), strict=True):
         if count % name.block:
             raise InputError(
-                f"sampler {name}: block length {name.block} doesn't divide the {count} tokens to decode (row key {request.key})"
+                f"sampler {name}: block length {name.block} doesn't divide the {count} tokens to decode (row key "
+                f"{request.key})"
             )
     return name.block
 

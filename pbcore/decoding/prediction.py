@@ -9,7 +9,9 @@ from pbcore.decoding.draws import categorical
 
 
 def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Token (M,), the likeliest or drawn by `draws` (M,) at a temperature, and its probability (M,) under the softmax at temperature 1."""
+    """Token (M,), the likeliest or drawn by `draws` (M,) at a temperature, and its probability (M,) under the softmax
+    at temperature 1.
+    """
     tokens, confidences, begin = [], [], 0
     for piece in pieces_of(logits):
         probs = torch.softmax(piece, dim=-1)  # (m, V)
@@ -35,7 +37,9 @@ def probability(logits: Tensor, token: Tensor) -> Tensor:
 
 
 def pieces_of(logits: Tensor, budget: int = 1 << 24) -> tuple[Tensor, ...]:
-    """Rows of (M, V) in chunks of at most `budget` numbers, as float32 or float64; one empty chunk if there are no rows."""
+    """Rows of (M, V) in chunks of at most `budget` numbers, as float32 or float64; one empty chunk if there are no
+    rows.
+    """
     size = max(1, budget // max(1, logits.shape[-1]))
     pieces = (logits[start : start + size] for start in range(0, max(1, len(logits)), size))
     return tuple(piece if piece.dtype in (torch.float32, torch.float64) else piece.float() for piece in pieces)

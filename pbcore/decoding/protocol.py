@@ -15,7 +15,10 @@ NEEDS = frozenset({"frequencies"})
 
 
 class Policy(Protocol):
-    """Chooses the masked slots to reveal. Beside `select` it may declare any of the members of `Traits` under the same names."""
+    """Chooses the masked slots to reveal.
+
+    Beside `select` it may declare any of the members of `Traits` under the same names.
+    """
 
     def select(self, step: Step) -> Tensor | Move:
         """A bool tensor (R, C) of slots to reveal (those not masked are ignored), or a Move."""
@@ -26,10 +29,12 @@ class Policy(Protocol):
 class Traits:
     """What a policy declares, as class attributes or methods, and the defaults for what it leaves out.
 
-    - `cap(slots)`: the most steps it takes in a block of so many slots. For a policy that may reveal nothing, remasks tokens or holds rows.
+    - `cap(slots)`: the most steps it takes in a block of so many slots. For a policy that may reveal nothing, remasks
+      tokens or holds rows.
     - `review`: new predictions for revealed tokens, `seen` (visible to the model) or `hidden` (hidden from it).
     - `rewrites`: whether it may write tokens other than the predicted ones.
-    - `reach`: whose slots it gets: the active `block`'s, or with `prefix` those of all blocks up to the active one. That block then ends
+    - `reach`: whose slots it gets: the active `block`'s, or with `prefix` those of all blocks up to the active one.
+      That block then ends
       when none of them is masked.
     - `needs`: what the model must have; the only one known is `frequencies`, the tokens' background probabilities.
     """

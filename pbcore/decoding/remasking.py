@@ -1,7 +1,7 @@
 """Remasking (`+rcr`, `+remdmN` and their variants): wraps a static policy so that committed tokens may be masked again.
 
-`+rcr` and `+remdmN` follow the code of the official runs. `+rcr-max` and `+remdmN-early` follow the paper's text where that code differs
-from it.
+`+rcr` and `+remdmN` follow the code of the official runs. `+rcr-max` and `+remdmN-early` follow the paper's text where
+that code differs from it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,18 @@ MASKED = -1.0  # stands for the confidence of a masked slot
 
 @dataclass(frozen=True, slots=True)
 class Rcr:
-    """RCR as officially run: fills all masks up to the block's end, then remasks those of lowest confidence (arXiv 2508.13148).
+    """RCR as officially run: fills all masks up to the block's end, then remasks those of lowest confidence (arXiv
+    2508.13148).
 
     What counts is the confidence at a slot's last fill, however the context has changed since.
 
-    Each step leaves k more tokens than the step before, anywhere up to the block's end: tokens of earlier blocks may be masked again, and
-    the block ends once no mask is left up to its end. Forwards: one per k tokens of a block. Ties keep the leftmost token.
+    Each step leaves k more tokens than the step before, anywhere up to the block's end: tokens of earlier blocks may be
+    masked again, and the block ends once no mask is left up to its end. Forwards: one per k tokens of a block. Ties
+    keep the leftmost token.
 
-    The paper (F.3) uses the highest confidence so far instead: `+rcr-max`. One behaviour of the official code is left out: it assigns
-    given tokens probability 1, so among slots of confidence exactly 1 it may mask parts of the prompt. Here given tokens stay.
+    The paper (F.3) uses the highest confidence so far instead: `+rcr-max`. One behaviour of the official code is left
+    out: it assigns given tokens probability 1, so among slots of confidence exactly 1 it may mask parts of the prompt.
+    Here given tokens stay.
 
     State: each committed slot's confidence when last filled.
     """
@@ -59,11 +62,12 @@ class Rcr:
 
 @dataclass(frozen=True, slots=True)
 class RcrMax:
-    """RCR by the paper's text: fills all masks, then remasks those whose highest confidence so far is lowest (arXiv 2508.13148).
+    """RCR by the paper's text: fills all masks, then remasks those whose highest confidence so far is lowest (arXiv
+    2508.13148).
 
-    The paper (F.3) compares each position's running maximum. The code of the official runs (`+rcr`) compares the confidence of the last
-    fill and reaches back into earlier blocks; this variant stays in the active block. Each step keeps as many tokens as the schedule has
-    revealed so far, k more than the step before.
+    The paper (F.3) compares each position's running maximum. The code of the official runs (`+rcr`) compares the
+    confidence of the last fill and reaches back into earlier blocks; this variant stays in the active block. Each step
+    keeps as many tokens as the schedule has revealed so far, k more than the step before.
 
     State: each slot's highest confidence.
     """
@@ -87,14 +91,17 @@ class RcrMax:
 
 @dataclass(frozen=True, slots=True)
 class Remdm:
-    """ReMDM as officially run: before each of `rounds` extra steps, remasks the token of lowest confidence (arXiv 2503.00307).
+    """ReMDM as officially run: before each of `rounds` extra steps, remasks the token of lowest confidence (arXiv
+    2503.00307).
 
-    An extra step reveals one token, chosen by the wrapped policy among all masks of the active block. In a block of B tokens the extra
-    steps follow min(⌊7B/8⌋, B − 1) ordinary steps (at least 1), or earlier if the block is full before. With k > 1 it always is, whereas
-    the paper (F.3) starts when most tokens are generated: `+remdmN-early`. Forwards per block: ordinary steps plus rounds.
+    An extra step reveals one token, chosen by the wrapped policy among all masks of the active block. In a block of B
+    tokens the extra steps follow min(⌊7B/8⌋, B − 1) ordinary steps (at least 1), or earlier if the block is full
+    before. With k > 1 it always is, whereas the paper (F.3) starts when most tokens are generated: `+remdmN-early`.
+    Forwards per block: ordinary steps plus rounds.
 
-    The official code refuses several blocks with k > 1, because it counts the steps of all blocks together; here each block has its own.
-    In a trajectory the token that an extra step remasks is already masked in the canvas before that step, as the model sees it.
+    The official code refuses several blocks with k > 1, because it counts the steps of all blocks together; here each
+    block has its own. In a trajectory the token that an extra step remasks is already masked in the canvas before that
+    step, as the model sees it.
 
     State: each committed slot's confidence when revealed, rounds done.
     """
@@ -136,11 +143,12 @@ class Remdm:
 
 @dataclass(frozen=True, slots=True)
 class RemdmEarly:
-    """ReMDM started early: once 7/8 of a block is committed, remasks its token of lowest confidence, `rounds` times (arXiv 2503.00307).
+    """ReMDM started early: once 7/8 of a block is committed, remasks its token of lowest confidence, `rounds` times
+    (arXiv 2503.00307).
 
-    The paper (F.3) remasks when most tokens are generated. The code of the official runs (`+remdmN`) counts 7/8 of the block in steps,
-    which for k > 1 lies past the block's end; here 7/8 is counted in tokens. A round has no step of its own: the next step of k tokens
-    decodes the remasked token again.
+    The paper (F.3) remasks when most tokens are generated. The code of the official runs (`+remdmN`) counts 7/8 of the
+    block in steps, which for k > 1 lies past the block's end; here 7/8 is counted in tokens. A round has no step of its
+    own: the next step of k tokens decodes the remasked token again.
 
     State: each slot's confidence when revealed, rounds done.
     """

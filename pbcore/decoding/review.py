@@ -1,7 +1,8 @@
 """Reviews: new predictions for revealed tokens, for policies that mask them again or replace them.
 
-A policy requests them by its attribute `review`: "seen" predicts with the token visible to the model (LLaDA2.1's editing), "hidden"
-with it hidden (WINO's shadow block). R rows, L canvas positions, C slots, N revealed slots, V tokens.
+A policy requests them by its attribute `review`: "seen" predicts with the token visible to the model (LLaDA2.1's
+editing), "hidden" with it hidden (WINO's shadow block). R rows, L canvas positions, C slots, N revealed slots, V
+tokens.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
 
 
 def reviewed(logits: Tensor, revealed: Tensor, present: Tensor, temperature: float, draws: Tensor | None) -> Review:
-    """The review of the `revealed` slots (R, C) from their logits (N, V); `present` (R, C) are the tokens that stand there."""
+    """The review of the `revealed` slots (R, C) from their logits (N, V); `present` (R, C) are the tokens that stand
+    there.
+    """
     token, confidence = predict(logits, temperature, None if draws is None else draws[revealed])
     numbers = torch.zeros(revealed.shape, dtype=confidence.dtype, device=confidence.device)
     return Review(

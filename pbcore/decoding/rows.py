@@ -37,7 +37,8 @@ class Rows:
         return Rows(**tensors, states={name: part.select(rows) for name, part in self.states.items()})
 
     def active(self, size: int, prefix: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """The slots of each row's active block (R, C): index among the target positions, index in the canvas, and whether the row has it.
+        """The slots of each row's active block (R, C): index among the target positions, index in the canvas, and
+        whether the row has it.
 
         With `prefix` the slots of all earlier blocks too.
         """
@@ -61,7 +62,10 @@ class Rows:
         return first // size
 
     def window(self, size: int) -> tuple[int, int]:
-        """The active block's place in the canvas (start, stop), up to the next block's first target position. All rows share it."""
+        """The active block's place in the canvas (start, stop), up to the next block's first target position.
+
+        All rows share it.
+        """
         block = int(self.block[0])
         start = int(self.targets[0, block * size]) if block else 0
         after = (block + 1) * size
@@ -113,7 +117,7 @@ class Log:
 
 
 def _text_past_eos(model: Denoiser, ids: Sequence[int], stops: Collection[int], text: str) -> str | None:
-    """The text of the whole canvas if some of it follows the first EOS, else None; also None if the model can't tell."""
+    """The text of the whole canvas if some of it follows the first EOS, else None, as if the model can't tell."""
     first = next((i for i, token in enumerate(ids) if token in stops), len(ids))
     if all(token in stops for token in ids[first:]):
         return None

@@ -1,4 +1,7 @@
-"""`decode`: prompts to generations. Forms batches, halves them when memory runs out, hands over to models with their own loop."""
+"""`decode`: prompts to generations.
+
+Forms batches, halves them when memory runs out, hands over to models with their own loop.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from pbcore.models.base import Denoiser, Generation, Model, OwnDecoder, Prompt, 
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample
 
-# The CPU value is the fastest in `pytest -m speed benches/test_engine_speed.py -k batch_size`; the GPU value is not measured yet.
+# The CPU value is the fastest in `pytest -m speed benches/test_engine_speed.py -k batch_size`; the GPU value is not
+# measured yet.
 DEFAULT_BATCH = {"cpu": 8, "cuda": 32}
 
 
@@ -28,12 +32,14 @@ def decode(
 ) -> list[Generation]:
     """Decodes each prompt with a sampler; one Generation per prompt, in order.
 
-    `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids; Samples have their own length and
-    canvas. A row's random numbers depend on `seed` and its identity alone (a Sample's index, else the index in `prompts`), so results
-    don't depend on `batch_size`, the most rows decoded together (default: 8 on CPU, 32 on GPU). It halves when memory runs out.
+    `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids; Samples have their
+    own length and canvas. A row's random numbers depend on `seed` and its identity alone (a Sample's index, else the
+    index in `prompts`), so results don't depend on `batch_size`, the most rows decoded together (default: 8 on CPU, 32
+    on GPU). It halves when memory runs out.
 
-    Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't encode, ValueError for impossible
-    lengths and arguments of the wrong type, DecodingError for unusable logits or a policy that breaks its protocol.
+    Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't encode, ValueError for
+    impossible lengths and arguments of the wrong type, DecodingError for unusable logits or a policy that breaks its
+    protocol.
     """
     if isinstance(prompts, str | Sample):
         raise InputError(
@@ -53,7 +59,8 @@ def decode(
     model = complete(model)
     if name.policy == "ar":
         raise InputError(
-            f"{model.name} is a masked diffusion model; sampler 'ar' is for models with their own decoding loop; try left_to_right-k1"
+            f"{model.name} is a masked diffusion model; sampler 'ar' is for models with their own decoding loop; try "
+            "left_to_right-k1"
         )
     rule = policy(name)
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
@@ -86,7 +93,10 @@ def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, index: 
 
 
 def _batches(requests: Sequence[Request], name: SamplerName, mask_id: int) -> list[list[int]]:
-    """Rows that may share a batch, sorted by prompt length to keep padding small. With a cache they need the same masked positions."""
+    """Rows that may share a batch, sorted by prompt length to keep padding small.
+
+    With a cache they need the same masked positions.
+    """
     shapes: dict[tuple[bool, ...] | None, list[int]] = {}
     for i, request in enumerate(requests):
         shape = tuple(token == mask_id for token in request.canvas) if name.cache else None

@@ -13,9 +13,11 @@ from pbcore.names import SamplerName, SamplerNameError, parse, plain
 
 
 def resolve(text: str) -> SamplerName:
-    """The sampler that `text` names, with its parameters in canonical form: `k2`, then the policy's first other parameter as a bare number.
+    """The sampler that `text` names, with its parameters in canonical form: `k2`, then the policy's first other
+    parameter as a bare number.
 
-    Raises SamplerNameError with close matches for an unknown policy, or with the policy's own message for unusable parameters.
+    Raises SamplerNameError with close matches for an unknown policy, or with the policy's own message for unusable
+    parameters.
     """
     name = parse(text)
     if name.policy == "ar":
@@ -65,8 +67,8 @@ def _number(text: str, kind: Any) -> str:
 def policy(name: SamplerName) -> Policy:
     """The policy object of a sampler name, with its parameters.
 
-    Raises SamplerNameError for an unknown policy, an unusable parameter, k and a schedule both given or both missing, and modifiers that
-    can't be combined.
+    Raises SamplerNameError for an unknown policy, an unusable parameter, k and a schedule both given or both missing,
+    and modifiers that can't be combined.
     """
     known = policies()
     if name.policy not in known:
@@ -94,7 +96,8 @@ def policy(name: SamplerName) -> Policy:
         )
     if name.no_early_eos and traits(result).rewrites:
         raise SamplerNameError(
-            f"sampler {name}: {name.policy} chooses tokens other than the predicted, so +no_early_eos can't hold EOS back; leave it out"
+            f"sampler {name}: {name.policy} chooses tokens other than the predicted, so +no_early_eos can't hold EOS "
+            "back; leave it out"
         )
     result = remasked(result, name)
     if name.cache and name.block is not None and traits(result).reach == "prefix":

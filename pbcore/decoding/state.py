@@ -11,7 +11,10 @@ from torch import Tensor
 
 @dataclass(slots=True)
 class State:
-    """A tensor with the row first. `over` is its lifetime: `block` (set back to `fill` when the row enters a block) or `answer`."""
+    """A tensor with the row first.
+
+    `over` is its lifetime: `block` (set back to `fill` when the row enters a block) or `answer`.
+    """
 
     value: Tensor  # (R, …)
     fill: float
@@ -31,7 +34,8 @@ def clear(states: Mapping[str, State], rows: Tensor) -> None:
 
 
 def join(parts: Sequence[Mapping[str, State]], sizes: Sequence[int], order: Tensor) -> dict[str, State]:
-    """Joins the answer states of a batch's parts, of `sizes` rows each, and sorts the rows by `order` (R,); the block's states end.
+    """Joins the answer states of a batch's parts, of `sizes` rows each, and sorts the rows by `order` (R,); the block's
+    states end.
 
     A part without a state that another part has gets it as `fill`.
     """

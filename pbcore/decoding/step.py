@@ -21,9 +21,10 @@ from pbcore.decoding.state import State
 class Move:
     """What a policy returns to do more than reveal predicted tokens.
 
-    `reveal` marks the masked slots to reveal and `remask` the slots to mask again; a slot in both ends up masked. `token` replaces the
-    model's predictions as the tokens to write, and `confidence` is recorded for them. `revise` marks revealed slots to overwrite with
-    `token`. `hold` keeps a row in its block for one more step after its last mask there is filled.
+    `reveal` marks the masked slots to reveal and `remask` the slots to mask again; a slot in both ends up masked.
+    `token` replaces the model's predictions as the tokens to write, and `confidence` is recorded for them. `revise`
+    marks revealed slots to overwrite with `token`. `hold` keeps a row in its block for one more step after its last
+    mask there is filled.
     """
 
     reveal: Tensor  # (R, C) bool
@@ -38,7 +39,8 @@ class Move:
 class Review:
     """The model's new predictions for the active block's revealed tokens; 0 in all other slots.
 
-    `token` is the prediction, `confidence` its probability, and `support` the probability of the token that stands there.
+    `token` is the prediction, `confidence` its probability, and `support` the probability of the token that stands
+    there.
     """
 
     token: Tensor  # (R, C) long
@@ -50,9 +52,9 @@ class Review:
 class Step:
     """The result of one forward for the rows still being decoded.
 
-    A row's slots are its target positions (those masked at the start) in the active block, in canvas order. Rows with fewer slots are
-    padded on the right, where `inside` is False. With `reach = "prefix"` the slots of all earlier blocks come first. The candidates are
-    the masked slots.
+    A row's slots are its target positions (those masked at the start) in the active block, in canvas order. Rows with
+    fewer slots are padded on the right, where `inside` is False. With `reach = "prefix"` the slots of all earlier
+    blocks come first. The candidates are the masked slots.
     """
 
     masked: Tensor  # (R, C) bool: the candidates
@@ -82,7 +84,9 @@ class Step:
         return out
 
     def rowwise(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Applies `function`, log-probabilities (m, V) → (m,), to the candidates in chunks of bounded memory; returns (R, C)."""
+        """Applies `function`, log-probabilities (m, V) → (m,), to the candidates in chunks of bounded memory; returns
+        (R, C).
+        """
         pieces = [function(torch.log_softmax(piece, dim=-1)) for piece in pieces_of(self.logits)]
         return self.scatter(torch.cat(pieces) if pieces else self.confidence.new_zeros(0))
 
@@ -91,17 +95,24 @@ class Step:
         return torch.log_softmax(self.logits, dim=-1)
 
     def predict(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Token and confidence (R, C) from changed logits (M, V), with the same random draws as the model's own prediction."""
+        """Token and confidence (R, C) from changed logits (M, V), with the same random draws as the model's own
+        prediction.
+        """
         draws = self.uniform(-1)[self.masked] if self.temperature else None
         token, confidence = predict(logits, self.temperature, draws)
         return self.token.masked_scatter(self.masked, token), self.scatter(confidence)
 
     def uniform(self, salt: int = 0) -> Tensor:
-        """A uniform number in (0, 1) for each slot (R, C), new at each step. The batch has no influence; `salt` ≥ 0 gives further draws."""
+        """A uniform number in (0, 1) for each slot (R, C), new at each step.
+
+        The batch has no influence; `salt` ≥ 0 gives further draws.
+        """
         return uniform(self.seed, self.key, self.nfe, self.position, salt + 1)
 
     def best(self, score: Tensor, k: int | Tensor | None) -> Tensor:
-        """The k candidates of highest `score` (R, C) in each row, ties to the lowest position; with a schedule its count instead of k."""
+        """The k candidates of highest `score` (R, C) in each row, ties to the lowest position; with a schedule its
+        count instead of k.
+        """
         count = self.quota if self.quota is not None else k
         if count is None:
             raise ValueError("this policy needs k (e.g. -k2) or a schedule (+s2_1_1, +linear8, +cosine8)")
@@ -150,10 +161,11 @@ class Step:
     ) -> Tensor:
         """A tensor that the loop keeps for the policy from step to step; change it in place.
 
-        `per` slot: (R, C, *shape); `per` row: (R, *shape). It starts as `fill`, and the loop sets a row's part back to `fill` when the row
-        enters a new block. With `over` answer it is kept until the row ends; slots then need `reach = "prefix"`, since other policies get
-        new slots in each block. `dtype` defaults to bool for a bool `fill`, else to that of the confidences. Raises ValueError for
-        values that aren't allowed, and for a name in use for a state of another shape.
+        `per` slot: (R, C, *shape); `per` row: (R, *shape). It starts as `fill`, and the loop sets a row's part back to
+        `fill` when the row enters a new block. With `over` answer it is kept until the row ends; slots then need `reach
+        = "prefix"`, since other policies get new slots in each block. `dtype` defaults to bool for a bool `fill`, else
+        to that of the confidences. Raises ValueError for values that aren't allowed, and for a name in use for a state
+        of another shape.
         """
         if per not in ("slot", "row") or over not in ("block", "answer"):
             raise ValueError(
@@ -161,7 +173,8 @@ class Step:
             )
         if per == "slot" and over == "answer" and self.reach == "block":
             raise ValueError(
-                f"state {name!r}: each block has new slots; keep a number per row (per='row'), or declare reach = 'prefix'"
+                f"state {name!r}: each block has new slots; keep a number per row (per='row'), or declare reach = "
+                "'prefix'"
             )
         rows, slots = self.masked.shape
         if name not in self._states:
@@ -181,6 +194,7 @@ class Step:
         def __getattr__(self, name: str) -> NoReturn:
             if name in ("memory", "store", "remember", "kept"):
                 raise AttributeError(
-                    f"step.{name} no longer exists; keep state with step.state(name, fill, per='slot' or 'row') and change it in place"
+                    f"step.{name} no longer exists; keep state with step.state(name, fill, per='slot' or 'row') and "
+                    "change it in place"
                 )
             raise AttributeError(f"a step has no {name!r}; docs/samplers.md lists what it has")

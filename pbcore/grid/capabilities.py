@@ -60,7 +60,9 @@ def _in_the_loop(sampler: str) -> bool:
 
 
 def lacks_words(model: str, task: Task) -> str | None:
-    """Why an embedded model, whose vocabulary holds the words of the package's own data, can't read a task's prompts; None if it can."""
+    """Why an embedded model, whose vocabulary holds the words of the package's own data, can't read a task's prompts;
+    None if it can.
+    """
     from pbcore.models.errors import ModelError
 
     tokenizer = _small_tokenizer(model)

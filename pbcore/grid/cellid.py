@@ -1,4 +1,4 @@
-"""A cell's name, `model/task/sampler`, as it stands in node ids and records; with `/17` at its end it names one sample."""
+"""A cell's name, `model/task/sampler`, as in node ids and records; with `/17` at its end it names one sample."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class CellNameError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class CellName:
-    """`task` is the full name (`waiting_line/shuffle`), `sampler` canonical; `sample` is set for an item of the drill-down."""
+    """`task` is the full name (`waiting_line/shuffle`), `sampler` canonical; `sample` is set for an item of the
+    drill-down.
+    """
 
     model: str
     task: str
@@ -58,7 +60,8 @@ def parse(text: str, tasks: Collection[str]) -> CellName:
             if task is not None and len(parts) > words:
                 return CellName("/".join(parts[:-words]), task, sampler, sample)
     raise CellNameError(
-        f"{text!r} names no cell: write model/task/sampler, e.g. ideal/shuffle/confidence-k2, with a task of `pbcore tasks`"
+        f"{text!r} names no cell: write model/task/sampler, e.g. ideal/shuffle/confidence-k2, with a task of `pbcore "
+        "tasks`"
     )
 
 

@@ -23,7 +23,8 @@ WORD_SETS = "text_writing/w2s_"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on the command line name.
+    """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on the command line
+    name.
 
     `drilled`: samples are items of their own. Tasks are loaded once, when their samples are first needed.
     """
@@ -56,7 +57,9 @@ class Plan:
         return {category(task) for task in (*self.tasks, *(name.task for name in self.named))}
 
     def items(self) -> dict[str, CellName]:
-        """Item id → cell (or sample, in the drill-down): those of the grid, models outermost, then those that node ids name."""
+        """Item id → cell (or sample, in the drill-down): those of the grid, models outermost, then those that node ids
+        name.
+        """
         if not self._items:
             grid = (cell for cell, reason in self.grid(self.categories) if reason is None)
             items = (item for cell in grid for item in (self._samples(cell) if self.drilled else [cell]))
@@ -88,7 +91,10 @@ class Plan:
                     yield CellName(model, task, sampler), reason
 
     def task(self, name: str) -> Task:
-        """A task with the samples of this run. A sample selected by number is there whatever the limit. Raises InputError."""
+        """A task with the samples of this run. A sample selected by number is there whatever the limit.
+
+        Raises InputError.
+        """
         if name not in self._loaded:
             from pbcore.tasks import load_task, task_names
 
@@ -103,7 +109,8 @@ class Plan:
     def lengths(self, task: str) -> tuple[int, ...] | None:
         """The requested n of lists and word sets; None for a task that has none to choose, or uses its own.
 
-        A profile's word sets keep their usual number beside lists of an n that no word set has; those that --task names don't.
+        A profile's word sets keep their usual number beside lists of an n that no word set has; those that --task names
+        don't.
         """
         from pbcore.tasks.naming import category
 
@@ -155,8 +162,8 @@ def masked_tokens(sample: Sample) -> int:
 def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: bool = False) -> Plan:
     """The plan for these settings and pytest arguments (paths and node ids).
 
-    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole (DESIGN.md, decision 6).
-    Raises InputError for what doesn't exist or can't be used, with close matches.
+    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole (DESIGN.md,
+    decision 6). Raises InputError for what doesn't exist or can't be used, with close matches.
     """
     from pbcore.tasks import add_tasks_file, all_task_names
 
@@ -261,7 +268,10 @@ def _check_loading(settings: Settings) -> None:
 
 
 def _sampler(text: str, models: Iterable[str]) -> str:
-    """The canonical spelling of a sampler. A name that the loop doesn't know is accepted if a model may decode by itself."""
+    """The canonical spelling of a sampler.
+
+    A name that the loop doesn't know is accepted if a model may decode by itself.
+    """
     from pbcore.decoding import resolve
     from pbcore.grid.capabilities import may_decode_itself
     from pbcore.names import canonical
@@ -283,5 +293,6 @@ def _check_gpu() -> None:
     if not torch.cuda.is_available():
         raise InputError(
             f"--gpu: no usable GPU (torch {torch.__version__}, CUDA of its build: {torch.version.cuda or 'none'}, "
-            f"devices seen: {torch.cuda.device_count()}); drop --gpu to run on the CPU, or install a CUDA build and check `nvidia-smi`"
+            f"devices seen: {torch.cuda.device_count()}); drop --gpu to run on the CPU, or install a CUDA build and "
+            "check `nvidia-smi`"
         )

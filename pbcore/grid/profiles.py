@@ -12,7 +12,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A grid as declared: models, task patterns, fixed samplers, sweeps over blocks, and the most samples a task (None: all).
+    """A grid as declared: models, task patterns, fixed samplers, sweeps over blocks, and the most samples a task (None:
+    all).
 
     `only` narrows the grid of single models: model → its task patterns and samplers.
     """

@@ -1,4 +1,7 @@
-"""The settings of a run, each declared once: type, default, help, and what it decides. Options, records and resume keys derive from it."""
+"""The settings of a run, each declared once: type, default, help, and what it decides.
+
+Options, records and resume keys derive from it.
+"""
 
 # ruff: noqa: RUF009  the default of each field carries its option, as dataclasses.field does
 
@@ -30,7 +33,8 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A setting as an option: `--name` on the command line, `pbcore_name` in ini files. `many`: repeatable. `kind` None: a switch.
+    """A setting as an option: `--name` on the command line, `pbcore_name` in ini files. `many`: repeatable. `kind`
+    None: a switch.
 
     `const` is the value of an option that is given without an argument.
     """
@@ -228,7 +232,9 @@ class Settings:
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """The settings that a record keeps beside its own fields: what was given and can change an answer, and how it was timed."""
+        """The settings that a record keeps beside its own fields: what was given and can change an answer, and how it
+        was timed.
+        """
         given = self._given(Role.ANSWERS, Role.LOADS)
         own = ("seed", "gpu", "n", "tasks")  # seeds, device, length and task of the record
         kept = {name: value for name, value in given.items() if name not in own}
@@ -256,7 +262,8 @@ def check(settings: Settings) -> Settings:
         raise InputError("--resume-anyway goes with --resume RUN")
     if settings.gated and (settings.per_sample or settings.sample):
         raise InputError(
-            "--per-sample and --sample look at single answers and can't be judged by a gate, floor or baseline; drop one of the two"
+            "--per-sample and --sample look at single answers and can't be judged by a gate, floor or baseline; drop "
+            "one of the two"
         )
     if settings.revision is not None and len(settings.model) != 1:
         raise InputError("--revision names a commit of one model: give it with exactly one --model")

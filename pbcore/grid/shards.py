@@ -10,8 +10,8 @@ from pbcore.grid.cellid import CellName
 def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellName]:
     """The cells of shard `number` (1-based) of `shards`.
 
-    While there are models enough, each model goes whole to the shard with the fewest cells so far, biggest model first; with fewer
-    models than shards, every model gets a fair number of shards of its own, which take its cells in turns.
+    While there are models enough, each model goes whole to the shard with the fewest cells so far, biggest model first;
+    with fewer models than shards, every model gets a fair number of shards of its own, which take its cells in turns.
     """
     by_model: dict[str, list[CellName]] = {}
     for cell in cells:

@@ -1,7 +1,7 @@
 """`pbcore agreement FILE`: compares this package's scores with published ones and prints a table.
 
-FILE has one JSON object per line: `task`, `response`, `label`, and published values: `grammar`, `inclusion`, `rougeL` (unstemmed),
-`bertscore`, `inv_bleu`. Values that are null are skipped.
+FILE has one JSON object per line: `task`, `response`, `label`, and published values: `grammar`, `inclusion`, `rougeL`
+(unstemmed), `bertscore`, `inv_bleu`. Values that are null are skipped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OUR_NAMES = {
 
 @dataclass(slots=True)
 class Row:
-    """One metric: published values compared, those equal to 1e-6, the largest difference, and the answers that differ."""
+    """One metric: values compared, those equal to 1e-6, the largest difference, and the answers that differ."""
 
     metric: str
     compared: int = 0

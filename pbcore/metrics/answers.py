@@ -1,4 +1,6 @@
-"""Parsers of answers: lists of items, rows of a Latin square, rows of a sudoku, read leniently, strictly and in any layout."""
+"""Parsers of answers: lists of items, rows of a Latin square, rows of a sudoku, read leniently, strictly and in any
+layout.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ _AROUND_CELLS = "\"'`[](){}"
 
 
 def lenient_list(text: str) -> list[str]:
-    """The items after the last `[`, up to the next `]`, both optional; split at commas, ordinary spaces and double quotes stripped.
+    """The items after the last `[`, up to the next `]`, both optional; split at commas, ordinary spaces and double
+    quotes stripped.
 
-    This is the reading of the official benchmark's `accuracy`: blank pieces are dropped, but `""` is an item, and a line break, tab or
-    no-break space at an item's edge is part of it.
+    This is the reading of the official benchmark's `accuracy`: blank pieces are dropped, but `""` is an item, and a
+    line break, tab or no-break space at an item's edge is part of it.
     """
     return [piece.strip(' "') for piece in _inside(text).split(",") if piece.strip()]
 
@@ -37,7 +40,8 @@ def _inside(text: str) -> str:
 
 
 def strict_list(text: str) -> list[str] | None:
-    """The items of the last bracketed list, split at comma-space, every item in double quotes; None if the text has no such list.
+    """The items of the last bracketed list, split at comma-space, every item in double quotes; None if the text has no
+    such list.
 
     Text around the list is ignored. This is the reading of the official benchmark's `accuracy_strict`.
     """
@@ -60,14 +64,19 @@ def csv_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
 
 
 def any_layout_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines with every symbol exactly once: cells separated by commas, semicolons, bars or blanks, quoted or in brackets."""
+    """The lines with every symbol exactly once: cells separated by commas, semicolons, bars or blanks, quoted or in
+    brackets.
+    """
     rows = ([cell.strip(_AROUND_CELLS) for cell in _BETWEEN_CELLS.split(line)] for line in text.splitlines())
     cells = ([cell for cell in row if cell] for row in rows)
     return [row for row in cells if sorted(row) == sorted(symbols)]
 
 
 def ascii_digits(text: str) -> str:
-    """The text with the decimal digits of every script (Unicode category Nd: ٣, ３ …) as 0–9. Superscripts and ③ are not converted."""
+    """The text with the decimal digits of every script (Unicode category Nd: ٣, ３ …) as 0–9.
+
+    Superscripts and ③ are not converted.
+    """
     return "".join(str(int(sign)) if sign.isdecimal() else sign for sign in text)
 
 

@@ -36,7 +36,10 @@ class Verdict:
 
 
 class Checker:
-    """Checks texts with a server. Each text is sent once; verdicts of earlier checks are read from the cache, without a server."""
+    """Checks texts with a server.
+
+    Each text is sent once; verdicts of earlier checks are read from the cache, without a server.
+    """
 
     def __init__(
         self,
@@ -55,7 +58,8 @@ class Checker:
     def check(self, texts: Sequence[str]) -> list[Verdict]:
         """One verdict per stripped text.
 
-        Raises Unavailable if a server is needed but not available, ServerDied if the server died and could not be restarted.
+        Raises Unavailable if a server is needed but not available, ServerDied if the server died and could not be
+        restarted.
         """
         if self._died is not None:
             raise ServerDied(self._died)
@@ -94,7 +98,8 @@ class Checker:
 
 
 def checker() -> Checker:
-    """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the local installation's shared one, started on first use.
+    """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the local installation's shared one,
+    started on first use.
 
     Raises Unavailable, saying what to do, if there is neither.
     """
@@ -120,7 +125,10 @@ _OPEN: list[Checker] = []
 
 @cache
 def _checker(environment: tuple[str, ...]) -> Checker | Unavailable:
-    """The checker for these settings. The result is cached, so a missing server is looked for once and not again for every cell."""
+    """The checker for these settings.
+
+    The result is cached, so a missing server is looked for once and not again for every cell.
+    """
     url = environment[0]
     try:
         server: Server = UserServer(url) if url else shared_server()

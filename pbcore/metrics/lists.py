@@ -20,7 +20,8 @@ BLANKS = {"\t": "a tab", "\u00a0": "a no-break space"}
 class Expected:
     """What a list task expects. `known` are the items that may occur, `size` the length of a correct answer.
 
-    `needed` are the items that every correct answer contains. `near` lists wrong answers with a specific diagnosis: (answer, failure, why).
+    `needed` are the items that every correct answer contains. `near` lists wrong answers with a specific diagnosis:
+    (answer, failure, why).
     """
 
     accepts: Callable[[list[str]], bool]
@@ -122,7 +123,9 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
 
 
 def layout_fault(items: Sequence[str]) -> str:
-    """Why a list that is right in any layout is wrong in the official reading; `items` are those of the official reading."""
+    """Why a list that is right in any layout is wrong in the official reading; `items` are those of the official
+    reading.
+    """
     kept = {sign for item in items for sign in item if sign.isspace() and sign != " "}
     blanks = sorted(sign for sign in kept if len(f"a{sign}b".splitlines()) == 1)
     causes = [
@@ -137,9 +140,10 @@ def layout_fault(items: Sequence[str]) -> str:
 class ListScorer:
     """`accuracy` of the lenient and `accuracy_strict` of the strict reading, both as in the official benchmark.
 
-    `accuracy_any_layout` also accepts lists over several lines, other blanks and empty items; it is never lower than `accuracy`.
-    `as_prompted(sample)` adds `accuracy_as_asked`, for official labels that don't follow the prompt: it compares the list, read as for
-    `accuracy`, with the answer that the prompt requests. Each of the two differs from `accuracy` in one respect.
+    `accuracy_any_layout` also accepts lists over several lines, other blanks and empty items; it is never lower than
+    `accuracy`. `as_prompted(sample)` adds `accuracy_as_asked`, for official labels that don't follow the prompt: it
+    compares the list, read as for `accuracy`, with the answer that the prompt requests. Each of the two differs from
+    `accuracy` in one respect.
     """
 
     expect: Callable[[Sample], Expected]

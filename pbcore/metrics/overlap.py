@@ -22,7 +22,8 @@ def rouge(prediction: str, reference: str, *, stemmed: bool = True) -> dict[str,
 
 
 def bleu(prediction: str, reference: str) -> float:
-    """Sentence BLEU in [0, 1] with the official benchmark's settings: 13a tokens, 4-grams, no smoothing, no effective order.
+    """Sentence BLEU in [0, 1] with the official benchmark's settings: 13a tokens, 4-grams, no smoothing, no effective
+    order.
 
     It is 0 when the two texts share no run of four tokens.
     """
@@ -31,7 +32,10 @@ def bleu(prediction: str, reference: str) -> float:
 
 
 def inv_bleu(prediction: str, source: str) -> float:
-    """1 − BLEU against the text to be paraphrased: 0 for a copy. An empty prediction scores 0 too, as on every metric."""
+    """1 − BLEU against the text to be paraphrased: 0 for a copy.
+
+    An empty prediction scores 0 too, as on every metric.
+    """
     return 1.0 - bleu(prediction, source) if prediction.strip() else 0.0
 
 

@@ -24,11 +24,12 @@ LAYOUT = "right in another layout, but not as the official benchmark reads it:"
 
 @dataclass(frozen=True, slots=True)
 class LatinSquareScorer:
-    """`accuracy`: the first n valid rows form a Latin square. Any square of the symbols is correct; text between the rows is ignored.
+    """`accuracy`: the first n valid rows form a Latin square. Any square of the symbols is correct; text between the
+    rows is ignored.
 
-    `accuracy_strict` is the same, because the official benchmark has no stricter reading. In both, a row may repeat a symbol in an extra
-    cell; `accuracy_as_asked` accepts only rows of n cells. `accuracy_any_layout` also accepts blanks, bars or semicolons between cells,
-    quotes and brackets; it is never lower than `accuracy`.
+    `accuracy_strict` is the same, because the official benchmark has no stricter reading. In both, a row may repeat a
+    symbol in an extra cell; `accuracy_as_asked` accepts only rows of n cells. `accuracy_any_layout` also accepts
+    blanks, bars or semicolons between cells, quotes and brackets; it is never lower than `accuracy`.
     """
 
     @property
@@ -64,8 +65,8 @@ class LatinSquareScorer:
 def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[str, str] | None:
     """Why the first n rows are not a Latin square, as a kind and a sentence; None if they are one.
 
-    The number of columns is the length of the shortest row: if every row has an extra cell, these form a further column, which must contain
-    every symbol too (the official rule).
+    The number of columns is the length of the shortest row: if every row has an extra cell, these form a further
+    column, which must contain every symbol too (the official rule).
     """
     side = len(symbols)
     if len(rows) < side:
@@ -79,10 +80,11 @@ def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class SudokuScorer:
-    """`accuracy`: the lines with exactly four digits, read without other characters, equal the solution. `accuracy_strict`: all lines do.
+    """`accuracy`: the lines with exactly four digits, read without other characters, equal the solution.
+    `accuracy_strict`: all lines do.
 
-    Decimal digits of every script count, as in the official benchmark. `accuracy_any_layout`: all digits of the answer in order equal the
-    solution, whatever its line breaks; it is never lower than `accuracy`.
+    Decimal digits of every script count, as in the official benchmark. `accuracy_any_layout`: all digits of the answer
+    in order equal the solution, whatever its line breaks; it is never lower than `accuracy`.
     """
 
     @property

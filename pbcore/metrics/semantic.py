@@ -39,7 +39,10 @@ class BertScore:
     """BERTScore F1 in batches, with one model that is loaded once. No idf weights, no baseline rescaling."""
 
     def __init__(self, source: Source, device: str | None = None) -> None:
-        """Loads the model. Raises Unavailable if bert-score is not installed, or if it would misread the folder's name."""
+        """Loads the model.
+
+        Raises Unavailable if bert-score is not installed, or if it would misread the folder's name.
+        """
         import torch
         from transformers import AutoTokenizer
 
@@ -93,7 +96,10 @@ def scorer() -> BertScore:
 
 
 def find(name: str, layer: str = "") -> Source:
-    """The model `name`: a local folder or a downloaded model. Raises Unavailable if it is neither; makes no network access."""
+    """The model `name`: a local folder or a downloaded model.
+
+    Raises Unavailable if it is neither; makes no network access.
+    """
     number = _layer(name, layer)
     if Path(name).is_dir():
         return Source(name, Path(name), number)
@@ -146,7 +152,10 @@ def _scorer(name: str, layer: str) -> BertScore | Unavailable:
 
 
 def _layer(name: str, layer: str) -> int:
-    """The given layer, else bert-score's default for the model's name or its folder's name. Raises Unavailable if it has none."""
+    """The given layer, else bert-score's default for the model's name or its folder's name.
+
+    Raises Unavailable if it has none.
+    """
     if layer:
         return int(layer)
     known: dict[str, int] = _library().model2layers

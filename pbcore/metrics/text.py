@@ -1,7 +1,7 @@
 """Scorers of the text tasks: grammar, each task's own metrics, and the composites of both benchmark versions.
 
-`v1` is the product shown in the paper's tables; `v2` is grammar alone, as in the 2026 rewrite. A metric that can't be measured
-is left out, with the reason in `details["absent"]`, and so are the composites that need it.
+`v1` is the product shown in the paper's tables; `v2` is grammar alone, as in the 2026 rewrite. A metric that can't be
+measured is left out, with the reason in `details["absent"]`, and so are the composites that need it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ class TextScorer:
 
 
 def failure_kind(match: Match) -> str:
-    """The kind of a grammatical error: one of those that the paper's Appendix H names for parallel decoding, or a broader one."""
+    """The kind of a grammatical error: one of those that the paper's Appendix H names for parallel decoding, or a
+    broader one.
+    """
     if match.rule in _KIND_BY_RULE:
         return _KIND_BY_RULE[match.rule]
     if match.category in _KIND_BY_CATEGORY:
@@ -134,7 +136,9 @@ def _measure_grammar(predictions: Sequence[str], answers: Sequence[Measured]) ->
 def _measure_words(
     predictions: Sequence[str], samples: Sequence[Sample], needed: Collection[str], answers: Sequence[Measured]
 ) -> None:
-    """`inclusion` as in the official benchmark: every word is a substring of the answer, case-sensitive ("Dog" differs from "dog")."""
+    """`inclusion` as in the official benchmark: every word is a substring of the answer, case-sensitive ("Dog" differs
+    from "dog").
+    """
     for prediction, sample, answer in zip(predictions, samples, answers, strict=True):
         words = [str(word) for word in _field(sample, "words")]
         missing = [word for word in words if word not in prediction]

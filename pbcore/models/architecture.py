@@ -74,7 +74,9 @@ _PLAIN: Mapping[str, tuple[Any, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """How to build and fill a checkpoint: transformers' class and config, the key map, and the ids that config.json names."""
+    """How to build and fill a checkpoint: transformers' class and config, the key map, and the ids that config.json
+    names.
+    """
 
     kind: str  # llada, dream, llama, qwen2, qwen3
     model_class: Any
@@ -93,10 +95,11 @@ class Architecture:
 
 
 def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) -> Architecture:
-    """The architecture that a config.json (`raw`, read from `where`) describes; `layers` overrides the number of layers.
+    """The architecture that a config.json (`raw`, read from `where`) describes; `layers` overrides the number of
+    layers.
 
-    LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full attention in every implementation.
-    Raises ModelError for other architectures and for LLaDA options that Llama lacks.
+    LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full attention in every
+    implementation. Raises ModelError for other architectures and for LLaDA options that Llama lacks.
     """
     kind = str(raw.get("model_type", "")).lower()
     if kind == "llada":
@@ -112,7 +115,8 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
         config, keys = config_class(**kept), {}
     else:
         raise ModelError(
-            f"{where}: model_type {raw.get('model_type')!r} can't be loaded natively; llada, Dream, and llama, qwen2 or qwen3 with full "
+            f"{where}: model_type {raw.get('model_type')!r} can't be loaded natively; llada, Dream, and llama, qwen2 "
+            "or qwen3 with full "
             "attention can. With trust_remote_code the checkpoint's own code runs instead"
         )
     if layers is not None:
@@ -122,10 +126,14 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
     config.is_causal = False
     config.use_cache = False
     return Architecture(
-        kind, model_class, config, keys,
-        mask_id=raw.get("mask_token_id"), eos_id=_first(raw.get("eos_token_id", raw.get("pad_token_id"))),
+        kind,
+        model_class,
+        config,
+        keys,
+        mask_id=raw.get("mask_token_id"),
+        eos_id=_first(raw.get("eos_token_id", raw.get("pad_token_id"))),
         shift=bool(raw.get("shift_logits", kind == "dream")),
-    )  # fmt: skip
+    )
 
 
 def _llada_config(raw: Mapping[str, Any], where: str) -> PretrainedConfig:
@@ -146,8 +154,10 @@ def _llada_config(raw: Mapping[str, Any], where: str) -> PretrainedConfig:
         rms_norm_eps=raw.get("rms_norm_eps", 1e-5),
         rope_parameters={"rope_type": "default", "rope_theta": raw.get("rope_theta", 10000.0)},
         tie_word_embeddings=bool(raw.get("weight_tying", False)),
-        pad_token_id=None, bos_token_id=None, eos_token_id=raw.get("eos_token_id"),
-    )  # fmt: skip
+        pad_token_id=None,
+        bos_token_id=None,
+        eos_token_id=raw.get("eos_token_id"),
+    )
 
 
 def _first(value: Any) -> int | None:

@@ -22,8 +22,8 @@ Prompt = Sample | Sequence[Message] | str | Sequence[int]
 class Request:
     """One row to decode.
 
-    `canvas` has the mask id at each position to predict and any other id where the token is given (infilling). `key` seeds every random
-    draw of the row, so results don't depend on batch or order.
+    `canvas` has the mask id at each position to predict and any other id where the token is given (infilling). `key`
+    seeds every random draw of the row, so results don't depend on batch or order.
     """
 
     prompt_ids: tuple[int, ...]
@@ -36,9 +36,10 @@ class Request:
 class Query:
     """One forward for the rows of a context. R rows, L canvas positions (shorter rows are padded on the right).
 
-    `want` marks the positions whose logits are returned. `nfe` counts each row's earlier forwards. With a cache all rows decode
-    the same block: `window` is its (start, stop) in the canvas and `refresh` is true at its first step, when the cache is rebuilt.
-    `review` marks revealed positions whose tokens are predicted again, if `hidden` without being visible to the model.
+    `want` marks the positions whose logits are returned. `nfe` counts each row's earlier forwards. With a cache all
+    rows decode the same block: `window` is its (start, stop) in the canvas and `refresh` is true at its first step,
+    when the cache is rebuilt. `review` marks revealed positions whose tokens are predicted again, if `hidden` without
+    being visible to the model.
     """
 
     canvas: Tensor  # (R, L) long
@@ -54,14 +55,16 @@ class Context(Protocol):
     """A batch being decoded: its prompts, padding and caches."""
 
     def logits(self, query: Query) -> Tensor:
-        """Logits (M, V) in the model's dtype, on its device: a row for each of the M positions in `query.want`, in row-major order.
+        """Logits (M, V) in the model's dtype, on its device: a row for each of the M positions in `query.want`, in
+        row-major order.
 
         The loop may overwrite the returned tensor. `-inf` is allowed; NaN and `+inf` end the decoding with an error.
         """
         ...
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
-        """One forward for `query.want`, as `logits`, and for the N positions in `query.review`: logits (M, V) and (N, V).
+        """One forward for `query.want`, as `logits`, and for the N positions in `query.review`: logits (M, V) and (N,
+        V).
 
         Called only if the model's `reviews` has the kind that a policy requests; other models don't need it.
         """
@@ -70,8 +73,8 @@ class Context(Protocol):
     def keep(self, rows: Tensor) -> None:
         """Drops all rows but these: `rows` (R',) are indices into the current rows.
 
-        It must rebind its tensors, not change them in place: with a cache the loop narrows a shallow copy within a block and
-        returns to the whole context, with `refresh`, at the next one.
+        It must rebind its tensors, not change them in place: with a cache the loop narrows a shallow copy within a
+        block and returns to the whole context, with `refresh`, at the next one.
         """
         ...
 
@@ -84,10 +87,12 @@ class Denoiser(Protocol):
 
     A model of your own may leave out the members below the first group; `complete` fills in these defaults:
     - `caches`, the KV caches it can run with (`prefix`, `dual`): none;
-    - `reviews`, the ways in which it can re-predict revealed tokens (`seen`: visible to the model; `hidden`: hidden from it): none;
+    - `reviews`, the ways in which it can re-predict revealed tokens (`seen`: visible to the model; `hidden`: hidden
+      from it): none;
     - `frequencies`, the background probability of each token: None;
     - `stop_ids`, the tokens that end an answer: the EOS;
-    - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark reads answers: None, not available.
+    - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark reads answers: None,
+      not available.
     """
 
     name: str
@@ -132,7 +137,8 @@ _REQUIRED = ("name", "mask_id", "eos_id", "vocab_size", "device", "info", "encod
 
 
 def complete(model: Any) -> Denoiser:
-    """The model itself if it has all members of `Denoiser`, else the model with the defaults of those that it may leave out.
+    """The model itself if it has all members of `Denoiser`, else the model with the defaults of those that it may leave
+    out.
 
     Raises ValueError for an object that lacks required members.
     """
@@ -171,10 +177,10 @@ _OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
 class Generation:
     """One decoded answer.
 
-    `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards this row took part in.
-    `steps[i]` is the step (0-based) at which position i was revealed for good, −1 if it was given, and `confidences[i]` its
-    probability then. `trajectory` (only when recorded) is the canvas before each step, then the final one. `official_text` is the text of
-    the whole canvas where some follows the first EOS, and else None.
+    `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards this
+    row took part in. `steps[i]` is the step (0-based) at which position i was revealed for good, −1 if it was given,
+    and `confidences[i]` its probability then. `trajectory` (only when recorded) is the canvas before each step, then
+    the final one. `official_text` is the text of the whole canvas where some follows the first EOS, and else None.
     """
 
     text: str
@@ -190,7 +196,9 @@ class Generation:
 
 @runtime_checkable
 class OwnDecoder(Protocol):
-    """A model with its own decoding loop (DiffusionGemma, autoregressive models, APIs): it gets the prompts and returns answers."""
+    """A model with its own decoding loop (DiffusionGemma, autoregressive models, APIs): it gets the prompts and returns
+    answers.
+    """
 
     name: str
     info: Mapping[str, Any]

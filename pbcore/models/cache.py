@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 def share_cores(workers: int) -> int:
-    """Leaves each of `workers` processes its part of the cores, at most what torch takes now; returns the number of threads."""
+    """Leaves each of `workers` processes its part of the cores, at most what torch takes now; returns the number of
+    threads.
+    """
     import torch
 
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
@@ -23,7 +25,10 @@ def share_cores(workers: int) -> int:
 
 
 class ModelCache:
-    """Holds at most one model. A model that could not be loaded is not tried again: each of its cells gets the first error."""
+    """Holds at most one model.
+
+    A model that could not be loaded is not tried again: each of its cells gets the first error.
+    """
 
     def __init__(self, device: str, dtype: str | None, options: Mapping[str, Any] | None = None) -> None:
         self._device = device

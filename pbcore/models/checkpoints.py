@@ -1,4 +1,6 @@
-"""Loads weights: safetensors streamed shard by shard to dtype and device, random weights of a published shape, quantized loading."""
+"""Loads weights: safetensors streamed shard by shard to dtype and device, random weights of a published shape,
+quantized loading.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ModelError(
-            f"{folder} is not a checkpoint: it has no config.json. Give the folder that holds config.json and *.safetensors"
+            f"{folder} is not a checkpoint: it has no config.json. Give the folder that holds config.json and "
+            "*.safetensors"
         ) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{path} is not valid JSON ({error}); download the checkpoint again") from error
@@ -56,8 +59,9 @@ def load_weights(
 ) -> nn.Module:
     """A model with a checkpoint's weights.
 
-    The model is built on the meta device and compared with the headers of all shards. Then each tensor is loaded straight to its dtype
-    and device, so memory holds one copy. Raises ModelError naming missing keys, unexpected keys and wrong shapes.
+    The model is built on the meta device and compared with the headers of all shards. Then each tensor is loaded
+    straight to its dtype and device, so memory holds one copy. Raises ModelError naming missing keys, unexpected keys
+    and wrong shapes.
     """
     model = _empty(arch, attn)
     files = shards(folder)
@@ -73,7 +77,10 @@ def load_weights(
 def random_weights(
     arch: Architecture, device: torch.device, dtype: torch.dtype, attn: str | None = None, seed: int = 0
 ) -> nn.Module:
-    """A model of the given shape with random weights made on `device`: matrices N(0, 0.02²), norms 1, biases 0. Deterministic by seed."""
+    """A model of the given shape with random weights made on `device`: matrices N(0, 0.02²), norms 1, biases 0.
+
+    Deterministic by seed.
+    """
     model = _empty(arch, attn)
     generator = torch.Generator(device).manual_seed(seed)
     for name, parameter in list(model.named_parameters()):
@@ -89,17 +96,24 @@ def random_weights(
 def load_with_transformers(
     arch: Architecture, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions
 ) -> nn.Module:
-    """Loads through transformers' `from_pretrained`, for quantization and for models spread over devices (`device_map`).
+    """Loads through transformers' `from_pretrained`, for quantization and for models spread over devices
+    (`device_map`).
 
     Raises ModelError naming the package to install, or the missing and unexpected keys.
     """
     shards(folder)
     try:
         model, info = arch.model_class.from_pretrained(
-            folder, config=arch.config, dtype=dtype, key_mapping={f"^{pattern}$": text for pattern, text in arch.keys.items()},
-            device_map=options.device_map or str(device), quantization_config=_quantization(options.quantization, dtype),
-            attn_implementation=options.attn_implementation, output_loading_info=True, local_files_only=True,
-        )  # fmt: skip
+            folder,
+            config=arch.config,
+            dtype=dtype,
+            key_mapping={f"^{pattern}$": text for pattern, text in arch.keys.items()},
+            device_map=options.device_map or str(device),
+            quantization_config=_quantization(options.quantization, dtype),
+            attn_implementation=options.attn_implementation,
+            output_loading_info=True,
+            local_files_only=True,
+        )
     except (ImportError, ValueError, RuntimeError) as error:
         raise ModelError(f"{folder}: {error}") from error
     unexpected = [key for key in info["unexpected_keys"] if not key.endswith(_IGNORED)]
@@ -108,7 +122,9 @@ def load_with_transformers(
 
 
 def _quantization(name: str | None, dtype: torch.dtype) -> Any:
-    """transformers' configuration for one of QUANTIZATIONS; transformers checks that the library behind it is installed."""
+    """transformers' configuration for one of QUANTIZATIONS; transformers checks that the library behind it is
+    installed.
+    """
     if name is None:
         return None
     import transformers
@@ -150,7 +166,9 @@ def _finish(model: nn.Module, arch: Architecture, device: torch.device) -> nn.Mo
 
 
 def _full_attention(model: nn.Module) -> nn.Module:
-    """Sets the layers' own `is_causal` too: config.is_causal = False decides the masks, but kernels without a mask read the layers."""
+    """Sets the layers' own `is_causal` too: config.is_causal = False decides the masks, but kernels without a mask read
+    the layers.
+    """
     for module in model.modules():
         if hasattr(module, "is_causal"):
             module.is_causal = False  # type: ignore[assignment]
@@ -200,7 +218,8 @@ def _refuse(folder: Path, missing: list[str], unexpected: list[str], differing: 
     parts = [f"{title} ({len(keys)}): {_some(keys)}" for title, keys in kinds.items() if keys]
     if parts:
         raise ModelError(
-            f"{folder} doesn't match its config.json. {'; '.join(parts)}. Check that all shards belong to this checkpoint"
+            f"{folder} doesn't match its config.json. {'; '.join(parts)}. Check that all shards belong to this "
+            "checkpoint"
         )
 
 

@@ -1,4 +1,7 @@
-"""The registry's entry for a model name (ModelEntry) and the user's loading options (LoadOptions). Doesn't import torch."""
+"""The registry's entry for a model name (ModelEntry) and the user's loading options (LoadOptions).
+
+Doesn't import torch.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ QUANTIZATIONS = ("bitsandbytes-4bit", "bitsandbytes-8bit", "torchao-int8", "torc
 class ModelEntry:
     """A resolved model name. Fields left None are read from the checkpoint's config.json.
 
-    Exactly one of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a local checkpoint), `shape`
-    with `dummy` (random weights of that architecture), `factory` (registered by a user). `ideal` has none. `layers` limits the number
-    of layers of a dummy.
+    Exactly one of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a local
+    checkpoint), `shape` with `dummy` (random weights of that architecture), `factory` (registered by a user). `ideal`
+    has none. `layers` limits the number of layers of a dummy.
     """
 
     name: str
@@ -45,8 +48,8 @@ class LoadOptions:
     """How to load weights.
 
     `revision` overrides the registry's commit. Only with `trust_remote_code` is code run that comes with a checkpoint.
-    `quantization` is one of QUANTIZATIONS. `device_map` is passed to transformers (`auto` spreads a model over GPUs). `mask_id`, `eos_id`,
-    `shift` and `chat` (template or plain) override the registry and config.json.
+    `quantization` is one of QUANTIZATIONS. `device_map` is passed to transformers (`auto` spreads a model over GPUs).
+    `mask_id`, `eos_id`, `shift` and `chat` (template or plain) override the registry and config.json.
     """
 
     revision: str | None = None

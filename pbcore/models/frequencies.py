@@ -1,6 +1,8 @@
-"""Background token frequencies, for samplers that weigh tokens by how common they are (`pc`): counted from a corpus, stored in a JSON file.
+"""Background token frequencies, for samplers that weigh tokens by how common they are (`pc`): counted from a corpus,
+stored in a JSON file.
 
-A table belongs to one tokenizer. It is stored beside the checkpoint as frequencies.json, or at the path in PBCORE_FREQUENCIES.
+A table belongs to one tokenizer. It is stored beside the checkpoint as frequencies.json, or at the path in
+PBCORE_FREQUENCIES.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ def save(path: Path, counts: Mapping[int, int], vocab_size: int) -> None:
 
 
 def load(path: Path, vocab_size: int) -> Tensor:
-    """The probability (V,) of each token; a token without a count is treated as if it had occurred once (as in PC-Sampler's code).
+    """The probability (V,) of each token; a token without a count is treated as if it had occurred once (as in
+    PC-Sampler's code).
 
     Raises ModelError for an unreadable file and for a table of another vocabulary.
     """
@@ -81,7 +84,10 @@ def digest(table: Tensor | None) -> str | None:
 
 
 def tokenizer_of(name: str) -> tuple[Tokenizer, int]:
-    """A model's tokenizer and vocabulary size, without loading its weights. Raises ModelError for models without a checkpoint."""
+    """A model's tokenizer and vocabulary size, without loading its weights.
+
+    Raises ModelError for models without a checkpoint.
+    """
     entry = resolve_model(name)
     if entry.folder is None and entry.source is None:
         raise ModelError(f"{name} has no tokenizer of its own to count tokens with; give a model with a checkpoint")

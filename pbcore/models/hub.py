@@ -22,7 +22,8 @@ _FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
 
 
 def locate(entry: ModelEntry, options: LoadOptions) -> Path:
-    """The folder that holds an entry's checkpoint, downloaded if necessary (weights as safetensors; code only with trust_remote_code).
+    """The folder that holds an entry's checkpoint, downloaded if necessary (weights as safetensors; code only with
+    trust_remote_code).
 
     Raises ModelError for a gated or unknown repository, an unreachable hub, a full disk.
     """
@@ -46,7 +47,8 @@ def locate(entry: ModelEntry, options: LoadOptions) -> Path:
     except (LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
         why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub can't be reached"
         raise ModelError(
-            f"{source}@{revision} is not in the cache ({constants.HF_HUB_CACHE}) and {why}. Download it on a machine with network "
+            f"{source}@{revision} is not in the cache ({constants.HF_HUB_CACHE}) and {why}. Download it on a machine "
+            "with network "
             f"access (`hf download {source} --revision {revision}`), or give the path of a checkpoint folder"
             + (f"; {entry.name}:dummy has the same shape with random weights" if entry.shape else "")
         ) from error

@@ -1,7 +1,7 @@
 """The ideal model: exact conditional marginals of the valid answers, with the zero-mean noise of the paper's analysis.
 
-It knows each sample's valid answers and treats them as equally likely, so all its errors come from parallel decoding. It reads the
-sample, not the prompt; its tokens are words (`pbcore.tasks.words`).
+It knows each sample's valid answers and treats them as equally likely, so all its errors come from parallel decoding.
+It reads the sample, not the prompt; its tokens are words (`pbcore.tasks.words`).
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ _GOLDEN, _MIX = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # 
 class Ideal:
     """A Denoiser whose logits are exact conditional log-marginals plus noise, drawn uniformly from (−noise, noise).
 
-    The noise breaks ties at random. It depends on seed, row, forward, position and token alone, so neither batch nor order matters.
-    Probabilities whose relative difference is below `noise` count as tied: among all tasks this happens only in shuffles of more than 9
-    people, because of the excluded order. Logits are float64 to resolve noise this small; impossible tokens have −inf.
+    The noise breaks ties at random. It depends on seed, row, forward, position and token alone, so neither batch nor
+    order matters. Probabilities whose relative difference is below `noise` count as tied: among all tasks this happens
+    only in shuffles of more than 9 people, because of the excluded order. Logits are float64 to resolve noise this
+    small; impossible tokens have −inf.
 
-    The vocabulary holds punctuation, characters and the people of the package's own data in a fixed order; other words are added as
-    samples contain them.
+    The vocabulary holds punctuation, characters and the people of the package's own data in a fixed order; other words
+    are added as samples contain them.
     """
 
     name = "ideal"
@@ -57,9 +58,15 @@ class Ideal:
         self.device = torch.device(device)
         self.noise = noise
         self.info: Mapping[str, Any] = {
-            "source": "pbcore", "revision": None, "family": "ideal", "parameters": 0, "dtype": "float64", "embedded": True, "dummy": False,
+            "source": "pbcore",
+            "revision": None,
+            "family": "ideal",
+            "parameters": 0,
+            "dtype": "float64",
+            "embedded": True,
+            "dummy": False,
             "noise": noise,
-        }  # fmt: skip
+        }
         # Distributions made in `encode` and used in `prepare`; the sample is kept so that its id() isn't reused.
         self._built: dict[tuple[int, int], tuple[Sample, AnswerDistribution]] = {}
         self._texts: list[str] = [MASK, EOS]
@@ -143,7 +150,10 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
 
 
 def load_ideal(device: str = "cpu", dtype: str | None = None, *, noise: float = NOISE) -> Ideal:
-    """The ideal model. `dtype` has no effect (no weights; logits are always float64). Raises ModelError for noise out of range."""
+    """The ideal model. `dtype` has no effect (no weights; logits are always float64).
+
+    Raises ModelError for noise out of range.
+    """
     return Ideal(device, noise)
 
 

@@ -1,4 +1,6 @@
-"""Loads masked models: a checkpoint folder or hub id natively, a published shape with random weights, or a checkpoint's own code."""
+"""Loads masked models: a checkpoint folder or hub id natively, a published shape with random weights, or a checkpoint's
+own code.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,10 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
 
 
 def find_dtype(name: str | None, device: torch.device) -> torch.dtype:
-    """A dtype by name; the default is bfloat16 on a GPU and float32 on the CPU. Raises ModelError for an unknown name."""
+    """A dtype by name; the default is bfloat16 on a GPU and float32 on the CPU.
+
+    Raises ModelError for an unknown name.
+    """
     if name is None:
         return default_dtype(device)
     if name not in _DTYPES:
@@ -67,9 +72,11 @@ def find_dtype(name: str | None, device: torch.device) -> torch.dtype:
 
 
 def read_top_k(kind: str, folder: Path) -> int | None:
-    """The top-k filter that Dream's own decoder applies to its logits, even in greedy decoding; other families have none.
+    """The top-k filter that Dream's own decoder applies to its logits, even in greedy decoding; other families have
+    none.
 
-    It is read from generation_config.json (published ones set none); without that file Dream's code uses transformers' default of 50.
+    It is read from generation_config.json (published ones set none); without that file Dream's code uses transformers'
+    default of 50.
     """
     if kind != "dream":
         return None
@@ -84,9 +91,17 @@ def read_top_k(kind: str, folder: Path) -> int | None:
 
 
 def _assemble(
-    entry: ModelEntry, options: LoadOptions, arch: Architecture, network: Network, module: nn.Module, tokenizer: Tokenizer,
-    device: torch.device, dtype: torch.dtype, where: str, top_k: int | None,
-) -> MaskedModel:  # fmt: skip
+    entry: ModelEntry,
+    options: LoadOptions,
+    arch: Architecture,
+    network: Network,
+    module: nn.Module,
+    tokenizer: Tokenizer,
+    device: torch.device,
+    dtype: torch.dtype,
+    where: str,
+    top_k: int | None,
+) -> MaskedModel:
     config: Any = arch.config
     eos_id = _needed("eos_id", _given(options.eos_id, entry.eos_id), arch.eos_id, where)
     shift = _given(options.shift, entry.shift)
@@ -133,9 +148,14 @@ def _load_remote(
     config = module.config
     kind = str(raw.get("model_type"))
     arch = Architecture(
-        kind, type(module), config, {}, raw.get("mask_token_id"), raw.get("eos_token_id", raw.get("pad_token_id")),
+        kind,
+        type(module),
+        config,
+        {},
+        raw.get("mask_token_id"),
+        raw.get("eos_token_id", raw.get("pad_token_id")),
         bool(raw.get("shift_logits", kind.lower() == "dream")),
-    )  # fmt: skip
+    )
     if not hasattr(config, "max_position_embeddings"):
         config.max_position_embeddings = raw.get("max_sequence_length", 4096)
     words = FileTokenizer(tokenizer, entry.name, options.chat or entry.chat)

@@ -1,4 +1,5 @@
-"""Masked diffusion transformers as Denoisers: prompt encoding, left-padded batches, logits of the wanted positions, KV caches.
+"""Masked diffusion transformers as Denoisers: prompt encoding, left-padded batches, logits of the wanted positions, KV
+caches.
 
 R rows, P prompt columns, L canvas columns, T = P + L, Q columns of one forward, H width, M wanted positions, V tokens.
 """
@@ -26,8 +27,8 @@ from pbcore.tasks.lists import MASK
 class MaskedModel:
     """A masked diffusion model. With `shift` the token at position i is predicted at i − 1 (Dream).
 
-    `stop_ids` end an answer's text; `limit` is the model's maximum sequence length. `top_k`, if the checkpoint's generation
-    settings have it, keeps only that many candidate tokens at each position.
+    `stop_ids` end an answer's text; `limit` is the model's maximum sequence length. `top_k`, if the checkpoint's
+    generation settings have it, keeps only that many candidate tokens at each position.
     """
 
     name: str
@@ -56,9 +57,10 @@ class MaskedModel:
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row.
 
-        A Sample has messages, a length and, for infilling, a canvas in which each `[MASK]` becomes one mask token. The chat template is
-        applied to messages; text is tokenized without it; token ids are used unchanged. Raises ModelError for words or ids outside the
-        vocabulary, a prompt and answer longer than the model's limit, and a missing length.
+        A Sample has messages, a length and, for infilling, a canvas in which each `[MASK]` becomes one mask token. The
+        chat template is applied to messages; text is tokenized without it; token ids are used unchanged. Raises
+        ModelError for words or ids outside the vocabulary, a prompt and answer longer than the model's limit, and a
+        missing length.
         """
         sample = prompt if isinstance(prompt, Sample) else None
         ids = self._prompt_ids(prompt)
@@ -68,7 +70,8 @@ class MaskedModel:
             length = max_new_tokens if max_new_tokens is not None or sample is None else sample.max_new_tokens
             if not isinstance(length, int) or length < 1:
                 raise ModelError(
-                    f"{self.name}: max_new_tokens is the length of the answer, a whole number of at least 1, not {length!r}"
+                    f"{self.name}: max_new_tokens is the length of the answer, a whole number of at least 1, not "
+                    f"{length!r}"
                 )
             canvas = [self.mask_id] * length
         self._check(ids, canvas)
@@ -90,7 +93,10 @@ class MaskedModel:
         return MaskedContext(self, requests, cache)
 
     def candidates(self, logits: Tensor) -> Tensor:
-        """Logits (M, V) with all but the `top_k` largest set to −∞; ties with the last one stay. The mask token is excluded first."""
+        """Logits (M, V) with all but the `top_k` largest set to −∞; ties with the last one stay.
+
+        The mask token is excluded first.
+        """
         if self.top_k is None or self.top_k >= self.vocab_size or not len(logits):
             return logits
         logits[:, self.mask_id] = -torch.inf
@@ -133,10 +139,11 @@ class MaskedModel:
 class MaskedContext:
     """A batch being decoded.
 
-    Prompts are right-aligned in P columns, followed by L canvas columns; the attention mask and position ids make padding
-    invisible. With a cache, `refresh` runs all T columns and stores their K/V. Later forwards run only the columns from the window's
-    start to the end of the canvas (prefix) or of the window (dual), and overwrite their slots (Fast-dLLM, arXiv 2505.22618). With
-    shifted logits they start one column earlier, whose hidden state predicts the window's first token.
+    Prompts are right-aligned in P columns, followed by L canvas columns; the attention mask and position ids make
+    padding invisible. With a cache, `refresh` runs all T columns and stores their K/V. Later forwards run only the
+    columns from the window's start to the end of the canvas (prefix) or of the window (dual), and overwrite their slots
+    (Fast-dLLM, arXiv 2505.22618). With shifted logits they start one column earlier, whose hidden state predicts the
+    window's first token.
     """
 
     def __init__(self, model: MaskedModel, requests: Sequence[Request], cache: str | None) -> None:
@@ -165,7 +172,9 @@ class MaskedContext:
         return self._logits(query, query.want)
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
-        """Logits (M, V) of the wanted positions and (N, V) of the revealed positions in `query.review`, from one forward."""
+        """Logits (M, V) of the wanted positions and (N, V) of the revealed positions in `query.review`, from one
+        forward.
+        """
         if query.review is None:
             raise ValueError(f"{self._model.name}: logits_and_review needs a query with review")
         if query.hidden:
@@ -185,7 +194,8 @@ class MaskedContext:
                 self._cache = self._model.network.cache(total)
             elif self._cache is None or query.window is None:
                 raise InputError(
-                    f"{self._model.name}: the {self._mode} cache needs a window, and a refresh at the window's first step"
+                    f"{self._model.name}: the {self._mode} cache needs a window, and a refresh at the window's first "
+                    "step"
                 )
             else:
                 start = prompt + first - shift
@@ -216,7 +226,10 @@ class MaskedContext:
         return logits[: len(wanted)], logits[len(wanted) :]
 
     def keep(self, rows: Tensor) -> None:
-        """Drops all rows but these. Without a KV cache, prompt columns that are now padding in every row are dropped too."""
+        """Drops all rows but these.
+
+        Without a KV cache, prompt columns that are now padding in every row are dropped too.
+        """
         self._prompt, self._seen = self._prompt[rows], self._seen[rows]
         if self._cache is not None:
             self._cache.reorder_cache(rows)

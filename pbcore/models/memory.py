@@ -41,8 +41,9 @@ class Peak:
 def peak_memory(device: torch.device | str) -> Iterator[Peak]:
     """Measures the peak memory on `device` while the block runs.
 
-    CUDA: the allocator's exact peak; its peak counter is reset, and the block ends when the device has finished. CPU: the resident set,
-    on Linux by its high-water mark, which is reset; elsewhere sampled in a thread, so that a shorter peak can be missed.
+    CUDA: the allocator's exact peak; its peak counter is reset, and the block ends when the device has finished. CPU:
+    the resident set, on Linux by its high-water mark, which is reset; elsewhere sampled in a thread, so that a shorter
+    peak can be missed.
     """
     device = torch.device(device)
     if device.type == "cuda":

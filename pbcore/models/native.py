@@ -1,4 +1,5 @@
-"""DiffusionGemma through transformers' own `generate`: block diffusion from uniform noise, accepted by an entropy bound.
+"""DiffusionGemma through transformers' own `generate`: block diffusion from uniform noise, accepted by an entropy
+bound.
 
 The acceptance rule is arXiv 2505.24857's.
 """
@@ -21,7 +22,8 @@ from pbcore.models.tokenizer import Tokenizer, read_tokenizer
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample
 
-# Parameters of `eb` beyond its entropy bound → fields of transformers' DiffusionGemmaGenerationConfig, with their types.
+# Parameters of `eb` beyond its entropy bound → fields of transformers' DiffusionGemmaGenerationConfig, with their
+# types.
 _SETTINGS = {
     "steps": ("max_denoising_steps", int),
     "t_min": ("t_min", float),
@@ -34,9 +36,10 @@ _SETTINGS = {
 class DiffusionGemma:
     """DiffusionGemma with its own decoding loop.
 
-    A sampler `eb-0.1` sets the entropy bound of its acceptance rule; `-steps48`, `-t_min0.4`, `-t_max0.8`, `-stable1`, `-confident0.005`
-    set the rest of its generation config; settings that aren't given keep the checkpoint's values. It generates whole canvases (256
-    tokens in published checkpoints), so `max_new_tokens` is rounded up to a multiple of their length.
+    A sampler `eb-0.1` sets the entropy bound of its acceptance rule; `-steps48`, `-t_min0.4`, `-t_max0.8`, `-stable1`,
+    `-confident0.005` set the rest of its generation config; settings that aren't given keep the checkpoint's values. It
+    generates whole canvases (256 tokens in published checkpoints), so `max_new_tokens` is rounded up to a multiple of
+    their length.
     """
 
     def __init__(self, name: str, module: Any, tokenizer: Tokenizer, info: Mapping[str, Any]) -> None:
@@ -52,8 +55,8 @@ class DiffusionGemma:
     ) -> list[Generation]:
         """One Generation per prompt, decoded one at a time.
 
-        In a batch transformers' `generate` counts padding as positions and draws from one random generator for all rows, so answers
-        would depend on their neighbours.
+        In a batch transformers' `generate` counts padding as positions and draws from one random generator for all
+        rows, so answers would depend on their neighbours.
         """
         settings = self._settings(sampler)
         return [self._answer(prompt, settings, max_new_tokens, seed, place) for place, prompt in enumerate(prompts)]
@@ -125,7 +128,8 @@ class DiffusionGemma:
         if isinstance(prompt, Sample):
             if prompt.canvas is not None:
                 raise ModelError(
-                    f"{self.name} can't do infilling (task {prompt.task}), since its canvas starts from noise; leave the task out"
+                    f"{self.name} can't do infilling (task {prompt.task}), since its canvas starts from noise; leave "
+                    "the task out"
                 )
             return self._tokenizer.chat(prompt.messages)
         if isinstance(prompt, str):

@@ -1,4 +1,6 @@
-"""The transformer of a masked model: hidden states, output projection, KV caches. transformers' classes, or a checkpoint's own code."""
+"""The transformer of a masked model: hidden states, output projection, KV caches. transformers' classes, or a
+checkpoint's own code.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class Network(Protocol):
         ...
 
     def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int) -> Tensor:
-        """Hidden states (R, Q, H) of ids (R, Q) at positions (R, Q); `mask` (R, T) is False at hidden columns, None without any.
+        """Hidden states (R, Q, H) of ids (R, Q) at positions (R, Q); `mask` (R, T) is False at hidden columns, None
+        without any.
 
         A `pairwise` network also takes a mask (R, Q, T): False where column q may not attend to column t.
         With a cache the columns start at its slot `start` and overwrite its contents.

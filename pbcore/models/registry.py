@@ -1,4 +1,7 @@
-"""Models by name: the table in data/models.yaml, registered names, checkpoint folders, hub ids, `:dummy` shapes. Doesn't import torch."""
+"""Models by name: the table in data/models.yaml, registered names, checkpoint folders, hub ids, `:dummy` shapes.
+
+Doesn't import torch.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +49,9 @@ FACTORIES: Registry[Callable[..., Any]] = Registry("model", "pbcore.models", loa
 def register_model(name: str, factory: Callable[..., Any]) -> None:
     """Makes a model available as `name`: `factory(device=…, dtype=…, **options)` returns a Denoiser or OwnDecoder.
 
-    Packages register models by entry points of the group `pbcore.models`, named like the model. Raises ValueError for a name that is
-    taken or has characters other than letters, digits, `_`, `-`, `.` (it becomes part of pytest's node ids).
+    Packages register models by entry points of the group `pbcore.models`, named like the model. Raises ValueError for a
+    name that is taken or has characters other than letters, digits, `_`, `-`, `.` (it becomes part of pytest's node
+    ids).
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise InputError(f"model name {name!r}: use letters, digits, '_', '-' and '.'")
@@ -61,7 +65,9 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
 
 
 def model_names() -> list[str]:
-    """The names that `load_model` accepts: the table and registered models, without embedded models missing from this installation."""
+    """The names that `load_model` accepts: the table and registered models, without embedded models missing from this
+    installation.
+    """
     known = [name for name, entry in _table().items() if not missing_here(entry)]
     return known + [name for name in FACTORIES.all() if name not in known]
 
@@ -80,8 +86,8 @@ def missing_here(entry: ModelEntry) -> bool:
 def resolve_model(name: str) -> ModelEntry:
     """Resolves a model name, without loading the model or importing torch.
 
-    `name` is a name of the table (with `:dummy` or `:dummy-l2` if its published shape is known), a registered name, a hub id
-    (`owner/name`), or the path of a checkpoint folder. Raises ModelError with close matches for anything else.
+    `name` is a name of the table (with `:dummy` or `:dummy-l2` if its published shape is known), a registered name, a
+    hub id (`owner/name`), or the path of a checkpoint folder. Raises ModelError with close matches for anything else.
     """
     if not isinstance(name, str) or not name:
         raise ModelError(
@@ -107,15 +113,17 @@ def resolve_model(name: str) -> ModelEntry:
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
         return ModelEntry(name, family="masked", source=name, revision="main")
     raise ModelError(
-        f"unknown model {name!r}; {hint(base, model_names())} A checkpoint folder or a hub id (owner/name) is also a valid name"
+        f"unknown model {name!r}; {hint(base, model_names())} A checkpoint folder or a hub id (owner/name) is also a "
+        "valid name"
     )
 
 
 def load_model(name: str, device: str = "cpu", dtype: str | None = None, **options: Any) -> Model:
     """Loads a model by name onto a device.
 
-    `dtype` defaults to bfloat16 on a GPU and float32 on the CPU. `options` are those of LoadOptions; a registered factory gets them
-    unchanged. Raises ModelError for unknown names (with close matches), checkpoints that don't match their config, and an unreachable hub.
+    `dtype` defaults to bfloat16 on a GPU and float32 on the CPU. `options` are those of LoadOptions; a registered
+    factory gets them unchanged. Raises ModelError for unknown names (with close matches), checkpoints that don't match
+    their config, and an unreachable hub.
     """
     entry = resolve_model(name)
     if entry.factory is not None:

@@ -1,4 +1,5 @@
-"""WINO's shadow block: mask tokens that re-predict revealed tokens without attending to them, in the same forward (arXiv 2507.18578).
+"""WINO's shadow block: mask tokens that re-predict revealed tokens without attending to them, in the same forward
+(arXiv 2507.18578).
 
 R rows, T columns (prompt and canvas), S shadows.
 """
@@ -13,7 +14,9 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Shadowed:
-    """A forward's columns followed by S shadows; `sees` is the pairwise mask: True where column q (second axis) attends to t (third)."""
+    """A forward's columns followed by S shadows; `sees` is the pairwise mask: True where column q (second axis) attends
+    to t (third).
+    """
 
     ids: Tensor  # (R, T + S)
     positions: Tensor  # (R, T + S)
@@ -25,8 +28,9 @@ class Shadowed:
 def with_shadows(ids: Tensor, positions: Tensor, seen: Tensor, review: Tensor, mask_id: int) -> Shadowed:
     """Adds a shadow for each column in `review` (R, T) to ids, positions and seen (R, T).
 
-    A shadow is a mask token at its column's position. It attends to its row's columns except that one, and to all shadows of its row; no
-    column attends to a shadow. The columns do attend to the token in question, so the shadow only approximates a forward without it.
+    A shadow is a mask token at its column's position. It attends to its row's columns except that one, and to all
+    shadows of its row; no column attends to a shadow. The columns do attend to the token in question, so the shadow
+    only approximates a forward without it.
     """
     count = review.sum(-1)  # (R,)
     shadows, columns = int(count.max()), ids.shape[1]

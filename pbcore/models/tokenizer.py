@@ -1,4 +1,6 @@
-"""Text to token ids and back, without code from a checkpoint: tokenizer files, a placeholder for dummies, or no tokenizer."""
+"""Text to token ids and back, without code from a checkpoint: tokenizer files, a placeholder for dummies, or no
+tokenizer.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ class Tokenizer(Protocol):
 class FileTokenizer:
     """A tokenizer read from a checkpoint's files.
 
-    `mode` template applies the chat template and adds no further special tokens; plain joins the turns' contents by blank lines.
+    `mode` template applies the chat template and adds no further special tokens; plain joins the turns' contents by
+    blank lines.
     """
 
     def __init__(self, tokenizer: Any, name: str, mode: str | None) -> None:
@@ -75,7 +78,8 @@ class FileTokenizer:
                 f" and {len(words) - 8} more" if len(words) > 8 else ""
             )
             raise ModelError(
-                f"{self._name} can't encode this prompt; not in its vocabulary: {shown}. Its vocabulary covers the package's "
+                f"{self._name} can't encode this prompt; not in its vocabulary: {shown}. Its vocabulary covers the "
+                "package's "
                 "own data only; use those, or choose another model"
             )
         return ids
@@ -122,7 +126,8 @@ class NoTokenizer:
 
     def _error(self) -> ModelError:
         return ModelError(
-            f"{self._name} has no tokenizer files (tokenizer.json, or vocab.json and merges.txt); give prompts as token ids"
+            f"{self._name} has no tokenizer files (tokenizer.json, or vocab.json and merges.txt); give prompts as "
+            "token ids"
         )
 
 

@@ -8,11 +8,13 @@
 | collection | generate_tests, itemcollected, collection_modifyitems, report_header | cells and samples as items |
 | fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` holds the work (`cell.Cell`) |
 | recording | pyfunc_call, runtest_makereport | resumed cells, records of cells that failed |
-| benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | timing in xdist's workers |
+| benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | timing in xdist's
+workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
 | progress | runtest_logstart, runtest_logfinish, report_teststatus | one line of progress |
 | gate | configure, report_teststatus | gates and floors, read before the run and judged after it |
-| summary | collection_finish, runtest_logreport, sessionfinish, terminal_summary | the controller: report, verdicts, tables |
+| summary | collection_finish, runtest_logreport, sessionfinish, terminal_summary | the controller: report, verdicts,
+tables |
 """
 
 pytest_plugins = [

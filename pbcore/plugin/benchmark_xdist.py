@@ -1,4 +1,6 @@
-"""pytest-benchmark under pytest-xdist, where it switches itself off: workers time, the controller keeps statistics and writes files."""
+"""pytest-benchmark under pytest-xdist, where it switches itself off: workers time, the controller keeps statistics and
+writes files.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ SAVES = ("benchmark_json", "benchmark_save", "benchmark_autosave")
 
 
 class WorkerBenchmark:
-    """A worker's statistics on the controller, shaped like what pytest-benchmark keeps for a benchmark of its own process."""
+    """A worker's statistics on the controller, shaped like what pytest-benchmark keeps for a benchmark of its own
+    process.
+    """
 
     has_error = False
 
@@ -43,8 +47,8 @@ class WorkerBenchmark:
 def pytest_configure(config: pytest.Config) -> None:
     """Only the controller writes files.
 
-    Where cells are likely, a worker is switched off by option, without pytest-benchmark's warning that it switches itself off; a cell's
-    setup switches it on.
+    Where cells are likely, a worker is switched off by option, without pytest-benchmark's warning that it switches
+    itself off; a cell's setup switches it on.
     """
     if hasattr(config, "workerinput"):
         if given(config) or any("benches" in argument for argument in config.args):
@@ -80,7 +84,7 @@ def _of_cell(item: pytest.Item) -> Any:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Takes the statistics off a report, so that JUnit doesn't show them, and remembers them for pytest_sessionfinish."""
+    """Takes the statistics off a report, so that JUnit doesn't show them, and keeps them for pytest_sessionfinish."""
     if report.when != "teardown" or not hasattr(report, "node"):
         return
     statistics = [text for name, text in report.user_properties if name == STATS]

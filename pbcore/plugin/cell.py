@@ -1,4 +1,6 @@
-"""One cell's work: decode under the clock, score off it, and put the record on disk before the next cell starts, and on the report."""
+"""One cell's work: decode under the clock, score off it, and put the record on disk before the next cell starts, and on
+the report.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,8 @@ class Cell:
         return self.name.cell_id
 
     def measure(self, model: Model, task: Task, benchmark: Any) -> list[Scored]:
-        """Decodes under the clock, scores off it, records. Returns the scores: those of the first seed in the order of the samples, then
-        the next seed's.
+        """Decodes under the clock, scores off it, records. Returns the scores: those of the first seed in the order of
+        the samples, then the next seed's.
 
         In the drill-down nothing is recorded: the test fails at the first wrong answer.
         """
@@ -82,7 +84,9 @@ class Cell:
         )
 
     def _decode(self, model: Model, samples: Sequence[Sample]) -> tuple[list[Answered], Peak]:
-        """Every sample's answer by every seed, and the peak memory; returns when the device has finished, so that the clock is right."""
+        """Every sample's answer by every seed, and the peak memory; returns when the device has finished, so that the
+        clock is right.
+        """
         import torch
 
         from pbcore.decoding import decode

@@ -83,8 +83,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _collected(items: Iterable[pytest.Item]) -> dict[pytest.Item, CellName]:
-    """The cells among the items. Raises pytest.UsageError where one has other parameters too, or is collected twice: its id would not
-    tell which is meant."""
+    """The cells among the items. Raises pytest.UsageError where one has other parameters too, or is collected twice:
+    its id would not tell which is meant."""
     names: dict[pytest.Item, CellName] = {}
     first: dict[CellName, str] = {}
     for item in items:
@@ -93,7 +93,8 @@ def _collected(items: Iterable[pytest.Item]) -> dict[pytest.Item, CellName]:
             parameters = getattr(getattr(item, "callspec", None), "params", {})
             if item.get_closest_marker("cells") and isinstance(parameters.get("cell"), str):
                 raise pytest.UsageError(
-                    f"{item.nodeid}: a test of cells has no parameters of its own; register a model or a sampler for each variant"
+                    f"{item.nodeid}: a test of cells has no parameters of its own; register a model or a sampler for "
+                    "each variant"
                 )
             continue
         if first.setdefault(name, item.nodeid) != item.nodeid:

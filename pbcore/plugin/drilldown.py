@@ -35,7 +35,9 @@ def judge(item: pytest.Item, model: Model, task: Task, answers: Sequence[Answere
 
 
 def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = None) -> str:
-    """The command that runs one sample again: its node id, and the options that decide the answer; by `seed` alone, if given."""
+    """The command that runs one sample again: its node id, and the options that decide the answer; by `seed` alone, if
+    given.
+    """
     head, _, name = node_id.rstrip("]").partition("[")
     numbered = name.rpartition("/")[2].isdecimal()
     words = ["pytest", f"{head}[{name if numbered else f'{name}/{sample}'}]"]

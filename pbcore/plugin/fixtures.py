@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def cell(request: pytest.FixtureRequest) -> Cell:
-    """The cell that the node id names: `cell.measure(model, task, benchmark)` decodes under the clock, scores and records."""
+    """The cell that the node id names: `cell.measure(model, task, benchmark)` decodes under the clock, scores and
+    records.
+    """
     name = cell_of(request.config, request.node.nodeid)
     if name is None:
         raise pytest.UsageError(
-            f"{request.node.nodeid} takes the fixture `cell` but is not marked; write @pytest.mark.cells('waiting_line') above it"
+            f"{request.node.nodeid} takes the fixture `cell` but is not marked; write "
+            "@pytest.mark.cells('waiting_line') above it"
         )
     return Cell(name, request.node, settings(request.config))
 

@@ -1,4 +1,6 @@
-"""--gate, --floor, --gate-time and --update-baseline: read before the run; the ruling after it, in JUnit and where CI looks for it."""
+"""--gate, --floor, --gate-time and --update-baseline: read before the run; the ruling after it, in JUnit and where CI
+looks for it.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def publish(ruling: Ruling, run: RunDir | None, config: pytest.Config) -> None:
-    """Writes the ruling to gate.md of the run (if there is one) and a CI's step summary, and reports a failed test per failed cell."""
+    """Writes the ruling to gate.md of the run (if there is one) and a CI's step summary, and reports a failed test per
+    failed cell.
+    """
     if ruling.markdown:
         text = "\n".join(ruling.markdown)
         if run is not None:
@@ -54,9 +58,13 @@ def publish(ruling: Ruling, run: RunDir | None, config: pytest.Config) -> None:
     for name, reason in ruling.failures:
         for when, outcome in (("call", "failed"), ("teardown", "passed")):
             report = pytest.TestReport(
-                nodeid=f"gate::{name}", location=("gate", None, name), keywords={}, outcome=outcome,  # type: ignore[arg-type]
-                longrepr=reason if outcome == "failed" else None, when=when,  # type: ignore[arg-type]
-            )  # fmt: skip
+                nodeid=f"gate::{name}",
+                location=("gate", None, name),
+                keywords={},
+                outcome=outcome,  # type: ignore[arg-type]
+                longrepr=reason if outcome == "failed" else None,
+                when=when,  # type: ignore[arg-type]
+            )
             config.hook.pytest_runtest_logreport(report=report)
 
 

@@ -24,8 +24,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> Generator[None, Any, Any]:
-    """The same options under their short names, `--model`, unless another plugin or the project's conftest.py has taken a name: all of
-    those have added their options by now, so that ours yield."""
+    """The same options under their short names, `--model`, unless another plugin or the project's conftest.py has taken
+    a name: all of those have added their options by now, so that ours yield."""
     outcome = yield
     free = set()
     for option in OPTIONS:
@@ -39,7 +39,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 
 
 def _add(parser: pytest.Parser, option: Option, flag: str, text: str) -> None:
-    """Adds one flag of an option. Raises ValueError or argparse.ArgumentError (by pytest's version) if the flag is taken."""
+    """Adds one flag of an option.
+
+    Raises ValueError or argparse.ArgumentError (by pytest's version) if the flag is taken.
+    """
     group = parser.getgroup("pbcore", "pbcore: parallel decoding in diffusion LLMs")
     if option.kind is None:
         group.addoption(flag, dest=option.dest, action="store_true", default=None, help=text)

@@ -1,4 +1,6 @@
-"""Progress on a terminal: one line that says how many cells are done, how long the rest will take, and which are running."""
+"""Progress on a terminal: one line that says how many cells are done, how long the rest will take, and which are
+running.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,10 @@ class Lines(Progress):
 
 
 def line(done: int, total: int, seconds: float, running: Iterable[str]) -> str:
-    """`12/120 done, 0:34, about 5:06 left: tiny/shuffle/confidence-k2`. The rest is taken to be as slow as what is done."""
+    """`12/120 done, 0:34, about 5:06 left: tiny/shuffle/confidence-k2`.
+
+    The rest is taken to be as slow as what is done.
+    """
     left = f", about {clock(seconds / done * (total - done))} left" if done else ""
     return f"{done}/{total} done, {clock(seconds)}{left}: {', '.join(running)}".removesuffix(": ")
 
@@ -124,7 +129,9 @@ def clock(seconds: float) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """One line where it can be rewritten, else lines in the log; none with -v or -q, or where tests print their own output (-s)."""
+    """One line where it can be rewritten, else lines in the log; none with -v or -q, or where tests print their own
+    output (-s).
+    """
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is None or hasattr(config, "workerinput"):
         return

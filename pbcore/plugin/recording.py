@@ -1,4 +1,6 @@
-"""The hooks around a cell's test: a resumed cell is reported from disk, and one that could not be run leaves a record of its error."""
+"""The hooks around a cell's test: a resumed cell is reported from disk, and one that could not be run leaves a record
+of its error.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,8 @@ def pytest_runtest_makereport(
 def record_error(
     config: pytest.Config, name: CellName, error: str, model: Model | None = None, task: Task | None = None
 ) -> list[tuple[str, Any]]:
-    """Writes the record of a cell that failed, and returns it as report properties; a full disk must not hide the first error.
+    """Writes the record of a cell that failed, and returns it as report properties; a full disk must not hide the first
+    error.
 
     `model` and `task` are what the cell had loaded by then.
     """

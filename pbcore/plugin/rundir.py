@@ -52,7 +52,10 @@ def run_dir(config: pytest.Config) -> RunDir:
 
 
 def lock(config: pytest.Config) -> None:
-    """Makes this session the one writer of its run directory. Raises pytest.UsageError if another process writes it, or nobody can."""
+    """Makes this session the one writer of its run directory.
+
+    Raises pytest.UsageError if another process writes it, or nobody can.
+    """
     from pbcore.results.lock import lock_run
     from pbcore.results.rundir import RunDirError
 
@@ -83,13 +86,14 @@ def _path(config: pytest.Config) -> Path:
         return config.rootpath / "reports" / new_name()
     if requested.out.exists() and (not requested.out.is_dir() or not is_empty(requested.out)):
         raise pytest.UsageError(
-            f"--out {requested.out} exists and is not empty; choose another name, or resume it: --resume {requested.out}"
+            f"--out {requested.out} exists and is not empty; choose another name, or resume it: --resume "
+            f"{requested.out}"
         )
     return requested.out.absolute()
 
 
 def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
-    """Raises pytest.UsageError if the resumed run had other settings, saying which and what would happen to its cells."""
+    """Raises pytest.UsageError if the resumed run had other settings: which, and what would happen to its cells."""
     from pbcore.results.plain import plain
     from pbcore.results.resume import differences, finished
 
@@ -100,7 +104,8 @@ def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
     again = stored & {name.cell_id for name in plan(config).items().values()}
     raise pytest.UsageError(
         f"--resume {run.path}: its settings differ: {'; '.join(different)}. Of its {len(stored)} finished cells up to "
-        f"{len(again)} would be measured again and overwritten, {len(stored) - len(again)} are not in this run and would stay. "
+        f"{len(again)} would be measured again and overwritten, {len(stored) - len(again)} are not in this run and "
+        "would stay. "
         "Give the same options, another --out, or --resume-anyway"
     )
 

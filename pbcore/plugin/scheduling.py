@@ -1,4 +1,6 @@
-"""Which worker runs which cell: models spread over workers, and a model's cells are shared with workers that would idle (decision 12)."""
+"""Which worker runs which cell: models spread over workers, and a model's cells are shared with workers that would idle
+(decision 12).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ MIN_PENDING = 2  # a worker runs a test only when it knows the next one, or that
 
 
 class ModelScheduling:
-    """xdist's scheduler protocol. Items wait in one queue per model; each worker keeps to its model while that has items left.
+    """xdist's scheduler protocol. Items wait in one queue per model; each worker keeps to its model while that has
+    items left.
 
     A worker whose model is done takes a model that nobody has begun, else helps the model with the most items left.
     `model_of` reads the model from a node id ("" for tests that are no cells).
@@ -193,7 +196,10 @@ def _workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
-    """Gives each worker a GPU of its own, in turns where there are fewer GPUs than workers. A replacement inherits its spec."""
+    """Gives each worker a GPU of its own, in turns where there are fewer GPUs than workers.
+
+    A replacement inherits its spec.
+    """
     gpus = visible_gpus(config)
     for place, spec in enumerate(specs):
         if gpus:

@@ -1,4 +1,7 @@
-"""What every hook needs to know of a run: its settings, its plan, and which nodes are cells. Held in pytest's stash, made once."""
+"""What every hook needs to know of a run: its settings, its plan, and which nodes are cells.
+
+Held in pytest's stash, made once.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ def settings(config: pytest.Config) -> Settings:
 
 
 def plan(config: pytest.Config) -> Plan:
-    """The plan of this run. Without options it is made with the first test of cells, so that other projects don't pay for it.
+    """The plan of this run. Without options it is made with the first test of cells, so that other projects don't pay
+    for it.
 
     Raises pytest.UsageError that names close matches.
     """
@@ -53,8 +57,8 @@ def drilled(config: pytest.Config) -> bool:
 
 
 def cell_of(config: pytest.Config, node_id: str) -> CellName | None:
-    """The cell or sample of this run that a node id names, None for any other test. All hooks tell cells by this, in every process:
-    xdist's controller, which collects nothing, knows node ids alone."""
+    """The cell or sample of this run that a node id names, None for any other test. All hooks tell cells by this, in
+    every process: xdist's controller, which collects nothing, knows node ids alone."""
     text = bracketed(node_id)
     if text is None or not (planned(config) or _may_name_a_cell(text)):
         return None

@@ -1,4 +1,4 @@
-"""The end of a run: results.json, samples.jsonl and report.md in its directory, and the trade-off tables on the screen."""
+"""The end of a run: results.json, samples.jsonl and report.md in its directory, trade-off tables on the screen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ NAME = "pbcore-outcome"
 
 
 class Outcome:
-    """What the controller learns of the run's cells: which were planned, which came back, and what there is to say at the end."""
+    """What the controller learns of the run's cells: which were planned, which came back, and what there is to say at
+    the end.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -192,7 +194,9 @@ class Outcome:
         return bool(self.planned) and not self._config.getoption("collectonly", False) and not drilled(self._config)
 
     def _unfinished(self) -> list[str]:
-        """The cells that neither reported nor left a record: after Ctrl-C a worker's last reports may be lost, its records are not."""
+        """The cells that neither reported nor left a record: after Ctrl-C a worker's last reports may be lost, its
+        records are not.
+        """
         recorded = {entry.cell.id for entry in run_dir(self._config).read_cells(lambda damaged: None)}
         left = [name.cell_id for node_id, name in self.planned.items() if node_id not in self.finished]
         return [cell_id for cell_id in left if cell_id not in recorded]
@@ -206,7 +210,8 @@ class Outcome:
             return []
         named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
         return [
-            f"not finished: {len(missing)} of {len(self.planned)} cells ({named}); resume with --resume {run_dir(self._config).path}"
+            f"not finished: {len(missing)} of {len(self.planned)} cells ({named}); resume with --resume "
+            f"{run_dir(self._config).path}"
         ]
 
     def _left_out(self) -> list[str]:
@@ -225,7 +230,9 @@ def _check_benchmark(config: pytest.Config) -> None:
 
 
 def listen_to_interrupts() -> None:
-    """Takes interrupts where the process ignores them, as a script's background jobs do, so that they end the run with its report."""
+    """Takes interrupts where the process ignores them, as a script's background jobs do, so that they end the run with
+    its report.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

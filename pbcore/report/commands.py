@@ -69,8 +69,8 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
 
 
 def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
-    """Rows of several runs for one table: where a cell occurs in more than one run, or a model with other prompts, each model is named
-    with its run."""
+    """Rows of several runs for one table: where a cell occurs in more than one run, or a model with other prompts, each
+    model is named with its run."""
     ran = cells[cells["status"] == "ok"]
     mixed = (ran["prompts"] == REWRITE).groupby(ran["model"]).nunique().gt(1).any()
     if not mixed and not cells.duplicated(["model", "task", "sampler"]).any():

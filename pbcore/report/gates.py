@@ -19,7 +19,9 @@ def rerun_command(cell_id: str, sample: int) -> str:
 
 
 def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command, limit: int = 8) -> str:
-    """The verdict on one screen: failures first (at most `limit`, the rest counted), flipped samples with commands, detectable drops."""
+    """The verdict on one screen: failures first (at most `limit`, the rest counted), flipped samples with commands,
+    detectable drops.
+    """
     lines = [_headline(verdict, name)]
     failed = (
         verdict.of("worse")
@@ -34,7 +36,8 @@ def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_com
     new = verdict.of("new")
     if new:
         lines.append(
-            f"  new, not judged: {', '.join(printable(cell.id) for cell in new[:4])}{' …' if len(new) > 4 else ''} ({len(new)})"
+            f"  new, not judged: {', '.join(printable(cell.id) for cell in new[:4])}{' …' if len(new) > 4 else ''} "
+            f"({len(new)})"
         )
     return "\n".join([*lines, f"  {power_text(verdict)}"])
 
@@ -67,7 +70,8 @@ def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun
         if not cell.ok or cell.status == "new" or cell.newly_wrong or cell.newly_right:
             reason = md(cell.reason, 600)
             lines.append(
-                f"| {code(cell.id, cell=True)} | {cell.status} | {reason} | {_ids(cell.newly_wrong)} | {_ids(cell.newly_right)} |"
+                f"| {code(cell.id, cell=True)} | {cell.status} | {reason} | {_ids(cell.newly_wrong)} | "
+                f"{_ids(cell.newly_right)} |"
             )
     commands = [
         printable(rerun(cell.id, sample), 1000) for cell in verdict.judgements for sample in cell.newly_wrong[:LISTED]
@@ -83,14 +87,16 @@ def power_text(verdict: Verdict) -> str:
         return "nothing was compared, so no drop is detectable"
     drop = "no drop" if verdict.detectable is None else f"a drop of {100 * verdict.detectable:.1f} points"
     text = (
-        f"at {verdict.smallest_n} samples and {verdict.judged} tests (Holm, {100 * verdict.level:g} % false alarms per run) "
+        f"at {verdict.smallest_n} samples and {verdict.judged} tests (Holm, {100 * verdict.level:g} % false alarms per "
+        "run) "
         f"{drop} is detectable in one cell with 80 % power, assuming no answer improves"
     )
     if verdict.churn:
         churn_drop = "none" if verdict.detectable_churn is None else f"{100 * verdict.detectable_churn:.1f} points"
         text += f", and {churn_drop} at this run's rate of two-way flips ({100 * verdict.churn:.1f} %)"
     if verdict.detectable_graded:
-        text += f"; for means over seeds and graded scores up to {100 * verdict.detectable_graded:.1f} points, depending on the cell"
+        points = f"{100 * verdict.detectable_graded:.1f} points"
+        text += f"; for means over seeds and graded scores up to {points}, depending on the cell"
     return text
 
 

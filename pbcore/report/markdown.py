@@ -34,7 +34,9 @@ def write_report(run_dir: str | Path) -> list[Path]:
 
 
 def report_text(cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots: list[str]) -> str:
-    """The page for a frame of `results.load`: run facts, a table per category, curves, PBx, speed, wrong answers, errors, absent scores."""
+    """The page for a frame of `results.load`: run facts, a table per category, curves, PBx, speed, wrong answers,
+    errors, absent scores.
+    """
     parts = [f"# {md(name)}\n", _facts(cells, facts)]
     tables = trade_off_tables(cells)
     parts += [f"## {md(table.title)}\n\n{markdown(table)}" for table in tables]
@@ -124,7 +126,8 @@ def _speed(cells: pd.DataFrame) -> str:
         )
     rows.sort(key=lambda row: (str(row["model"]), natural(str(row["sampler"]))))
     note = "\\* inexact: measured while workers shared a device.\n" if ran["shared_device"].any() else ""
-    return f"## Speed\n\n{_table(pd.DataFrame(rows), '.2f')}\n\nTokens are counted in the answers, before the first EOS.\n{note}"
+    text = _table(pd.DataFrame(rows), ".2f")
+    return f"## Speed\n\n{text}\n\nTokens are counted in the answers, before the first EOS.\n{note}"
 
 
 def _failures(cells: pd.DataFrame) -> str:

@@ -26,7 +26,8 @@ Style = tuple[str, str, str]
 
 
 def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
-    """Writes `curves.png` (a row per model, a column per category) and `curves_<category>_<model>.png` (a panel per task).
+    """Writes `curves.png` (a row per model, a column per category) and `curves_<category>_<model>.png` (a panel per
+    task).
 
     Writes nothing and returns an empty list unless a model other than a dummy has a scored cell.
     """
@@ -118,9 +119,18 @@ def _panel(axis: Axes, title: str, lines: dict[str, pd.DataFrame], styles: dict[
         x, y = line["tokens_per_step"].to_numpy(), line["score"].to_numpy()
         spread = np.nan_to_num(np.clip(np.vstack([y - line["low"].to_numpy(), line["high"].to_numpy() - y]), 0, None))
         axis.errorbar(
-            x, y, yerr=spread, color=colour, marker=marker, linestyle=dashes, markersize=3.6 * weight, linewidth=1.3 * weight,
-            elinewidth=0.8, capsize=1.8, alpha=0.95,
-        )  # fmt: skip
+            x,
+            y,
+            yerr=spread,
+            color=colour,
+            marker=marker,
+            linestyle=dashes,
+            markersize=3.6 * weight,
+            linewidth=1.3 * weight,
+            elinewidth=0.8,
+            capsize=1.8,
+            alpha=0.95,
+        )
     axis.set_xscale("log", base=2)
     highest = max(1, int(np.ceil(np.log2(max(top, 1.0)))))
     axis.xaxis.set_major_locator(FixedLocator([2.0**power for power in range(highest + 1)]))

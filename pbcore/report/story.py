@@ -26,7 +26,10 @@ def wrong(headline: str, score: float) -> bool:
 
 
 def story(model: Model, task: Task, sample: Sample, answer: Generation, result: Scored, command: str) -> Iterator[str]:
-    """The screen for one wrong answer; its first line stands alone in pytest's short summary. `command` runs the sample again."""
+    """The screen for one wrong answer; its first line stands alone in pytest's short summary.
+
+    `command` runs the sample again.
+    """
     why = str(result.details.get("why") or f"{task.headline} is {result.scores[task.headline]:g}")
     yield f"sample {sample.index} of {task.name} is wrong: {printable(why, 400)}"
     yield ""
@@ -70,7 +73,9 @@ def _label(sample: Sample) -> str:
 
 
 def trajectory(model: Model, answer: Generation) -> Iterator[str]:
-    """Which token was revealed at which step, with which confidence; runs of EOS are joined, tokens masked again are named."""
+    """Which token was revealed at which step, with which confidence; runs of EOS are joined, tokens masked again are
+    named.
+    """
     if answer.trajectory is None:
         yield f"{model.name} decodes by itself and does not tell its steps; {answer.nfe} forwards"
         return

@@ -15,7 +15,8 @@ from pbcore.results.record import CellRecord
 def summary(records: Iterable[CellRecord], width: int = 100) -> str:
     """The trade-off tables of these cells as text, then counts, failure kinds and errors. Empty for no cells.
 
-    terminalreporter.write_line(summary([entry.cell for entry in run.read_cells()], width=terminalreporter._tw.fullwidth))
+    terminalreporter.write_line(summary([entry.cell for entry in run.read_cells()],
+    width=terminalreporter._tw.fullwidth))
     """
     cells = list(records)
     if not cells:

@@ -1,4 +1,6 @@
-"""The trade-off table: a row per sampler, grouped by model, a column per task; each cell has score, interval and tokens per step."""
+"""The trade-off table: a row per sampler, grouped by model, a column per task; each cell has score, interval and tokens
+per step.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One sampler of one model: an entry per task, and the plain means over all tasks (None unless every task has a score)."""
+    """One sampler of one model: an entry per task, and the plain means over all tasks (None unless every task has a
+    score).
+    """
 
     model: str
     sampler: str
@@ -59,14 +63,19 @@ class Table:
 
 
 def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
-    """A table per category from a frame of `results.load`. Dummy models (random weights, for speed only) are left out."""
+    """A table per category from a frame of `results.load`.
+
+    Dummy models (random weights, for speed only) are left out.
+    """
     real = cells[~cells["dummy"].isin([True])]
     categories = dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(real["task"]))
     return [_table(category, real[real["category"] == category]) for category in categories]
 
 
 def to_frame(table: Table) -> pd.DataFrame:
-    """The table as numbers: index (model, sampler); columns (task, score | margin | tokens_per_step), in percent and tokens."""
+    """The table as numbers: index (model, sampler); columns (task, score | margin | tokens_per_step), in percent and
+    tokens.
+    """
     columns: dict[tuple[str, str], list[float | None]] = {}
     for number, task in enumerate((*table.tasks, "mean")):
         entries = [(*line.entries, line.mean)[number] for line in table.lines]
@@ -78,8 +87,8 @@ def to_frame(table: Table) -> pd.DataFrame:
 
 
 def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
-    """The table as aligned text, at most `width` columns wide; task columns that don't fit continue in another part. `ascii` for outputs
-    without other signs.
+    """The table as aligned text, at most `width` columns wide; task columns that don't fit continue in another part.
+    `ascii` for outputs without other signs.
 
     A sampler's line has its scores. If its tokens per step differ between tasks, a second line shows them.
     """
@@ -223,7 +232,7 @@ def _rate(rate: float | None) -> str:
 
 
 def _parts(widths: list[int], room: int) -> list[list[int]]:
-    """Column numbers in parts of about equal size that fit into `room`; a column wider than that is a part by itself."""
+    """Column numbers in parts of about equal size that fit into `room`; a wider column is a part by itself."""
     parts: list[list[int]] = [[]]
     used = 0
     for column, width in enumerate(widths):

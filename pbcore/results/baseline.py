@@ -7,8 +7,9 @@ The file is sorted JSON with one line per cell, so that a diff shows which cells
     …
     }}
 
-Values are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones and means over seeds as numbers
-with four decimals, forwards (summed over seeds) run-length encoded (`16x100 15x8`: sixteen a hundred times, then fifteen eight times).
+Values are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones and means over seeds as
+numbers with four decimals, forwards (summed over seeds) run-length encoded (`16x100 15x8`: sixteen a hundred times,
+then fifteen eight times).
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class BaselineError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
-    """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe`: forwards per index, summed over seeds; both
-    in the order of `indices`. `official_text`: the scores include text after the first EOS."""
+    """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe`: forwards per index,
+    summed over seeds; both in the order of `indices`. `official_text`: the scores include text after the first EOS."""
 
     id: str
     model: str
@@ -93,8 +94,8 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
-    """Writes a baseline file atomically. Raises BaselineError if a cell failed or none is given: cells missing from the baseline would
-    pass in later runs without being judged."""
+    """Writes a baseline file atomically. Raises BaselineError if a cell failed or none is given: cells missing from the
+    baseline would pass in later runs without being judged."""
     entries = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
     if failed or not entries:
@@ -106,8 +107,8 @@ def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
 
 
 def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
-    """id → row, from a baseline file or a run directory. Raises BaselineError, which names the file, for a missing or empty one, another
-    schema, damaged lines, and cells of a run that can't be read."""
+    """id → row, from a baseline file or a run directory. Raises BaselineError, which names the file, for a missing or
+    empty one, another schema, damaged lines, and cells of a run that can't be read."""
     source = Path(path)
     if source.is_dir():
         return _from_run(source)
@@ -119,11 +120,13 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
         raise BaselineError(f"{error}; give a baseline written by --update-baseline") from error
     if not isinstance(data, dict) or not {"schema", "cells"} <= data.keys():
         raise BaselineError(
-            f"{source} is not a baseline file (it has no fields schema and cells); give one written by --update-baseline"
+            f"{source} is not a baseline file (it has no fields schema and cells); give one written by "
+            "--update-baseline"
         )
     if type(data["schema"]) is not int or data["schema"] != SCHEMA:
         raise BaselineError(
-            f"{source} has schema {shown(data['schema'])}, this version reads {SCHEMA}; rewrite it with --update-baseline"
+            f"{source} has schema {shown(data['schema'])}, this version reads {SCHEMA}; rewrite it with "
+            "--update-baseline"
         )
     rows = data["cells"]
     if not isinstance(rows, dict):
@@ -235,7 +238,8 @@ def _unpack_indices(packed: str | list[int]) -> tuple[int, ...]:
 def _unpack_scores(name: str, packed: str | list[float]) -> tuple[float, ...]:
     if isinstance(packed, str) and packed.strip("01"):
         raise ValueError(
-            f"field scores.{printable(name, 40)} is {shown(packed)}; it should be zeros and ones, or numbers from 0 to 1"
+            f"field scores.{printable(name, 40)} is {shown(packed)}; it should be zeros and ones, or numbers from 0 to "
+            "1"
         )
     return tuple(map(float, packed))
 

@@ -1,4 +1,7 @@
-"""From decoded answers and their scores to a cell's record. Imports no torch: it takes anything shaped like a Generation."""
+"""From decoded answers and their scores to a cell's record.
+
+Imports no torch: it takes anything shaped like a Generation.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +46,11 @@ def build_cell(
 ) -> tuple[CellRecord, list[SampleRecord]]:
     """Fills in a cell's scores, rates and counts; returns it with its samples.
 
-    `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline, conditions).
-    `rounds` are the seconds of each timed decoding of all samples; `indices` the samples' numbers (default 0, 1, …); `seeds` the seed
-    of each answer (default 0), with each sample at most once per seed; `absent` maps metrics that were not measured at all to the reason.
-    Raises ValueError if the lengths of the lists differ, or a score of a sample is missing without a reason.
+    `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline, conditions). `rounds`
+    are the seconds of each timed decoding of all samples; `indices` the samples' numbers (default 0, 1, …); `seeds` the
+    seed of each answer (default 0), with each sample at most once per seed; `absent` maps metrics that were not
+    measured at all to the reason. Raises ValueError if the lengths of the lists differ, or a score of a sample is
+    missing without a reason.
 
         facts = CellRecord(id=…, model=…, task=…, sampler=…, conditions=…, headline="accuracy")
         cell, samples = build_cell(facts, generations, scored, rounds=[1.9])
@@ -56,7 +60,8 @@ def build_cell(
     draws = [0] * len(numbers) if seeds is None else list(seeds)
     if not answers or not len(answers) == len(scored) == len(numbers) == len(draws):
         raise ValueError(
-            f"cell {facts.id}: {len(answers)} answers, {len(scored)} scores, {len(numbers)} indices, {len(draws)} seeds; "
+            f"cell {facts.id}: {len(answers)} answers, {len(scored)} scores, {len(numbers)} indices, {len(draws)} "
+            "seeds; "
             "give one each, at least one"
         )
     if not rounds:
@@ -96,7 +101,10 @@ def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
 
 
 def sample_record(index: int, answer: Answer, scored: Scored, seed: int = 0) -> SampleRecord:
-    """One sample's record. Given positions (infilling; `steps` −1) count as neither canvas nor answer tokens, as they were not decoded."""
+    """One sample's record.
+
+    Given positions (infilling; `steps` −1) count as neither canvas nor answer tokens, as they were not decoded.
+    """
     steps = [int(step) for step in answer.steps]
     return SampleRecord(
         index=int(index),
@@ -148,7 +156,9 @@ def failure_counts(scored: Sequence[Scored]) -> dict[str, int]:
 
 
 def _rates(cell_id: str, samples: Sequence[SampleRecord]) -> tuple[list[int], float, float]:
-    """NFE per sample, tokens per step (mean of the samples' rates) and tokens per forward (both summed over samples first)."""
+    """NFE per sample, tokens per step (mean of the samples' rates) and tokens per forward (both summed over samples
+    first).
+    """
     forwards = [sample.nfe for sample in samples]
     if not any(forwards):
         return forwards, 0.0, 0.0
@@ -160,14 +170,18 @@ def _rates(cell_id: str, samples: Sequence[SampleRecord]) -> tuple[list[int], fl
 
 
 def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:
-    """Every score's mean over samples. The sample is the unit: answers of several seeds are averaged first, not counted as more samples."""
+    """Every score's mean over samples.
+
+    The sample is the unit: answers of several seeds are averaged first, not counted as more samples.
+    """
     names = list(dict.fromkeys(name for sample in samples for name in sample.scores))
     scores: dict[str, Score] = {}
     for name in names:
         measured = [sample for sample in samples if name in sample.scores]
         if len(measured) < len(samples) and name not in absent:
             raise ValueError(
-                f"cell {cell_id}: {name!r} is missing for {len(samples) - len(measured)} of {len(samples)} samples and no reason is given"
+                f"cell {cell_id}: {name!r} is missing for {len(samples) - len(measured)} of {len(samples)} samples and "
+                "no reason is given"
             )
         scores[name] = score_of(name, [fmean(one.scores[name] for one in same) for same in by_index(measured).values()])
     return scores

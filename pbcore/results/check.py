@@ -1,4 +1,6 @@
-"""Reads JSON that others may have edited, cut or damaged: it is what its types say, or one line names the place and what is allowed."""
+"""Reads JSON that others may have edited, cut or damaged: it is what its types say, or one line names the place and
+what is allowed.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ class NewerSchemaError(LoadError):
 
 
 def read_json(path: Path) -> Any:
-    """The JSON value in a file. Raises LoadError unless it is valid JSON in UTF-8 with finite numbers, OSError if it can't be read."""
+    """The JSON value in a file.
+
+    Raises LoadError unless it is valid JSON in UTF-8 with finite numbers, OSError if it can't be read.
+    """
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -35,7 +40,10 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """The value of a JSON text. Raises LoadError, which begins with `where`, unless it is valid JSON with finite numbers."""
+    """The value of a JSON text.
+
+    Raises LoadError, which begins with `where`, unless it is valid JSON with finite numbers.
+    """
     try:
         return json.loads(text, parse_float=_finite, parse_constant=_finite)
     except RecursionError as error:
@@ -45,7 +53,10 @@ def parse_json(text: str, where: str) -> Any:
 
 
 def json_lines(path: Path) -> list[tuple[str, Any]]:
-    """(place, value) of every line that isn't blank. Lines end at `\\n` only, as U+2028 and U+0085 may stand within JSON texts."""
+    """(place, value) of every line that isn't blank.
+
+    Lines end at `\\n` only, as U+2028 and U+0085 may stand within JSON texts.
+    """
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -55,7 +66,10 @@ def json_lines(path: Path) -> list[tuple[str, Any]]:
 
 
 def checked(adapter: TypeAdapter[Any], data: Any, where: str) -> Any:
-    """`data`, validated. Raises LoadError with place, field, what was there and what is allowed; NewerSchemaError for an unknown field."""
+    """`data`, validated.
+
+    Raises LoadError with place, field, what was there and what is allowed; NewerSchemaError for an unknown field.
+    """
     from pydantic import ValidationError
 
     try:
@@ -88,13 +102,15 @@ def check_schema(data: Any, readable: tuple[int, ...], where: str) -> dict[str, 
         return data
     if type(schema) is int and schema > max(readable):
         raise NewerSchemaError(
-            f"{where} has schema {schema}, written by a newer version of pbcore; this version reads {known}: update pbcore"
+            f"{where} has schema {schema}, written by a newer version of pbcore; this version reads {known}: update "
+            "pbcore"
         )
     raise LoadError(f"{where}: field schema is {shown(schema)}; this version reads {known}")
 
 
 def shape(cls: type[Any], extra: Literal["forbid", "allow"] = "forbid", **nested: Any) -> Any:
-    """A TypedDict with the fields of a dataclass, for a strict TypeAdapter: no conversions, no NaN, no unknown fields (unless `extra`).
+    """A TypedDict with the fields of a dataclass, for a strict TypeAdapter: no conversions, no NaN, no unknown fields
+    (unless `extra`).
 
     `nested` gives the types of fields that hold dataclasses.
     """

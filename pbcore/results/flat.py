@@ -17,20 +17,40 @@ if TYPE_CHECKING:
 
 RECORD_PROPERTY = "pbcore_record"
 COLUMNS = (
-    "id", "model", "task", "category", "sampler", "status", "n", "length", "prompts", "headline", "score", "score_low", "score_high",
-)  # fmt: skip
+    "id",
+    "model",
+    "task",
+    "category",
+    "sampler",
+    "status",
+    "n",
+    "length",
+    "prompts",
+    "headline",
+    "score",
+    "score_low",
+    "score_high",
+)
 RATES = (
-    "nfe", "nfe_median", "nfe_max", "tokens_per_step", "tokens_per_forward",
-    "seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes",
-)  # fmt: skip
+    "nfe",
+    "nfe_median",
+    "nfe_max",
+    "tokens_per_step",
+    "tokens_per_forward",
+    "seconds",
+    "samples_per_second",
+    "tokens_per_second",
+    "peak_memory_bytes",
+)
 CONDITIONS = ("error", "absent", "failures", "decoding", "text_after_eos", *record.CONDITIONS)
 
 
 def row(cell: CellRecord) -> dict[str, Any]:
     """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates, conditions.
 
-    `n` is the number of samples, `length` the values of n among them, `prompts` the source of the questions (`v1`, the paper's;
-    `rewrite-2026`; `own` for other tasks), `nfe` the mean over samples; values that were not measured are None (NaN in a DataFrame).
+    `n` is the number of samples, `length` the values of n among them, `prompts` the source of the questions (`v1`, the
+    paper's; `rewrite-2026`; `own` for other tasks), `nfe` the mean over samples; values that were not measured are None
+    (NaN in a DataFrame).
     """
     ran = cell.status == "ok"
     counted = ran and "nfe" not in cell.absent
@@ -100,7 +120,9 @@ def properties(cell: CellRecord) -> list[tuple[str, Any]]:
 
 
 def plain_pairs(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """The pairs with their values as exact builtins, and lone surrogates in texts, which xdist can't send, as `\\udc80`."""
+    """The pairs with their values as exact builtins, and lone surrogates in texts, which xdist can't send, as
+    `\\udc80`.
+    """
     values = [(str(name), plain(value, name)) for name, value in pairs]
     return [(n, v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v) for n, v in values]
 

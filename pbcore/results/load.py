@@ -32,8 +32,9 @@ def load(path: str | Path) -> pd.DataFrame:
     """A DataFrame with a row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, tokens_per_step,
     tokens_per_forward, seconds … (all columns: `results.flat`).
 
-    `path` is a run directory (finished or interrupted), a results.json, a junit.xml or pytest-benchmark JSON written by our plugin,
-    a run folder of the 2026 rewrite, or its table as CSV. Raises LoadError naming the path and the readable formats.
+    `path` is a run directory (finished or interrupted), a results.json, a junit.xml or pytest-benchmark JSON written by
+    our plugin, a run folder of the 2026 rewrite, or its table as CSV. Raises LoadError naming the path and the readable
+    formats.
     """
     source = Path(path)
     rows = published.read(source)
@@ -55,7 +56,10 @@ def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def load_cells(path: str | Path) -> list[CellRecord]:
-    """The cell records of a run directory or of one of our files. Raises LoadError if there are none or they can't be read."""
+    """The cell records of a run directory or of one of our files.
+
+    Raises LoadError if there are none or they can't be read.
+    """
     source = Path(path)
     if source.is_dir():
         return _from_directory(source)
@@ -75,7 +79,8 @@ def load_cells(path: str | Path) -> list[CellRecord]:
 
 
 def load_samples(run_dir: str | Path) -> dict[str, list[SampleRecord]]:
-    """The samples of every cell of a run directory: id → samples by index and seed. Reads samples.jsonl if cells/ is missing.
+    """The samples of every cell of a run directory: id → samples by index and seed. Reads samples.jsonl if cells/ is
+    missing.
 
     Raises LoadError if neither exists (results.json, junit.xml and benchmark JSON alone hold no samples).
     """
@@ -92,8 +97,8 @@ def load_samples(run_dir: str | Path) -> dict[str, list[SampleRecord]]:
 
 
 def load_stored(run_dir: str | Path, say: Callable[[str], None] | None = None) -> list[StoredCell]:
-    """The cells of a run directory with their samples: from cells/ (`say` as in `RunDir.read_cells`), else from results.json and
-    samples.jsonl; without that file, cells have no samples. Raises RunDirError, LoadError."""
+    """The cells of a run directory with their samples: from cells/ (`say` as in `RunDir.read_cells`), else from
+    results.json and samples.jsonl; without that file, cells have no samples. Raises RunDirError, LoadError."""
     run = open_run(run_dir)
     stored = run.read_cells(say)
     results, lines = run.path / "results.json", run.path / "samples.jsonl"
@@ -186,7 +191,9 @@ def _from_junit(source: Path) -> list[CellRecord]:
 
 
 def _once(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
-    """Each cell once: a test with several reports stands in the file several times, and an error of its own may follow its record."""
+    """Each cell once: a test with several reports stands in the file several times, and an error of its own may follow
+    its record.
+    """
     chosen: dict[str, CellRecord] = {}
     for cell in cells:
         known = chosen.setdefault(cell.id, cell)
@@ -205,8 +212,8 @@ def _once(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
 
 
 def _failed(case: ElementTree.Element, tasks: Iterable[str]) -> CellRecord | None:
-    """The record of a cell of these tasks that failed before it had one, as JUnit files of the first release have them; None for
-    another test."""
+    """The record of a cell of these tasks that failed before it had one, as JUnit files of the first release have them;
+    None for another test."""
     match = _CELL.search(case.get("name", ""))
     if match is None:
         return None
@@ -227,6 +234,7 @@ def _failed(case: ElementTree.Element, tasks: Iterable[str]) -> CellRecord | Non
 def _nonempty(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
     if not cells:
         raise LoadError(
-            f"{source} has no pbcore cell: no property '{RECORD_PROPERTY}'; give a file that pbcore's pytest plugin wrote"
+            f"{source} has no pbcore cell: no property '{RECORD_PROPERTY}'; give a file that pbcore's pytest plugin "
+            "wrote"
         )
     return cells

@@ -36,7 +36,8 @@ class RunLock:
 def lock_run(path: Path) -> RunLock:
     """Takes the lock of a run directory, which is created if it is missing.
 
-    Raises RunDirError if another process holds it (with its pid, host and start), and if the directory can't be written.
+    Raises RunDirError if another process holds it (with its pid, host and start), and if the directory can't be
+    written.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -63,7 +64,10 @@ def is_empty(path: Path) -> bool:
 
 
 def _holder(path: Path) -> str:
-    """`process 123 on host since …`. A process names itself right after it took the lock, so a missing name is waited for."""
+    """`process 123 on host since …`.
+
+    A process names itself right after it took the lock, so a missing name is waited for.
+    """
     for _ in range(20):
         try:
             facts = json.loads((path / HOLDER).read_text(encoding="utf-8"))

@@ -24,10 +24,11 @@ class MergeConflict(InputError):
 def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_shards: bool = False) -> RunDir:
     """Merges the cells of `sources` into the new run directory `target` and assembles it.
 
-    A cell in several runs is kept once if key and outcome agree. A success replaces an error; otherwise the faster record is kept, with
-    ties broken by content, so that the order of `sources` doesn't matter. A source may have results.json (and samples.jsonl) in place of
-    cells/. Raises MergeConflict naming the cells that differ, the settings that differ, or the shards that are missing; RunDirError or
-    LoadError for a source that is not a run or can't be read whole, or a target that exists and is not empty. Sources are only read.
+    A cell in several runs is kept once if key and outcome agree. A success replaces an error; otherwise the faster
+    record is kept, with ties broken by content, so that the order of `sources` doesn't matter. A source may have
+    results.json (and samples.jsonl) in place of cells/. Raises MergeConflict naming the cells that differ, the settings
+    that differ, or the shards that are missing; RunDirError or LoadError for a source that is not a run or can't be
+    read whole, or a target that exists and is not empty. Sources are only read.
     """
     if not sources:
         raise RunDirError("no run directory given; give at least one to merge")
@@ -76,7 +77,8 @@ def _settings(facts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _check_settings(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
-    """Raises MergeConflict for the first setting that differs. A run that was killed before run.json was written has none.
+    """Raises MergeConflict for the first setting that differs. A run that was killed before run.json was written has
+    none.
 
     Folders with the data may have other paths on other machines; `_check_data` compares what is in them."""
     for name in SETTINGS:
@@ -85,7 +87,8 @@ def _check_settings(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
             first, expected = values[0]
             if (value is None) != (expected is None) or (name != "data_dir" and value != expected):
                 raise MergeConflict(
-                    f"the runs have different settings: {name} is {shown(expected)} in {first} and {shown(value)} in {where}; "
+                    f"the runs have different settings: {name} is {shown(expected)} in {first} and {shown(value)} in "
+                    f"{where}; "
                     "merge parts of one run; to see runs side by side: pbcore report A B"
                 )
 
@@ -98,7 +101,8 @@ def _check_data(entry: StoredCell, path: str, data: dict[str, tuple[str, str]]) 
     known, first = data.setdefault(entry.cell.task, (digest, path))
     if known != digest:
         raise MergeConflict(
-            f"{printable(entry.cell.task)} has other samples in {path} than in {first} (digests {shown(digest)} and {shown(known)}); "
+            f"{printable(entry.cell.task)} has other samples in {path} than in {first} (digests {shown(digest)} and "
+            f"{shown(known)}); "
             "merge parts of one run; to see runs side by side: pbcore report A B"
         )
 
@@ -118,7 +122,8 @@ def _check_shards(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
     if missing:
         more = f" … ({len(missing)})" if len(missing) > 10 else ""
         raise MergeConflict(
-            f"missing shards: {', '.join(missing[:10])}{more}; add their run directories, or allow it: --allow-missing-shards"
+            f"missing shards: {', '.join(missing[:10])}{more}; add their run directories, or allow it: "
+            "--allow-missing-shards"
         )
 
 

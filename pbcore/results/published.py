@@ -42,10 +42,11 @@ _TOP_K = {
 def read(path: Path) -> pd.DataFrame | None:
     """Rows of published results at `path`, or None if it contains no known kind.
 
-    Known kinds: a run folder of the 2026 rewrite or any folder above such folders (`<model>/<method>/<param>/<date>_all/`), its
-    table as CSV (columns model, method, param, task, score …), and the paper's tables as CSV (columns table, model, task, metric,
-    value_percent). Scores are converted to [0, 1]; NaN and empty values become NaN. Column `prompts` names the source of the questions,
-    since the rewrite's differ from the paper's (v1).
+    Known kinds: a run folder of the 2026 rewrite or any folder above such folders
+    (`<model>/<method>/<param>/<date>_all/`), its table as CSV (columns model, method, param, task, score …), and the
+    paper's tables as CSV (columns table, model, task, metric, value_percent). Scores are converted to [0, 1]; NaN and
+    empty values become NaN. Column `prompts` names the source of the questions, since the rewrite's differ from the
+    paper's (v1).
     """
     import pandas as pd
 
@@ -59,7 +60,8 @@ def read(path: Path) -> pd.DataFrame | None:
         if {"table", "metric", "value_percent"} <= set(table.columns):
             return _paper_tables(table)
         raise InputError(
-            f"{path}: unknown columns {list(table.columns)}; known tables have method, param, task, score or table, metric, value_percent"
+            f"{path}: unknown columns {list(table.columns)}; known tables have method, param, task, score or table, "
+            "metric, value_percent"
         )
     return None
 
@@ -75,10 +77,11 @@ def read_samples(folder: Path) -> dict[str, dict[int, dict[str, Any]]]:
 
 
 def sampler_name(method: str, param: str) -> str:
-    """Our name for a method and parameter folder of the rewrite, e.g. (`confidence_threshold`, `t0.7`) → `threshold-0.7`.
+    """Our name for a method and parameter folder of the rewrite, e.g. (`confidence_threshold`, `t0.7`) →
+    `threshold-0.7`.
 
-    `confidence_factor` becomes `factor-…-ref`, since the rewrite uses the reference code's rule. Methods without a counterpart keep their
-    own name, joined with the parameter so that it can be part of a node id.
+    `confidence_factor` becomes `factor-…-ref`, since the rewrite uses the reference code's rule. Methods without a
+    counterpart keep their own name, joined with the parameter so that it can be part of a node id.
     """
     if method in _TOP_K and re.fullmatch(r"k\d+", param):
         return f"{_TOP_K[method]}-{param}"
@@ -122,7 +125,10 @@ def _v2_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _row(model: str, method: str, param: str, task: str, values: dict[str, Any]) -> dict[str, Any]:
-    """One row in our columns. The rewrite's `score` is accuracy for lists and puzzles, grammar alone for text (FIELD.md §5)."""
+    """One row in our columns.
+
+    The rewrite's `score` is accuracy for lists and puzzles, grammar alone for text (FIELD.md §5).
+    """
     text = task.startswith("text_writing/")
     headline = "grammar" if text else "accuracy"
     sampler, short = sampler_name(method, param), model.replace("__", "/")
@@ -149,8 +155,8 @@ def _row(model: str, method: str, param: str, task: str, values: dict[str, Any])
 
 
 def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
-    """Tables 5–7 of the paper: a row per model and task, a column per metric; headline as for the rewrite. The tables have one
-    setting per model (column `setting`), so the sampler is called `as-published`."""
+    """Tables 5–7 of the paper: a row per model and task, a column per metric; headline as for the rewrite. The tables
+    have one setting per model (column `setting`), so the sampler is called `as-published`."""
     names = table["task"].map(lambda name: TASKS.get(str(name), str(name)))
     wide = (
         table.assign(task=names, value=table["value_percent"] / 100)

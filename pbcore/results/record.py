@@ -57,7 +57,10 @@ class SampleRecord:
 
     @classmethod
     def from_json(cls, data: Any, where: str = "sample") -> SampleRecord:
-        """Reads a sample. Raises LoadError, which begins with `where`, naming the field, what was there and what is allowed."""
+        """Reads a sample.
+
+        Raises LoadError, which begins with `where`, naming the field, what was there and what is allowed.
+        """
         return cls(**checked(_sample(), data, where))
 
 
@@ -73,9 +76,10 @@ def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
 class Conditions:
     """The conditions of a cell's measurement. None means unknown, e.g. the dtype of a model that failed to load.
 
-    `options` are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker, empty without one;
-    `shared_device` whether other workers used the same device, which makes timings inexact; `peak_memory_is` how peak memory was
-    measured; `dummy` whether the weights are random; `key` a digest of everything that determines the outcome.
+    `options` are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker,
+    empty without one; `shared_device` whether other workers used the same device, which makes timings inexact;
+    `peak_memory_is` how peak memory was measured; `dummy` whether the weights are random; `key` a digest of everything
+    that determines the outcome.
     """
 
     options: dict[str, Any]
@@ -103,12 +107,13 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class CellRecord:
-    """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the mean over samples of
-    canvas tokens / NFE; `tokens_per_forward` is answer tokens before the first EOS / NFE, both summed over samples first.
+    """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the mean
+    over samples of canvas tokens / NFE; `tokens_per_forward` is answer tokens before the first EOS / NFE, both summed
+    over samples first.
 
-    `status` is `ok` or `error`; `absent` maps a metric to the reason why it was not measured. Each of the `n_samples` samples was
-    answered once per seed; with several seeds, scores are means over samples of a sample's mean over seeds, and rates count every
-    answer. `text_after_eos` counts the answers with text after the first EOS token.
+    `status` is `ok` or `error`; `absent` maps a metric to the reason why it was not measured. Each of the `n_samples`
+    samples was answered once per seed; with several seeds, scores are means over samples of a sample's mean over seeds,
+    and rates count every answer. `text_after_eos` counts the answers with text after the first EOS token.
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
@@ -143,8 +148,8 @@ class CellRecord:
 
     @classmethod
     def from_json(cls, data: Any, where: str = "record") -> CellRecord:
-        """Reads a record. Raises LoadError, which begins with `where` and names the cell, the field, what was there and what is allowed;
-        NewerSchemaError for unknown fields."""
+        """Reads a record. Raises LoadError, which begins with `where` and names the cell, the field, what was there and
+        what is allowed; NewerSchemaError for unknown fields."""
         if not isinstance(data, dict):
             raise LoadError(f"{where}: it is {shown(data)}; it should be a record with an id")
         where = f"{where}: cell {printable(str(data['id']))}" if "id" in data else where
@@ -161,7 +166,10 @@ _cell = adapter(lambda: shape(CellRecord, scores=GenericAlias(dict, (str, shape(
 
 
 def _from_schema_1(data: dict[str, Any], where: str) -> dict[str, Any]:
-    """Converts a record of schema 1 to schema 2. Its failed cells had defaults for unknown conditions; these become None."""
+    """Converts a record of schema 1 to schema 2.
+
+    Its failed cells had defaults for unknown conditions; these become None.
+    """
     settings = data.get("settings", {})
     if not isinstance(settings, dict):
         raise LoadError(f"{where}: field settings is {shown(settings)}; it should be a mapping")

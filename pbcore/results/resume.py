@@ -1,4 +1,6 @@
-"""A digest of everything that determines a cell's outcome: a resumed run reuses a finished cell only if its key is the same."""
+"""A digest of everything that determines a cell's outcome: a resumed run reuses a finished cell only if its key is the
+same.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,14 @@ def cell_key(
 ) -> str:
     """A digest over everything that determines a cell's outcome.
 
-    `model_identity` identifies the weights (revision, fingerprint, source); `settings` are the settings of generation and scoring (not the
-    batch size, which doesn't change results). `task_identity` is the task's `identity` (scorer, headline, prompts …), `own_code` that of
-    `user_code`, and `code` defaults to `code_version()`. The key is the same in every process and on every machine. Raises TypeError or
-    ValueError for values that are not plain JSON values.
+    `model_identity` identifies the weights (revision, fingerprint, source); `settings` are the settings of generation
+    and scoring (not the batch size, which doesn't change results). `task_identity` is the task's `identity` (scorer,
+    headline, prompts …), `own_code` that of `user_code`, and `code` defaults to `code_version()`. The key is the same
+    in every process and on every machine. Raises TypeError or ValueError for values that are not plain JSON values.
 
         key = cell_key(model="tiny", model_identity=dict(model.info), task=task.name, data_hash=task.data_hash,
-                       task_identity=task.identity, sampler="random-k2", settings={"rounds": 1}, dtype="float32", seeds=[0],
+                       task_identity=task.identity, sampler="random-k2", settings={"rounds": 1},
+                       dtype="float32", seeds=[0],
                        own_code=user_code("tiny", model, "random-k2"))
     """
     parts = {
@@ -59,9 +62,9 @@ def cell_key(
 
 
 def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
-    """The digests of a cell's user-registered code (`pbcore.source.source_of`): policy, model factory and the model's class; empty for
-    pbcore's own, which `code_version` covers. A user's scorer is part of `Task.identity`. Raises SamplerNameError for an unreadable
-    sampler name."""
+    """The digests of a cell's user-registered code (`pbcore.source.source_of`): policy, model factory and the model's
+    class; empty for pbcore's own, which `code_version` covers. A user's scorer is part of `Task.identity`. Raises
+    SamplerNameError for an unreadable sampler name."""
     from pbcore.decoding.policies import policies
     from pbcore.models.registry import FACTORIES
     from pbcore.names import parse
@@ -75,8 +78,9 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
 
 @cache
 def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files (.py and .yaml) of decoding, metrics, models, tasks and theory, by their path in the package, so that
-    it is the same wherever the package is installed. Raises ModuleNotFoundError for an unknown package."""
+    """A digest of the source files (.py and .yaml) of decoding, metrics, models, tasks and theory, by their path in the
+    package, so that it is the same wherever the package is installed. Raises ModuleNotFoundError for an unknown
+    package."""
     roots = {}
     for package in packages:
         spec = find_spec(package)
@@ -89,8 +93,9 @@ def code_version(packages: tuple[str, ...] = CODE) -> str:
 def finished(
     run_dir: str | Path | Iterable[str | Path], say: Callable[[str], None] | None = None
 ) -> dict[str, tuple[str, StoredCell]]:
-    """id → (key, stored cell) of every cell with status `ok` in a run, or in several runs (later ones win). Failed cells are not
-    finished: a resumed run repeats them. Damaged files are left as they are and reported through `say` (default: a warning).
+    """id → (key, stored cell) of every cell with status `ok` in a run, or in several runs (later ones win). Failed
+    cells are not finished: a resumed run repeats them. Damaged files are left as they are and reported through `say`
+    (default: a warning).
 
         done = finished("reports/20260102-030405-ab12")
         if cell_id in done and done[cell_id][0] == key: run.write_cell(done[cell_id][1].cell, done[cell_id][1].samples)
@@ -101,7 +106,8 @@ def finished(
 
 
 def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
-    """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from these, plain values by name.
+    """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from these, plain values by
+    name.
 
     A run.json without settings, as the first release wrote it, is compared by the few that it has.
     """

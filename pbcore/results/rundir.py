@@ -1,12 +1,13 @@
-"""The run directory: one atomically written file per finished cell, so that a killed run loses only its unfinished cells.
+"""The run directory: one atomically written file per finished cell, so that a killed run loses only its unfinished
+cells.
 
     reports/<run>/run.json            the run's facts: command, versions, machine, seeds, data source
                  /cells/<name>.json   {"schema": 2, "cell": {...}, "samples": [...]}, written atomically
                  /results.json        all cells, assembled from cells/ at the end or on demand
                  /samples.jsonl       all samples, one per line
 
-Typical use. The controller: `run = create("reports"); run.write_run(facts)`. Every process: `RunDir(path).write_cell(cell, samples)`
-as soon as a cell is finished. The controller at the end: `run.assemble()`.
+Typical use. The controller: `run = create("reports"); run.write_run(facts)`. Every process:
+`RunDir(path).write_cell(cell, samples)` as soon as a cell is finished. The controller at the end: `run.assemble()`.
 """
 
 from __future__ import annotations
@@ -69,21 +70,27 @@ class RunDir:
         return write_atomic(self.path / "run.json", _text({"schema": SCHEMA, **plain(facts, "run facts")}))
 
     def read_run(self) -> dict[str, Any]:
-        """The facts of run.json; empty if the run was killed before writing them. Raises LoadError for a damaged file."""
+        """The facts of run.json; empty if the run was killed before writing them.
+
+        Raises LoadError for a damaged file.
+        """
         file = self.path / "run.json"
         return run_facts(read_json(file), str(file)) if file.exists() else {}
 
     def write_cell(self, cell: CellRecord, samples: Iterable[SampleRecord]) -> Path:
-        """Writes one finished cell atomically and returns when it is on disk. It replaces an earlier record with the same id.
+        """Writes one finished cell atomically and returns when it is on disk. It replaces an earlier record with the
+        same id.
 
-        Raises TypeError or ValueError for a value that is not a plain finite JSON value, OSError if it can't be written.
+        Raises TypeError or ValueError for a value that is not a plain finite JSON value, OSError if it can't be
+        written.
         """
         data = {"schema": SCHEMA, "cell": cell.to_json(), "samples": [asdict(sample) for sample in samples]}
         return write_atomic(self.cells_dir / cell_file(cell.id), _text(plain(data, f"record of {cell.id}")))
 
     def read_cells(self, say: Callable[[str], None] | None = None, *, set_aside: bool = False) -> list[StoredCell]:
-        """All finished cells, sorted by id. A damaged file is named through `say` (default: a warning) and left as it is; its cell counts
-        as not run. A run that is resumed passes `set_aside`, so that the file is renamed to `*.corrupt` and the cell can be written anew.
+        """All finished cells, sorted by id. A damaged file is named through `say` (default: a warning) and left as it
+        is; its cell counts as not run. A run that is resumed passes `set_aside`, so that the file is renamed to
+        `*.corrupt` and the cell can be written anew.
 
         Raises NewerSchemaError for a record that a newer version wrote, LoadError if two files hold the same cell.
         """
@@ -101,7 +108,10 @@ class RunDir:
         return [entry for name, entry in sorted(stored.items()) if len(name) == 1]
 
     def assemble(self, say: Callable[[str], None] | None = None) -> tuple[Path, Path]:
-        """Assembles results.json and samples.jsonl from cells/, replacing both atomically. Works for interrupted runs too."""
+        """Assembles results.json and samples.jsonl from cells/, replacing both atomically.
+
+        Works for interrupted runs too.
+        """
         stored = self.read_cells(say)
         results = {"schema": SCHEMA, "run": self.read_run(), "cells": [entry.cell.to_json() for entry in stored]}
         lines = [dump_json({"cell": entry.cell.id, **asdict(sample)}) for entry in stored for sample in entry.samples]
@@ -148,7 +158,8 @@ def write_atomic(path: Path, text: str) -> Path:
     """Writes `text` atomically: after a crash at any moment `path` holds either the whole old or the whole new text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name[:60]}-{secrets.token_hex(8)}.tmp"
-    # tempfile would make files that only their owner can read, but results are for others too. The umask applies to 0o666.
+    # tempfile would make files that only their owner can read, but results are for others too. The umask applies to
+    # 0o666.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -164,7 +175,10 @@ def write_atomic(path: Path, text: str) -> Path:
 
 
 def parse_cell(text: str, where: str) -> StoredCell:
-    """Parses a cell file's text. Raises LoadError, which begins with `where`, if it is damaged; NewerSchemaError for a later schema."""
+    """Parses a cell file's text.
+
+    Raises LoadError, which begins with `where`, if it is damaged; NewerSchemaError for a later schema.
+    """
     data = check_schema(parse_json(text, where), READABLE, where)
     cell, rows = CellRecord.from_json(data.get("cell"), where), data.get("samples")
     if not isinstance(rows, list):
@@ -175,13 +189,17 @@ def parse_cell(text: str, where: str) -> StoredCell:
 
 
 def with_samples(cell: CellRecord, samples: Iterable[SampleRecord], where: str) -> StoredCell:
-    """The cell with its samples. Raises LoadError unless an evaluated cell has as many as its record says, each once per seed."""
+    """The cell with its samples.
+
+    Raises LoadError unless an evaluated cell has as many as its record says, each once per seed.
+    """
     entry = StoredCell(cell, tuple(samples))
     places = {sample.place for sample in entry.samples}
     indices = {index for index, _ in places}
     if cell.status == "ok" and (len(indices) != cell.n_samples or len(places) != len(entry.samples)):
         raise LoadError(
-            f"{where}: cell {printable(cell.id)}: {len(entry.samples)} answers to {len(indices)} samples are there; its record "
+            f"{where}: cell {printable(cell.id)}: {len(entry.samples)} answers to {len(indices)} samples are there; "
+            "its record "
             f"says {cell.n_samples} samples, each answered once per seed"
         )
     return entry

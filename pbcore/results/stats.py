@@ -32,7 +32,10 @@ def score_of(name: str, values: Sequence[float]) -> Score:
 
 
 def wilson(right: int, n: int) -> tuple[float, float]:
-    """Wilson's 95 % score interval for `right` of `n` (Wilson 1927). Raises ValueError unless 0 ≤ right ≤ n and n > 0."""
+    """Wilson's 95 % score interval for `right` of `n` (Wilson 1927).
+
+    Raises ValueError unless 0 ≤ right ≤ n and n > 0.
+    """
     if n <= 0 or not 0 <= right <= n:
         raise ValueError(f"{right} right of {n}: need 0 <= right <= n and n > 0")
     from scipy import stats  # takes seconds to import, and workers need it only when a cell is finished

@@ -17,11 +17,11 @@ Message = dict[str, str]
 class Sample:
     """One question with its label.
 
-    `messages` is the whole chat, shots included. `input` holds the values that fill the prompt (`context`, `word`, `index`,
-    `words`, `text`, `sudoku`, `symbols` …) and `label` the official `answer` value: a string, or a mapping such as
-    `{"input": [...], "example": "..."}` where several answers are valid. `max_new_tokens` is the canvas length in tokens.
-    `canvas` is None, or for infilling the answer with `[MASK]` for each token to predict. `source` is `own`, `official`
-    or `rewrite-2026` (`pbcore.tasks.rewrite`).
+    `messages` is the whole chat, shots included. `input` holds the values that fill the prompt (`context`, `word`,
+    `index`, `words`, `text`, `sudoku`, `symbols` …) and `label` the official `answer` value: a string, or a mapping
+    such as `{"input": [...], "example": "..."}` where several answers are valid. `max_new_tokens` is the canvas length
+    in tokens. `canvas` is None, or for infilling the answer with `[MASK]` for each token to predict. `source` is `own`,
+    `official` or `rewrite-2026` (`pbcore.tasks.rewrite`).
     """
 
     task: str

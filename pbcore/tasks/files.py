@@ -1,4 +1,6 @@
-"""Reading users' YAML and JSONL files: what can't be read is an UnreadableFile, whose one line names the file and the place in it."""
+"""Reading users' YAML and JSONL files: what can't be read is an UnreadableFile, whose one line names the file and the
+place in it.
+"""
 
 from __future__ import annotations
 

@@ -62,10 +62,10 @@ class Order:
 class Generator:
     """A generator of questions.
 
-    `stream(order)` yields questions without end, or until they are exhausted. The lengths alternate, so every prefix is balanced,
-    and the first k questions don't depend on how many are taken. `settings` maps the names of the settings to their defaults;
-    `lengths` holds the allowed values of `n` (None: no length); `what` names what `n` counts; `room(n)` is the canvas length in tokens;
-    `check(settings)` raises ValueError for invalid settings.
+    `stream(order)` yields questions without end, or until they are exhausted. The lengths alternate, so every prefix is
+    balanced, and the first k questions don't depend on how many are taken. `settings` maps the names of the settings to
+    their defaults; `lengths` holds the allowed values of `n` (None: no length); `what` names what `n` counts; `room(n)`
+    is the canvas length in tokens; `check(settings)` raises ValueError for invalid settings.
     """
 
     stream: Callable[[Order], Iterator[Asked]]

@@ -21,9 +21,17 @@ NEW_SYMBOL = "F"
 SETTINGS = {"items": "people", "word": None, "identity": False, "infill": False}
 
 OPERATIONS = (
-    "copy", "sort", "reverse", "shuffle",
-    "insert_index", "insert_random", "remove_index", "remove_random", "replace_index", "replace_random",
-)  # fmt: skip
+    "copy",
+    "sort",
+    "reverse",
+    "shuffle",
+    "insert_index",
+    "insert_random",
+    "remove_index",
+    "remove_random",
+    "replace_index",
+    "replace_random",
+)
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,9 @@
-"""A run folder of the benchmark's 2026 rewrite as data: its samples files contain every question verbatim, with its label.
+"""A run folder of the benchmark's 2026 rewrite as data: its samples files contain every question verbatim, with its
+label.
 
-The rewrite's questions differ from v1's (blank lines in list prompts; many new lists, sudokus and texts), so its scores are comparable
-only with answers to the same questions. A folder is `<model>/<method>/<param>/<date>_all/` with `samples_parallelbench_<task>.jsonl`.
+The rewrite's questions differ from v1's (blank lines in list prompts; many new lists, sudokus and texts), so its scores
+are comparable only with answers to the same questions. A folder is `<model>/<method>/<param>/<date>_all/` with
+`samples_parallelbench_<task>.jsonl`.
 """
 
 from __future__ import annotations
@@ -39,10 +41,11 @@ def is_run_folder(folder: Path) -> bool:
 
 
 def rewrite_samples(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
-    """The questions of a task in a run folder, in the order of their `doc_id`, which is their number, filtered by `lengths`.
+    """The questions of a task in a run folder, in the order of their `doc_id`, which is their number, filtered by
+    `lengths`.
 
-    The answers of that run are not read. Raises FileNotFoundError if the folder has no file of the task, RowError that names file and
-    line for an invalid row, and ValueError for an n without rows.
+    The answers of that run are not read. Raises FileNotFoundError if the folder has no file of the task, RowError that
+    names file and line for an invalid row, and ValueError for an n without rows.
     """
     if spec.name not in NAMES:
         raise InputError(f"{spec.name} is not a task of the rewrite; omit data_dir")
@@ -118,7 +121,8 @@ def _label(given: Any) -> str | dict[str, Any]:
 
 
 def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:
-    """The values of the prompt, extracted from a question that differs from v1's prompt only in white space; empty for other wordings.
+    """The values of the prompt, extracted from a question that differs from v1's prompt only in white space; empty for
+    other wordings.
 
     They are used for diagnoses of wrong answers, not for scores.
     """
@@ -134,7 +138,10 @@ def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:
 
 @cache
 def _pattern(prompt: str) -> re.Pattern[str]:
-    """A pattern for a prompt's questions with any white space. `_` matches 0, because some runs write the blanks of a sudoku as `_`."""
+    """A pattern for a prompt's questions with any white space.
+
+    `_` matches 0, because some runs write the blanks of a sudoku as `_`.
+    """
     parts, seen = [], set()
     for text, name, _, _ in string.Formatter().parse(prompt.replace("\\n", "\n").strip()):
         words = re.split(r"(\s+)", text)

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class Scored:
     """Scores of one answer, each in [0, 1], and details that explain them.
 
-    `details` keys in use: `why` (one sentence on a wrong answer), `failure` (its kind, e.g. `recombined`, `item missing`),
-    `matches` (grammar: rule id, message, span), `absent` (metric → why it was not measured). Plain JSON values only.
+    `details` keys in use: `why` (one sentence on a wrong answer), `failure` (its kind, e.g. `recombined`, `item
+    missing`), `matches` (grammar: rule id, message, span), `absent` (metric → why it was not measured). Plain JSON
+    values only.
     """
 
     scores: dict[str, float]

@@ -33,8 +33,8 @@ MOST_TOKENS, MOST_SAMPLES, MOST_SHOTS = 65_536, 1_000_000, 100
 class TaskSpec:
     """A task as declared. Questions come from `generator` (`count` of them) or from the rows of the file `rows`.
 
-    `kind` is the generator's name, or `rows`; `lengths` the default values of n; `official` the location of the official rows,
-    `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` for n = 1.
+    `kind` is the generator's name, or `rows`; `lengths` the default values of n; `official` the location of the
+    official rows, `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` for n = 1.
     """
 
     name: str
@@ -84,7 +84,8 @@ class TaskSpec:
             answer = shot.label if isinstance(shot.label, str) else shot.label.get("example", shot.label.get("summary"))
             if answer is None:
                 raise InputError(
-                    f"{self.name}: a shot needs an answer; its label has only {', '.join(sorted(shot.label)) or 'nothing'}, "
+                    f"{self.name}: a shot needs an answer; its label has only "
+                    f"{', '.join(sorted(shot.label)) or 'nothing'}, "
                     "give a text, or an object with example or summary"
                 )
             turns.append({"role": "user", "content": self.filled(shot.input, shot.length)})
@@ -165,7 +166,10 @@ def with_scorer(spec: TaskSpec, where: str) -> TaskSpec:
 
 
 def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
-    """`n` or `lengths`, one integer or several, as a sorted tuple. Raises ValueError for lengths that the generator doesn't support."""
+    """`n` or `lengths`, one integer or several, as a sorted tuple.
+
+    Raises ValueError for lengths that the generator doesn't support.
+    """
     generator = GENERATORS.get(kind)
     if generator is None or generator.lengths is None:
         raise InputError(f"{where}: n = {shown(given)}, but {kind} has no n; omit it")

@@ -24,7 +24,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def _items(batch: Batch, order: Order, streams: int = 1) -> Iterator[dict[str, Any]]:
-    """Items from batches that double in size up to the number needed; the first k of a batch don't depend on its size."""
+    """Items from batches that double in size up to the number needed; a batch's first k don't depend on its size."""
     needed = None if order.count is None else -(-order.count // streams) * (1 + order.shots)
     yielded, size = 0, FIRST_BATCH
     while needed is None or yielded < needed:

@@ -1,10 +1,14 @@
-"""The exact expected accuracy of the ideal model on the list operations, by a small Markov recursion (ParallelBench, Section 4.2).
+"""The exact expected accuracy of the ideal model on the list operations, by a small Markov recursion (ParallelBench,
+Section 4.2).
 
-The ideal model's logits are exact conditional log-marginals plus zero-mean noise whose size goes to 0, so that it only breaks ties, at
-random. All positions are then equivalent. The state of a canvas is the number of items left and how many of them are in the active block.
+The ideal model's logits are exact conditional log-marginals plus zero-mean noise whose size goes to 0, so that it only
+breaks ties, at random. All positions are then equivalent. The state of a canvas is the number of items left and how
+many of them are in the active block.
 
-- shuffle: with m items left each position is uniform over them, so a step that reveals j is right with probability P(m, j) / m^j (Eq. 5).
-- replace_random: until the new item is placed, each position takes it with probability 1/m. A step that places exactly one decides the
+- shuffle: with m items left each position is uniform over them, so a step that reveals j is right with probability P(m,
+  j) / m^j (Eq. 5).
+- replace_random: until the new item is placed, each position takes it with probability 1/m. A step that places exactly
+  one decides the
   rest, one that places two or more makes the answer wrong, and one that places none leaves m − j items.
 """
 
@@ -28,10 +32,10 @@ MOST_ITEMS = 200
 def accuracy(op: str, n: int, sampler: str) -> float:
     """The expected accuracy of the ideal model on `list_ops` under a sampler name, in the limit of small noise.
 
-    `op` is copy, replace_index, replace_random, shuffle (or another operation with one answer, where it is 1). Samplers: random,
-    confidence, left_to_right, margin, entropy top-k (or `+s2_1_1`, `+linear4` schedules), threshold and factor, with `+bN` and `+tX`.
-    Where a confidence equals the threshold, the noise decides. Raises InputError for an operation, sampler or block length without a
-    derivation, and for n above 200.
+    `op` is copy, replace_index, replace_random, shuffle (or another operation with one answer, where it is 1).
+    Samplers: random, confidence, left_to_right, margin, entropy top-k (or `+s2_1_1`, `+linear4` schedules), threshold
+    and factor, with `+bN` and `+tX`. Where a confidence equals the threshold, the noise decides. Raises InputError for
+    an operation, sampler or block length without a derivation, and for n above 200.
     """
     check_operation(op, n)
     if op not in DERIVED:
@@ -51,7 +55,10 @@ def accuracy(op: str, n: int, sampler: str) -> float:
 
 @dataclass(frozen=True)
 class _Decoding:
-    """One operation under one rule. A state is m items left, b of them in the active block, and the steps done in this block."""
+    """One operation under one rule.
+
+    A state is m items left, b of them in the active block, and the steps done in this block.
+    """
 
     rule: Rule
     block: int
@@ -82,7 +89,10 @@ class _Decoding:
         return value(n, self.block, 0)
 
     def _shuffled(self, m: int, b: int, step: int) -> Iterator[tuple[int, float]]:
-        """(number revealed, probability) of one step. All confidences are 1/m; noise lifts a greedy token's, and half of the drawn ones."""
+        """(number revealed, probability) of one step.
+
+        All confidences are 1/m; noise lifts a greedy token's, and half of the drawn ones.
+        """
         equal = 1.0 if self.rule.greedy and m > 1 else 0.5
         yield from self.rule.reveals([(1, m, b, equal)], b, step)
 
@@ -108,7 +118,9 @@ class _Decoding:
                 yield from self._by_confidence(m, b, drawn, p, step)
 
     def _by_confidence(self, m: int, b: int, drawn: int, p: float, step: int) -> Iterator[tuple[int, int, float]]:
-        """Positions that drew their own item have confidence (m−1)/m and are revealed first; those that drew the new one have 1/m."""
+        """Positions that drew their own item have confidence (m−1)/m and are revealed first; those that drew the new
+        one have 1/m.
+        """
         groups = [(m - 1, m, b - drawn, 0.5), (1, m, drawn, 0.5)]
         for j, q in self.rule.reveals(groups, b, step):
             kept = min(j, b - drawn)

@@ -1,7 +1,9 @@
-"""Lower bounds, in bits, on the loss of T parallel steps: total correlation (Eq. 1), Theorem 1's bound, and its minimum (Theorem 2).
+"""Lower bounds, in bits, on the loss of T parallel steps: total correlation (Eq. 1), Theorem 1's bound, and its minimum
+(Theorem 2).
 
-Everything follows from the entropies of subsets of positions: L_T = Σᵢ Σ_{j ∈ Sᵢ} [H(S_<i ∪ {j}) − H(S_<i)] − H(Y), because the joint terms
-telescope. The answers are uniform, so a subset's entropy follows from counts. Equations are those of ParallelBench (arXiv 2510.04767).
+Everything follows from the entropies of subsets of positions: L_T = Σᵢ Σ_{j ∈ Sᵢ} [H(S_<i ∪ {j}) − H(S_<i)] − H(Y),
+because the joint terms telescope. The answers are uniform, so a subset's entropy follows from counts. Equations are
+those of ParallelBench (arXiv 2510.04767).
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from pbcore.theory.answers import (
     positions,
 )
 
-# Operations with interchangeable positions: the bound depends on step sizes only. For the others it depends on the positions per step.
+# Operations with interchangeable positions: the bound depends on step sizes only. For the others it depends on the
+# positions per step.
 EXCHANGEABLE = (*DETERMINISTIC, "replace_random", "shuffle", "shuffle_changed")
 MOST_POSITIONS = 10
 
@@ -33,10 +36,12 @@ Entropy = Callable[[frozenset[int]], float]
 
 
 def total_correlation(op: str, n: int) -> float:
-    """C(Y|X) = Σ H(yᵢ|X) − H(Y|X) in bits (Eq. 1; Eq. 3 for replace_random, Eq. 4 for shuffle): the least loss of a single step.
+    """C(Y|X) = Σ H(yᵢ|X) − H(Y|X) in bits (Eq. 1; Eq. 3 for replace_random, Eq. 4 for shuffle): the least loss of a
+    single step.
 
-    `op` is one of `answers.OPERATIONS`: the list operations (`shuffle` includes the list itself; `shuffle_changed`, the waiting line's,
-    excludes it), `latin_square` (side n ≤ 9), `sudoku`. Raises InputError for an unknown `op`, or an n outside its range.
+    `op` is one of `answers.OPERATIONS`: the list operations (`shuffle` includes the list itself; `shuffle_changed`, the
+    waiting line's, excludes it), `latin_square` (side n ≤ 9), `sudoku`. Raises InputError for an unknown `op`, or an n
+    outside its range.
     """
     check_operation(op, n)
     if op == "latin_square":
@@ -47,11 +52,13 @@ def total_correlation(op: str, n: int) -> float:
 def step_bound(
     op: str, n: int, sizes: Sequence[int] | None = None, *, steps: Sequence[Collection[int]] | None = None
 ) -> float:
-    """L_T in bits: the least KL divergence from the data of T parallel steps (Theorem 1, Eq. 2), reached by the exact marginals at τ = 1.
+    """L_T in bits: the least KL divergence from the data of T parallel steps (Theorem 1, Eq. 2), reached by the exact
+    marginals at τ = 1.
 
-    Give `steps`, the positions revealed at each step, or, for operations in `bounds.EXCHANGEABLE`, `sizes`, the number of tokens per
-    step. The bound holds for a fixed partition; a random order loses no more than the average of its partitions' bounds.
-    Raises InputError for sizes or steps that don't cover each position once, and if there are too many answers to list.
+    Give `steps`, the positions revealed at each step, or, for operations in `bounds.EXCHANGEABLE`, `sizes`, the number
+    of tokens per step. The bound holds for a fixed partition; a random order loses no more than the average of its
+    partitions' bounds. Raises InputError for sizes or steps that don't cover each position once, and if there are too
+    many answers to list.
     """
     count = positions(op, n)
     if (sizes is None) == (steps is None):
@@ -69,7 +76,8 @@ def step_bound(
 
 
 def optimal_bound(op: str, n: int, T: int) -> float:
-    """L*_T in bits: the least L_T over all partitions into T nonempty steps (Theorem 2); falls from C(Y|X) at T = 1 to 0.
+    """L*_T in bits: the least L_T over all partitions into T nonempty steps (Theorem 2); falls from C(Y|X) at T = 1 to
+    0.
 
     Raises InputError for a T outside 1 … positions, and for more than 10 positions that are not interchangeable.
     """
@@ -132,7 +140,9 @@ def _replace_entropy(n: int, size: int) -> float:
 
 
 def _changed_entropy(n: int, size: int) -> float:
-    """Entropy in bits: each ordered choice of `size` items has (n − size)! completions; the list's own beginning has one fewer."""
+    """Entropy in bits: each ordered choice of `size` items has (n − size)! completions; the list's own beginning has
+    one fewer.
+    """
     answers, completions = factorial(n) - 1, factorial(n - size)
     others = factorial(n) // completions - 1
     total = others * (completions / answers) * log2(answers / completions)
@@ -154,7 +164,7 @@ def _least_by_size(entropy: Sequence[float], T: int) -> float:
 
 
 def _least_by_subset(entropy: Entropy, count: int, T: int) -> float:
-    """The least bound over partitions, by dynamic programming: best[S] is for the set S of positions revealed so far."""
+    """The least bound over partitions, by dynamic programming: best[S] is for the set S of revealed positions."""
     subsets = [frozenset(chosen) for size in range(count + 1) for chosen in combinations(range(count), size)]
     new_bits = {s: {j: entropy(s | {j}) - entropy(s) for j in range(count) if j not in s} for s in subsets}
     everything = subsets[-1]

@@ -1,4 +1,4 @@
-"""The exact distribution of a Sample's valid answers as word-level tokens, and its marginals given the revealed tokens."""
+"""The exact distribution of a Sample's valid answers as word-level tokens, and its marginals given revealed ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class NoDistribution(InputError):
 class AnswerDistribution(Protocol):
     """Uniform over the valid answers, each padded with EOS to `length` tokens.
 
-    `vocabulary` holds the tokens that occur, EOS last; ids are indices into it. `canvas` has the sample's given tokens, MASKED elsewhere.
+    `vocabulary` holds the tokens that occur, EOS last; ids are indices into it. `canvas` has the sample's given tokens,
+    MASKED elsewhere.
     """
 
     vocabulary: tuple[str, ...]
@@ -53,8 +54,8 @@ class AnswerDistribution(Protocol):
     def marginals(self, canvas: Ids) -> Probabilities:
         """p(token at i | revealed tokens), (L, v), for a canvas (L,) with MASKED at hidden positions.
 
-        If no valid answer has all revealed tokens, some are ignored: going from left to right, each token that is impossible given
-        those before it. Ids outside the vocabulary are always impossible.
+        If no valid answer has all revealed tokens, some are ignored: going from left to right, each token that is
+        impossible given those before it. Ids outside the vocabulary are always impossible.
         """
         ...
 
@@ -67,8 +68,9 @@ def supports(task: str) -> bool:
 def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDistribution:
     """Uniform over the answers that the task's scorer accepts, or over those of a label {"answers": [texts]}.
 
-    `length` is the canvas length in tokens (default: the sample's; for infilling always the canvas's own). Raises NoDistribution for
-    tasks such as text writing and for a canvas too short, TooManyAnswers for long lists in which people share names.
+    `length` is the canvas length in tokens (default: the sample's; for infilling always the canvas's own). Raises
+    NoDistribution for tasks such as text writing and for a canvas too short, TooManyAnswers for long lists in which
+    people share names.
     """
     given = None if sample.canvas is None else canvas_tokens(sample.canvas)
     size = len(given) if given is not None else sample.max_new_tokens if length is None else length
@@ -146,9 +148,11 @@ class Listed:
 
 
 class Shuffled:
-    """Uniform over the orders of people with distinct names, by counting: a revealed name assigns a person to a slot, the rest are free.
+    """Uniform over the orders of people with distinct names, by counting: a revealed name assigns a person to a slot,
+    the rest are free.
 
-    With f free people there are f! completions; one fewer if the list itself is among them and not a valid answer (`identity` False).
+    With f free people there are f! completions; one fewer if the list itself is among them and not a valid answer
+    (`identity` False).
     """
 
     def __init__(
@@ -213,13 +217,17 @@ class Shuffled:
 
 
 def _kind(sample: Sample) -> str | None:
-    """The operation whose answers the sample's task accepts; None: the label's only. Raises NoDistribution for other tasks."""
+    """The operation whose answers the sample's task accepts; None: the label's only.
+
+    Raises NoDistribution for other tasks.
+    """
     if isinstance(sample.label, Mapping) and "answers" in sample.label:
         return None
     scorer = task_spec(sample.task).scorer
     if scorer not in SCORERS:
         raise NoDistribution(
-            f"{sample.task}: the valid answers can't be listed for the scorer {scorer}; they can for {', '.join(SCORERS)}, "
+            f"{sample.task}: the valid answers can't be listed for the scorer {scorer}; they can for "
+            f"{', '.join(SCORERS)}, "
             'and for labels {"answers": [texts]}'
         )
     return SCORERS[scorer]

@@ -23,8 +23,8 @@ ADAPTIVE = ("threshold", "factor")
 class Rule:
     """A sampler's decoding rule in the theory.
 
-    `reveals(groups, candidates, step)` yields (number revealed, probability); the most confident are revealed first. `blind`: the choice
-    of positions doesn't depend on the drawn tokens. `block` is None for one block.
+    `reveals(groups, candidates, step)` yields (number revealed, probability); the most confident are revealed first.
+    `blind`: the choice of positions doesn't depend on the drawn tokens. `block` is None for one block.
     """
 
     reveals: Counts
@@ -46,7 +46,8 @@ def rule(name: SamplerName) -> Rule:
     """The rule of a sampler name. Raises InputError for samplers without a derivation."""
     if name.cache or name.remask:
         raise InputError(
-            f"sampler {name}: the accuracy isn't derived for caches or remasking; leave +{name.cache or name.remask} out"
+            f"sampler {name}: the accuracy isn't derived for caches or remasking; leave +{name.cache or name.remask} "
+            "out"
         )
     if name.policy in STATIC:
         counts = _static(name)
@@ -56,7 +57,8 @@ def rule(name: SamplerName) -> Rule:
         counts = _factor(_parameter(name, ("", "f")))
     else:
         raise InputError(
-            f"sampler {name}: the accuracy is derived for {', '.join((*STATIC, *ADAPTIVE))}; for others decode with the model `ideal`"
+            f"sampler {name}: the accuracy is derived for {', '.join((*STATIC, *ADAPTIVE))}; for others decode with "
+            "the model `ideal`"
         )
     if name.policy in ADAPTIVE and (name.counts is not None or name.schedule):
         raise InputError(
@@ -107,7 +109,10 @@ def _threshold(gamma: Fraction) -> Counts:
 
 
 def _factor(f: Fraction) -> Counts:
-    """The largest n with (n + 1)(1 − cₙ) < f, at least one. At equality n counts if the noise lifts the n-th confidence."""
+    """The largest n with (n + 1)(1 − cₙ) < f, at least one.
+
+    At equality n counts if the noise lifts the n-th confidence.
+    """
 
     def counts(groups: Sequence[Group], left: int, step: int) -> Iterator[tuple[int, float]]:
         remaining, above = 1.0, left

@@ -11,14 +11,18 @@ from pbcore.theory.accuracy import LIST_OPS, accuracy
 from pbcore.theory.bounds import step_bound, total_correlation
 
 LIMITS = {"copy": 0.0, "replace_index": 0.0, "replace_random": log2(e), "shuffle": inf}
-# γ = 1/m or (m − 1)/m can equal a confidence, where the result depends on the reading of "exceeds". No γ below is such a value.
+# γ = 1/m or (m − 1)/m can equal a confidence, where the result depends on the reading of "exceeds". No γ below is such
+# a value.
 GAMMAS = (0.07, 0.17, 0.27, 0.37, 0.47, 0.57, 0.67, 0.77, 0.87, 0.97)
 SIDES = (0.6, 0.97)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row of Table 1 for one n. `limit` is C(Y|X) for n → ∞; losses in bits; greedy accuracies by k (`top_k`) and γ (`threshold`)."""
+    """A row of Table 1 for one n.
+
+    `limit` is C(Y|X) for n → ∞; losses in bits; greedy accuracies by k (`top_k`) and γ (`threshold`).
+    """
 
     op: str
     n: int
@@ -44,8 +48,8 @@ class Point:
 class Equality:
     """Accuracy of greedy `replace_random` at γ = (n − 1)/n, the confidence of every position.
 
-    `exceed`: a confidence must exceed γ (the paper's wording); `reach`: it may equal γ (the reference code); `noise`: the limit of small
-    noise, which puts each position above or below γ.
+    `exceed`: a confidence must exceed γ (the paper's wording); `reach`: it may equal γ (the reference code); `noise`:
+    the limit of small noise, which puts each position above or below γ.
     """
 
     exceed: float
@@ -54,7 +58,10 @@ class Equality:
 
 
 def equality(n: int) -> Equality:
-    """The accuracies of the three readings at γ = (n − 1)/n. Raises InputError for n < 3: two items are tied at ½ for both tokens."""
+    """The accuracies of the three readings at γ = (n − 1)/n.
+
+    Raises InputError for n < 3: two items are tied at ½ for both tokens.
+    """
     if type(n) is not int or n < 3:
         raise InputError(f"n = {n!r}: the equality needs lists of at least 3 items")
     above, below = (accuracy("replace_random", n, f"threshold-{(n - 1) / n + step:.8f}") for step in (1e-6, -1e-6))
@@ -62,7 +69,10 @@ def equality(n: int) -> Equality:
 
 
 def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
-    """Table 1 for lists of n: a row per operation. `pairs_bound` is L_T for two tokens a step. Raises InputError for n < 2."""
+    """Table 1 for lists of n: a row per operation. `pairs_bound` is L_T for two tokens a step.
+
+    Raises InputError for n < 2.
+    """
     if type(n) is not int or n < 2:
         raise InputError(f"n = {n!r}: Table 1 needs lists of at least 2 items")
     pairs = [2] * (n // 2) + [1] * (n % 2)
@@ -81,9 +91,9 @@ def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
 
 
 def figure2(lengths: Sequence[int] = range(2, 17), n: int = 10, gammas: Sequence[float] = GAMMAS) -> list[Point]:
-    """Figure 2's curves: (a) shuffle τ = 1, (b) τ = 0, (c) replace_random τ = 1, (d) τ = 0, random top-k with k = 1, 2, n over `lengths`;
-    (e) both under the confidence threshold at `n`. The default γ avoid the confidences of greedy decoding, 1/m and (m − 1)/m, where the
-    result depends on noise."""
+    """Figure 2's curves: (a) shuffle τ = 1, (b) τ = 0, (c) replace_random τ = 1, (d) τ = 0, random top-k with k = 1, 2,
+    n over `lengths`; (e) both under the confidence threshold at `n`. The default γ avoid the confidences of greedy
+    decoding, 1/m and (m − 1)/m, where the result depends on noise."""
     panels = (
         ("a", "shuffle", "+t1.0"),
         ("b", "shuffle", ""),

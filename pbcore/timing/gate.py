@@ -1,4 +1,6 @@
-"""--gate-time: seconds judged against a run directory of the same machine, or, with --against, interleaved with the base's code."""
+"""--gate-time: seconds judged against a run directory of the same machine, or, with --against, interleaved with the
+base's code.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ class Timings:
         if ratios:
             change = f"median change {100 * (median(ratios) - 1):+.1f} %"
             outcome = "FAILED" if self.slower else "passed"
-            yield f"timing {outcome} against {self.base}: {len(ratios)} cells judged, {len(self.slower)} slower, {change}"
+            counts = f"{len(ratios)} cells judged, {len(self.slower)} slower"
+            yield f"timing {outcome} against {self.base}: {counts}, {change}"
         else:
             yield f"timing against {self.base}:"
         yield from listed([f"  SLOWER   {name}: {reason}" for name, reason in self.slower])
@@ -59,7 +62,9 @@ class Timings:
 
 
 def against_run(settings: Settings, run: RunDir, path: Path) -> Timings:
-    """The run's rounds against those of an earlier run; a file of --update-baseline has none, for they hold on one machine only."""
+    """The run's rounds against those of an earlier run; a file of --update-baseline has none, for they hold on one
+    machine only.
+    """
     from pbcore.results.rundir import open_run
 
     assert settings.gate_time is not None
@@ -71,14 +76,19 @@ def against_run(settings: Settings, run: RunDir, path: Path) -> Timings:
     timings = Timings(str(path))
     for cell in (entry.cell for entry in run.read_cells() if entry.cell.status == "ok" and entry.cell.id in base):
         timings.verdicts[cell.id] = judge_timing(
-            cell.rounds, base[cell.id].rounds, settings.gate_time, head_machine=machines[0], base_machine=machines[1],
+            cell.rounds,
+            base[cell.id].rounds,
+            settings.gate_time,
+            head_machine=machines[0],
+            base_machine=machines[1],
             shared=bool(cell.conditions.shared_device or base[cell.id].conditions.shared_device),
-        )  # fmt: skip
+        )
     return timings
 
 
 def against_code(plan: Plan, run: RunDir, gated: Collection[str] | None, say: Callable[[str], None]) -> Timings:
-    """Cells of the run (those in `gated`, if given) decoded again by this code and the base's, interleaved, with nothing else running.
+    """Cells of the run (those in `gated`, if given) decoded again by this code and the base's, interleaved, with
+    nothing else running.
 
     The rounds of the run itself don't count: they were not interleaved.
     """

@@ -1,4 +1,6 @@
-"""Head and base timed interleaved: two processes with the same interpreter and options, each with the pbcore of its own checkout."""
+"""Head and base timed interleaved: two processes with the same interpreter and options, each with the pbcore of its own
+checkout.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ class NotTimed(PbcoreError, RuntimeError):
 
 @dataclass(slots=True)
 class Side:
-    """One checkout's timing process; started with its first job, and again after a job that ended it. `folder` holds its pbcore."""
+    """One checkout's timing process; started with its first job, and again after a job that ended it.
+
+    `folder` holds its pbcore.
+    """
 
     label: str
     folder: Path
@@ -63,9 +68,14 @@ class Side:
         self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         # -P: the script's own folder must not be searched for modules.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(SCRIPT)], env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True, encoding="utf-8",
-        )  # fmt: skip
+            [sys.executable, "-P", str(SCRIPT)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+            encoding="utf-8",
+        )
         try:
             imported = Path(str(self._ask("").get("pbcore"))).resolve()
         except NotTimed as error:
@@ -110,7 +120,8 @@ def sides(base: Path) -> Iterator[tuple[Side, Side]]:
 
 
 def interleaved(head: Side, base: Side, job: Mapping[str, Any], rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds of head's and base's rounds, taken base, head, base, head …, so that what slows the machine down meets both.
+    """Seconds of head's and base's rounds, taken base, head, base, head …, so that what slows the machine down meets
+    both.
 
     Raises NotTimed where one of them can't run the job.
     """
@@ -122,7 +133,9 @@ def interleaved(head: Side, base: Side, job: Mapping[str, Any], rounds: int) -> 
 
 
 def check_base(against: str, head: Path = HEAD) -> None:
-    """Raises BaseError, saying what to give, where `against` is neither a checkout nor a revision of the code in `head`."""
+    """Raises BaseError, saying what to give, where `against` is neither a checkout nor a revision of the code in
+    `head`.
+    """
     if Path(against).is_dir():
         _holds_pbcore(Path(against))
     else:
@@ -131,7 +144,9 @@ def check_base(against: str, head: Path = HEAD) -> None:
 
 @contextmanager
 def checkout(against: str, head: Path = HEAD) -> Iterator[Path]:
-    """A folder that holds the base's pbcore: `against` itself, or a worktree of that revision, gone when the context ends."""
+    """A folder that holds the base's pbcore: `against` itself, or a worktree of that revision, gone when the context
+    ends.
+    """
     if Path(against).is_dir():
         yield _holds_pbcore(Path(against)).resolve()
         return
@@ -157,7 +172,8 @@ def _commit(revision: str, head: Path) -> str:
         return _git(head, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     except BaseError as error:
         raise BaseError(
-            f"{revision!r} is neither a folder nor a revision of the code in {head}; give e.g. main, HEAD~1 or another checkout"
+            f"{revision!r} is neither a folder nor a revision of the code in {head}; give e.g. main, HEAD~1 or another "
+            "checkout"
         ) from error
 
 

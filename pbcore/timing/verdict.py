@@ -1,4 +1,6 @@
-"""The timing gate: reports a slow-down only between comparable measurements, and otherwise the reason why it did not judge."""
+"""The timing gate: reports a slow-down only between comparable measurements, and otherwise the reason why it did not
+judge.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ LEAST_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class TimingVerdict:
-    """`judged` false: the timings are not comparable, `reason` says why. `ratio`: median head seconds / median base seconds."""
+    """`judged` false: the timings are not comparable, `reason` says why.
+
+    `ratio`: median head seconds / median base seconds.
+    """
 
     judged: bool
     ok: bool
@@ -33,8 +38,9 @@ def judge_timing(
 ) -> TimingVerdict:
     """Judges the seconds of head's rounds against base's (interleaved where possible).
 
-    Slower means that the fastest head round took longer than the slowest base round by more than `margin` (0.1 for 10 %). Not judged:
-    different machines, a device shared between workers, fewer than three rounds on a side. Raises InputError for a negative margin.
+    Slower means that the fastest head round took longer than the slowest base round by more than `margin` (0.1 for 10
+    %). Not judged: different machines, a device shared between workers, fewer than three rounds on a side. Raises
+    InputError for a negative margin.
     """
     if margin < 0:
         raise InputError(f"margin {margin}: give a share >= 0, e.g. 0.1 for 10 %")

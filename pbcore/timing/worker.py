@@ -1,7 +1,9 @@
-"""Times the decoding of one checkout. A script of its own that calls nothing but pbcore's public functions, so that any revision runs it.
+"""Times the decoding of one checkout. A script of its own that calls nothing but pbcore's public functions, so that any
+revision runs it.
 
-It reads a job a line on stdin and answers a line on stdout, both JSON; the first line it writes says which pbcore it has imported.
-Started by pbcore.timing.interleaved, once with the code under test and once with the code it is compared with.
+It reads a job a line on stdin and answers a line on stdout, both JSON; the first line it writes says which pbcore it
+has imported. Started by pbcore.timing.interleaved, once with the code under test and once with the code it is compared
+with.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ class Bench:
     warm: str = ""
 
     def seconds(self, job: dict[str, Any]) -> float:
-        """Decodes a cell's samples once and says how long it took. A cell's first round comes after one that is not timed."""
+        """Decodes a cell's samples once and says how long it took.
+
+        A cell's first round comes after one that is not timed.
+        """
         model = self._held("model", job["model"], pbcore.load_model)
         task = self._held("task", job["task"], _load_task)
         size = job["batch_size"]

@@ -98,12 +98,23 @@ def card(run: Run, results: Sequence[Result], samples: int, clip: float) -> str:
     recipe: Recipe = run.recipe
     return CARD.format(
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
-        layers=recipe.layers, width=recipe.width, heads=recipe.heads, inner=recipe.inner, words=len(run.tokenizer),
-        samples=samples, table=table(results), clip=clip, steps=run.step, rows=_rows(recipe, run.step),
+        layers=recipe.layers,
+        width=recipe.width,
+        heads=recipe.heads,
+        inner=recipe.inner,
+        words=len(run.tokenizer),
+        samples=samples,
+        table=table(results),
+        clip=clip,
+        steps=run.step,
+        rows=_rows(recipe, run.step),
         hours=f"{run.seconds / 60:.0f} minutes",
-        seconds_per_step=run.seconds / run.step, loss=run.log[-1]["loss"], seed=recipe.seed,
-        notes="".join(f"- {note}\n" for note in recipe.notes), recipe=yaml.safe_dump(recipe.to_json(), sort_keys=False, width=110),
-    )  # fmt: skip
+        seconds_per_step=run.seconds / run.step,
+        loss=run.log[-1]["loss"],
+        seed=recipe.seed,
+        notes="".join(f"- {note}\n" for note in recipe.notes),
+        recipe=yaml.safe_dump(recipe.to_json(), sort_keys=False, width=110),
+    )
 
 
 def _rows(recipe: Recipe, steps: int) -> int:

@@ -44,9 +44,15 @@ class Run:
 def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu") -> Run:
     """A run at step 0."""
     model = network(
-        len(tokenizer), width=recipe.width, layers=recipe.layers, heads=recipe.heads, inner=recipe.inner,
-        mask_id=int(tokenizer.mask_token_id), eos_id=int(tokenizer.eos_token_id), seed=recipe.seed,
-    )  # fmt: skip
+        len(tokenizer),
+        width=recipe.width,
+        layers=recipe.layers,
+        heads=recipe.heads,
+        inner=recipe.inner,
+        mask_id=int(tokenizer.mask_token_id),
+        eos_id=int(tokenizer.eos_token_id),
+        seed=recipe.seed,
+    )
     model.to(device)  # type: ignore[arg-type]
     return Run(recipe, tokenizer, model, optimizers(model, recipe.phases[0].rate))
 
@@ -55,9 +61,13 @@ def save(run: Run, folder: Path) -> None:
     """Writes the state for `resume`; the old state is replaced only when the new one is complete."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {
-        "model": run.model.state_dict(), "optimizers": [optimizer.state_dict() for optimizer in run.optimizers],
-        "step": run.step, "seconds": run.seconds, "log": run.log, "words": len(run.tokenizer),
-    }  # fmt: skip
+        "model": run.model.state_dict(),
+        "optimizers": [optimizer.state_dict() for optimizer in run.optimizers],
+        "step": run.step,
+        "seconds": run.seconds,
+        "log": run.log,
+        "words": len(run.tokenizer),
+    }
     torch.save(state, folder / f"{STATE}.new")
     os.replace(folder / f"{STATE}.new", folder / STATE)
     with (folder / LOG).open("w", newline="", encoding="utf-8") as file:
@@ -72,7 +82,8 @@ def resume(run: Run, folder: Path) -> None:
     state = torch.load(folder / STATE, map_location=run.model.device, weights_only=True)
     if state["words"] != len(run.tokenizer):
         raise ValueError(
-            f"{folder}: its run has {state['words']} tokens, the tasks now have {len(run.tokenizer)}; start again in another folder"
+            f"{folder}: its run has {state['words']} tokens, the tasks now have {len(run.tokenizer)}; start again in "
+            "another folder"
         )
     run.model.load_state_dict(state["model"])
     for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
@@ -81,7 +92,9 @@ def resume(run: Run, folder: Path) -> None:
 
 
 def rate(phase: Phase, step: int, warmup: float) -> float:
-    """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`, times the warm-up factor (0 to 1)."""
+    """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`, times the warm-up factor (0 to
+    1).
+    """
     progress = 0.5 - 0.5 * math.cos(math.pi * step / phase.steps)
     return warmup * (phase.rate + (phase.end_rate - phase.rate) * progress)
 

@@ -12,12 +12,24 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 def network(
     vocab_size: int, *, width: int, layers: int, heads: int, inner: int, mask_id: int, eos_id: int, seed: int
 ) -> LlamaForCausalLM:
-    """A randomly initialised network. The embeddings are tied, with standard deviation 1/√width so that initial logits are near 1."""
+    """A randomly initialised network.
+
+    The embeddings are tied, with standard deviation 1/√width so that initial logits are near 1.
+    """
     config = LlamaConfig(
-        vocab_size=vocab_size, hidden_size=width, intermediate_size=inner, num_hidden_layers=layers,
-        num_attention_heads=heads, num_key_value_heads=heads, max_position_embeddings=1024, tie_word_embeddings=True,
-        bos_token_id=None, eos_token_id=eos_id, pad_token_id=eos_id, use_cache=False,
-    )  # fmt: skip
+        vocab_size=vocab_size,
+        hidden_size=width,
+        intermediate_size=inner,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=eos_id,
+        pad_token_id=eos_id,
+        use_cache=False,
+    )
     config.is_causal = False
     config.mask_token_id = mask_id
     torch.manual_seed(seed)
@@ -28,7 +40,8 @@ def network(
 
 
 def masked_logits(model: LlamaForCausalLM, ids: Tensor, attend: Tensor, where: Tensor) -> Tensor:
-    """Logits (M, V) at the M positions where `where` (R, T) is true, in row-major order; `attend` (R, T) is false at padding.
+    """Logits (M, V) at the M positions where `where` (R, T) is true, in row-major order; `attend` (R, T) is false at
+    padding.
 
     Equal to the model's own forward, but cheaper: the last layer runs only on the columns from the first requested
     position on, and only the requested positions go through the output projection.

@@ -42,7 +42,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The vocabulary's properties that noise needs: which tokens are punctuation, which continue a phrase (start with a blank)."""
+    """The vocabulary's properties that noise needs: which tokens are punctuation, which continue a phrase (start with a
+    blank).
+    """
 
     mask_id: int
     eos_id: int
@@ -70,11 +72,11 @@ def masked_batch(
 ) -> Batch:
     """Absorbing noise: each row draws t ~ U(0, 1), and each token of its answer is masked with probability t.
 
-    In a share `pairs` of rows, two adjacent words are masked together or not at all and punctuation mostly stays visible. Such states
-    occur in decoding, and in them one half of a name doesn't reveal the other. These rows have t ~ U(0, 1)^power; a power above 1 favours
-    the last steps of decoding, where items must not be repeated. The EOS tail draws its own t in half of the rows, since decoding
-    reveals it as a whole, early or late. In a share `masked_shots` of rows the example in the prompt is masked with its own t. Every
-    row has at least one masked answer token.
+    In a share `pairs` of rows, two adjacent words are masked together or not at all and punctuation mostly stays
+    visible. Such states occur in decoding, and in them one half of a name doesn't reveal the other. These rows have t ~
+    U(0, 1)^power; a power above 1 favours the last steps of decoding, where items must not be repeated. The EOS tail
+    draws its own t in half of the rows, since decoding reveals it as a whole, early or late. In a share `masked_shots`
+    of rows the example in the prompt is masked with its own t. Every row has at least one masked answer token.
     """
     length, count = max(map(len, rows)), len(rows)
     ids = torch.full((count, length), words.eos_id)  # (R, T)

@@ -1,7 +1,8 @@
 """Muon in float32, and the split of parameters between it and AdamW.
 
-`torch.optim.Muon` orthogonalises in bfloat16, matrix by matrix; on processors without bfloat16 units that takes longer than
-the forward and backward pass. This class applies the same rule in the gradients' own precision, batching matrices of equal shape.
+`torch.optim.Muon` orthogonalises in bfloat16, matrix by matrix; on processors without bfloat16 units that takes longer
+than the forward and backward pass. This class applies the same rule in the gradients' own precision, batching matrices
+of equal shape.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ ITERATIONS = 5
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:
-    """Approximately the nearest orthogonal matrix to each of (B, rows, columns): Newton–Schulz with Muon's quintic coefficients."""
+    """Approximately the nearest orthogonal matrix to each of (B, rows, columns): Newton–Schulz with Muon's quintic
+    coefficients.
+    """
     a, b, c = COEFFICIENTS
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices

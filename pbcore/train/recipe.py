@@ -15,11 +15,13 @@ from pbcore.tasks.registry import task_names
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A part of a run: `steps` batches of `rows` rows; the learning rate follows half a cosine from `rate` to `end_rate`.
+    """A part of a run: `steps` batches of `rows` rows; the learning rate follows half a cosine from `rate` to
+    `end_rate`.
 
-    `weights` are shares of tasks (default 1 for each of the paper's tasks; 0 leaves a task out). `balance` weights each row's tokens by
-    the row's number of masks to the power −`balance`: with 0 every token counts alike, with 1 every row (as LLaDA's 1/t). `lengths`
-    gives tasks values of n other than the test's, since short lists are learned sooner. The other fields are those of `rows.Draw`.
+    `weights` are shares of tasks (default 1 for each of the paper's tasks; 0 leaves a task out). `balance` weights each
+    row's tokens by the row's number of masks to the power −`balance`: with 0 every token counts alike, with 1 every row
+    (as LLaDA's 1/t). `lengths` gives tasks values of n other than the test's, since short lists are learned sooner. The
+    other fields are those of `rows.Draw`.
     """
 
     steps: int
@@ -35,7 +37,10 @@ class Phase:
     lengths: Mapping[str, Sequence[int]] | None = None
 
     def tasks(self) -> dict[str, float]:
-        """The tasks of this phase with their shares. Raises InputError for a name that is not one of the paper's tasks."""
+        """The tasks of this phase with their shares.
+
+        Raises InputError for a name that is not one of the paper's tasks.
+        """
         given = dict(self.weights or {})
         unknown = set(given) - set(task_names())
         if unknown:

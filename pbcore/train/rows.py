@@ -1,4 +1,6 @@
-"""Training rows: samples of the train split as token ids, in batches of similar length, determined by seed and step alone."""
+"""Training rows: samples of the train split as token ids, in batches of similar length, determined by seed and step
+alone.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,10 @@ SLACK = 4  # at most this many EOS tokens in a shortened canvas
 class Draw:
     """The composition of batches: tasks with their shares, rows per batch, and three shares of rows.
 
-    `full_canvas` is the share with the whole canvas; the others have the answer and a few EOS tokens only, which costs less and
-    teaches the same answers. `masked_shots` is the share in which the example in the prompt is masked too: a second answer to learn
-    from in the same row. `pairs` is the share masked by pairs of words; `power` as in `noise.masked_batch`.
-    `lengths` overrides the values of n of some tasks.
+    `full_canvas` is the share with the whole canvas; the others have the answer and a few EOS tokens only, which costs
+    less and teaches the same answers. `masked_shots` is the share in which the example in the prompt is masked too: a
+    second answer to learn from in the same row. `pairs` is the share masked by pairs of words; `power` as in
+    `noise.masked_batch`. `lengths` overrides the values of n of some tasks.
     """
 
     tasks: Mapping[str, float]

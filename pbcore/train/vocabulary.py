@@ -1,4 +1,4 @@
-"""The tokenizer of `tiny`: the word-level tokens of `pbcore.tasks.words`, as a `tokenizers` file with a chat template."""
+"""The tokenizer of `tiny`: the word-level tokens of `pbcore.tasks.words`, a `tokenizers` file with a chat template."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ CHAT_TEMPLATE = (
 
 
 def vocabulary(samples_per_task: int, seed: int = 0, names: Sequence[str] | None = None) -> list[str]:
-    """All tokens in prompts and answers of the tasks, in a fixed order: special tokens, single characters, then words by frequency.
+    """All tokens in prompts and answers of the tasks, in a fixed order: special tokens, single characters, then words
+    by frequency.
 
     Both splits are read: a test list may hold a person who is missing from the short lists of the train split.
     """
@@ -54,6 +55,12 @@ def build(words: Sequence[str]) -> PreTrainedTokenizerFast:
     tokenizer.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
-        unk_token=UNKNOWN, mask_token=MASK, eos_token=EOS, pad_token=EOS, extra_special_tokens=[USER, ASSISTANT],
-        chat_template=CHAT_TEMPLATE, clean_up_tokenization_spaces=False, padding_side="left",
-    )  # fmt: skip
+        unk_token=UNKNOWN,
+        mask_token=MASK,
+        eos_token=EOS,
+        pad_token=EOS,
+        extra_special_tokens=[USER, ASSISTANT],
+        chat_template=CHAT_TEMPLATE,
+        clean_up_tokenization_spaces=False,
+        padding_side="left",
+    )

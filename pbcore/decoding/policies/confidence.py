@@ -13,7 +13,9 @@ from pbcore.decoding.step import Step
 @register_policy("confidence")
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """Reveals the k positions whose predicted token is most probable (LLaDA's low-confidence remasking, arXiv 2502.09992)."""
+    """Reveals the k positions whose predicted token is most probable (LLaDA's low-confidence remasking, arXiv
+    2502.09992).
+    """
 
     k: int | None = None
 

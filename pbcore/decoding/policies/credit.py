@@ -15,10 +15,12 @@ from pbcore.decoding.step import Move, Step
 @register_policy("credit")
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """Threshold γ on logits raised by the credit that a slot's top tokens gained at earlier steps (CreditDecoding, arXiv 2510.06133).
+    """Threshold γ on logits raised by the credit that a slot's top tokens gained at earlier steps (CreditDecoding,
+    arXiv 2510.06133).
 
-    At each step of a block credits decay, M ← βM, the top token gains p^`power`, and the logits become l + α ln(M + 1), from which token
-    and confidence are taken. Reveals all slots with confidence ≥ γ, at least the best. α .7, power .2, β .8.
+    At each step of a block credits decay, M ← βM, the top token gains p^`power`, and the logits become l + α ln(M + 1),
+    from which token and confidence are taken. Reveals all slots with confidence ≥ γ, at least the best. α .7, power .2,
+    β .8.
 
     State: each slot's top tokens and their gains.
     """

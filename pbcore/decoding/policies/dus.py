@@ -14,9 +14,11 @@ from pbcore.decoding.step import Step
 @register_policy("dus")
 @dataclass(frozen=True, slots=True)
 class Dilated:
-    """Reveals every position at a stride that shrinks by `base` each step: ⌊L/base⌋, ⌊L/base²⌋ … 1 (DUS, arXiv 2506.19037).
+    """Reveals every position at a stride that shrinks by `base` each step: ⌊L/base⌋, ⌊L/base²⌋ … 1 (DUS, arXiv
+    2506.19037).
 
-    L is the number of slots in the block. The order is fixed and ignores the model's confidence; a block takes O(log L) steps.
+    L is the number of slots in the block. The order is fixed and ignores the model's confidence; a block takes O(log L)
+    steps.
     """
 
     base: int = 2

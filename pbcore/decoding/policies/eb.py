@@ -14,9 +14,11 @@ from pbcore.decoding.step import Step
 @register_policy("eb")
 @dataclass(frozen=True, slots=True)
 class EntropyBounded:
-    """Reveals the k surest positions with Σ_{i≤k} Hᵢ − max_{i≤k} Hᵢ ≤ γ, the largest such k, at least 1 (arXiv 2505.24857).
+    """Reveals the k surest positions with Σ_{i≤k} Hᵢ − max_{i≤k} Hᵢ ≤ γ, the largest such k, at least 1 (arXiv
+    2505.24857).
 
-    Entropies H in nats, in ascending order. The sum without its largest term bounds the loss from revealing the k tokens together.
+    Entropies H in nats, in ascending order. The sum without its largest term bounds the loss from revealing the k
+    tokens together.
     """
 
     gamma: float = 0.1

@@ -14,12 +14,13 @@ from pbcore.decoding.step import Step
 @register_policy("factor")
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """The largest n with (n + 1)(1 − cₙ) < f, at least 1; `-ref`, as officially run, adds the last if only it fails (arXiv 2505.22618).
+    """The largest n with (n + 1)(1 − cₙ) < f, at least 1; `-ref`, as officially run, adds the last if only it fails
+    (arXiv 2505.22618).
 
-    `factor-1.0` is the rule of the Fast-dLLM paper, with confidences in descending order. `factor-1.0-ref` is the rule of its code, used
-    by all official runs of the benchmark and by `--profile paper`. The code always accepts the first rank, and the others if
-    cₙ ≥ 1 − f/(n + 1); if only the last rank fails, it is revealed too. So two candidates are always revealed together, and
-    c = .99, .98, .1 with f = 1 gives 3, not 2.
+    `factor-1.0` is the rule of the Fast-dLLM paper, with confidences in descending order. `factor-1.0-ref` is the rule
+    of its code, used by all official runs of the benchmark and by `--profile paper`. The code always accepts the first
+    rank, and the others if cₙ ≥ 1 − f/(n + 1); if only the last rank fails, it is revealed too. So two candidates are
+    always revealed together, and c = .99, .98, .1 with f = 1 gives 3, not 2.
     """
 
     f: float = 1.0

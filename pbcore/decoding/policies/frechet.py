@@ -16,7 +16,8 @@ from pbcore.decoding.step import Step
 class Frechet:
     """Reveals the largest n with Σ_{j≤n} cⱼ − (n − 1) − (1 − cₙ) > δ, at least 1 (arXiv 2606.02955).
 
-    Confidences c in descending order. Σ cⱼ − (n − 1) is Fréchet's lower bound on the probability that all n tokens are correct.
+    Confidences c in descending order. Σ cⱼ − (n − 1) is Fréchet's lower bound on the probability that all n tokens are
+    correct.
     """
 
     delta: float = 0.1

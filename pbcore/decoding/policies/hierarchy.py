@@ -14,10 +14,11 @@ from pbcore.decoding.step import Step
 @register_policy("hierarchy")
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """Reveals the best position of each run of masks if it exceeds `low`, every position that exceeds γ, and always the best one.
+    """Reveals the best position of each run of masks if it exceeds `low`, every position that exceeds γ, and always the
+    best one.
 
-    dInfer, arXiv 2510.08666. A run of masks ends at a token or at the block's edge. Each step splits the runs, so tokens revealed together
-    are apart. γ = 1 switches the second condition off, as the authors' code does by default.
+    dInfer, arXiv 2510.08666. A run of masks ends at a token or at the block's edge. Each step splits the runs, so
+    tokens revealed together are apart. γ = 1 switches the second condition off, as the authors' code does by default.
     """
 
     gamma: float = 0.9

@@ -14,10 +14,12 @@ from pbcore.decoding.step import Move, Step
 @register_policy("joint")
 @dataclass(frozen=True, slots=True)
 class JointThreshold:
-    """Reveals all slots with confidence > γ, at least the best, and replaces revealed tokens by others predicted with more than `edit`.
+    """Reveals all slots with confidence > γ, at least the best, and replaces revealed tokens by others predicted with
+    more than `edit`.
 
-    LLaDA2.1, arXiv 2602.08676. A full block is edited further until nothing changes, for at most `post` steps. γ .5 with `edit` 0 is the
-    paper's speedy mode, .7 with .5 its quality mode. For models trained to edit; other models re-predict visible tokens poorly.
+    LLaDA2.1, arXiv 2602.08676. A full block is edited further until nothing changes, for at most `post` steps. γ .5
+    with `edit` 0 is the paper's speedy mode, .7 with .5 its quality mode. For models trained to edit; other models
+    re-predict visible tokens poorly.
 
     State: steps since the block was full.
     """

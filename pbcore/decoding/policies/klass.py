@@ -16,7 +16,8 @@ from pbcore.decoding.step import Step
 class Klass:
     """Reveals slots with confidence > γ and KL(p_t ‖ p_{t−1}) < `kl` over the last `history` steps, else the best one.
 
-    KLASS, arXiv 2511.05664. Divergences are in nats. A position can count as stable from its prediction `history` + 1 in the block on.
+    KLASS, arXiv 2511.05664. Divergences are in nats. A position can count as stable from its prediction `history` + 1
+    in the block on.
 
     State: each slot's last distribution and last divergences.
     """

@@ -13,7 +13,9 @@ from pbcore.decoding.step import Step
 @register_policy("margin")
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """Reveals the k positions with the widest gap p₁ − p₂ between the two likeliest tokens (Kim et al., arXiv 2502.06768)."""
+    """Reveals the k positions with the widest gap p₁ − p₂ between the two likeliest tokens (Kim et al., arXiv
+    2502.06768).
+    """
 
     k: int | None = None
 

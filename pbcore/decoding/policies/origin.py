@@ -13,7 +13,8 @@ from pbcore.decoding.step import Step
 @register_policy("origin")
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Reveals each mask independently with probability 1 − s/t over `steps` time steps from 1 to 0.001 (Dream 7B, arXiv 2508.15487).
+    """Reveals each mask independently with probability 1 − s/t over `steps` time steps from 1 to 0.001 (Dream 7B, arXiv
+    2508.15487).
 
     Time falls linearly, tᵢ = 1 − i·(1 − 0.001)/steps; the last step reveals all masks left. A step may reveal nothing.
     """

@@ -17,8 +17,9 @@ from pbcore.decoding.step import Step
 class PositionCalibrated:
     """Reveals the k positions of highest e^(−λ·pos) · min(−p ln(f(x) + 1e-9), α) (PC-Sampler, arXiv 2508.13021).
 
-    p is the confidence, f(x) the background frequency of the predicted token, so frequent words are revealed later; pos counts from the
-    block's start. λ .25, α 10. The frequencies belong to the model; `pbcore samplers --frequencies` counts them in a corpus.
+    p is the confidence, f(x) the background frequency of the predicted token, so frequent words are revealed later; pos
+    counts from the block's start. λ .25, α 10. The frequencies belong to the model; `pbcore samplers --frequencies`
+    counts them in a corpus.
     """
 
     k: int | None = None

@@ -1,4 +1,7 @@
-"""Policies by name. A policy is a frozen dataclass whose fields are its parameters; its docstring states rule, paper and defaults."""
+"""Policies by name.
+
+A policy is a frozen dataclass whose fields are its parameters; its docstring states rule, paper and defaults.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,8 @@ POLICIES: Registry[type] = Registry("policy", "pbcore.policies", builtins="pbcor
 def register_policy(name: str) -> Callable[[P], P]:
     """Class decorator: makes a policy dataclass available as `name` in sampler names.
 
-    Packages register policies by entry points of the group `pbcore.policies`, named like the policy. Raises TypeError for a class that is
-    not a dataclass or has no `select`, ValueError for a name that is taken or can't be parsed.
+    Packages register policies by entry points of the group `pbcore.policies`, named like the policy. Raises TypeError
+    for a class that is not a dataclass or has no `select`, ValueError for a name that is taken or can't be parsed.
     """
     return POLICIES.decorator(name)
 
@@ -49,7 +52,8 @@ def build(name: SamplerName) -> Policy:
         if target not in names or target in values:
             allowed = ", ".join(_usage(n, hints[n]) for n in names) or "none"
             raise SamplerNameError(
-                f"sampler {name}: policy {name.policy} has no parameter {word + number!r} (left); its parameters: {allowed}"
+                f"sampler {name}: policy {name.policy} has no parameter {word + number!r} (left); its parameters: "
+                f"{allowed}"
             )
         values[target] = _value(name, target, number, hints[target])
     try:
@@ -68,7 +72,8 @@ def _value(name: SamplerName, parameter: str, number: str, kind: Any) -> Any:
     whole = kind in (int, int | None)
     if not number or (whole and not number.isdigit()):
         raise SamplerNameError(
-            f"sampler {name}: {parameter} needs {'a whole number' if whole else 'a number'}, e.g. {parameter}{'2' if whole else '0.9'}"
+            f"sampler {name}: {parameter} needs {'a whole number' if whole else 'a number'}, e.g. "
+            f"{parameter}{'2' if whole else '0.9'}"
         )
     return int(number) if whole else float(number)
 

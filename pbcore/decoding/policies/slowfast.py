@@ -14,13 +14,14 @@ from pbcore.decoding.step import Step
 @register_policy("slowfast")
 @dataclass(frozen=True, slots=True)
 class SlowFast:
-    """Explores until the end of the nearly certain part is stable, then fills up to there, in cycles (SlowFast, arXiv 2506.10848).
+    """Explores until the end of the nearly certain part is stable, then fills up to there, in cycles (SlowFast, arXiv
+    2506.10848).
 
-    Exploring, for at most `steps` steps: each step estimates the cycle's end as the last slot with confidence ≥ `low` (.3). The end is
-    fixed when two successive estimates have a standard deviation below 1, else after the last step at their mean, rounded down.
-    Filling: until no mask is left up to that end, where the next cycle starts. Each step reveals all slots with confidence ≥ γ from the
-    cycle's start on (when filling, up to its end), at least the best. The paper stops exploring once stable, as here; its code always
-    explores for `steps` steps.
+    Exploring, for at most `steps` steps: each step estimates the cycle's end as the last slot with confidence ≥ `low`
+    (.3). The end is fixed when two successive estimates have a standard deviation below 1, else after the last step at
+    their mean, rounded down. Filling: until no mask is left up to that end, where the next cycle starts. Each step
+    reveals all slots with confidence ≥ γ from the cycle's start on (when filling, up to its end), at least the best.
+    The paper stops exploring once stable, as here; its code always explores for `steps` steps.
 
     State: the cycle's start and end, the last estimate, exploring steps.
     """

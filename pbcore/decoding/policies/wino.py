@@ -14,11 +14,13 @@ from pbcore.decoding.step import Move, Step
 @register_policy("wino")
 @dataclass(frozen=True, slots=True)
 class WideInNarrowOut:
-    """Reveals all with confidence > γ (at least the best) and remasks tokens whose support fell below `back` (WINO, arXiv 2507.18578).
+    """Reveals all with confidence > γ (at least the best) and remasks tokens whose support fell below `back` (WINO,
+    arXiv 2507.18578).
 
-    Support is the probability of a revealed token while hidden from the model, from a shadow block in the same forward. As in the
-    authors' code, at most min(max(⌊.7 m⌋, 5), 20) of m masks are revealed, the surest. A step that reveals one token remasks none. Other
-    steps remask the least supported tokens, fewer than the step before revealed (30 at first), so a block of n slots ends within n steps.
+    Support is the probability of a revealed token while hidden from the model, from a shadow block in the same forward.
+    As in the authors' code, at most min(max(⌊.7 m⌋, 5), 20) of m masks are revealed, the surest. A step that reveals
+    one token remasks none. Other steps remask the least supported tokens, fewer than the step before revealed (30 at
+    first), so a block of n slots ends within n steps.
 
     State: tokens revealed at the last step.
     """

@@ -1,4 +1,6 @@
-"""LanguageTool: finds or installs it, runs one shared server per machine, sends texts concurrently, caches the verdicts."""
+"""LanguageTool: finds or installs it, runs one shared server per machine, sends texts concurrently, caches the
+verdicts.
+"""
 
 from pbcore.metrics.languagetool.errors import BadAnswer, ServerDied, Unavailable
 

@@ -23,7 +23,10 @@ def key(text: str, identity: str, params: Mapping[str, str]) -> str:
 
 
 class VerdictCache:
-    """A SQLite file that several processes may use at once. If the file can't be used, it warns once and caches nothing."""
+    """A SQLite file that several processes may use at once.
+
+    If the file can't be used, it warns once and caches nothing.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -77,7 +80,8 @@ class VerdictCache:
             )
         except (OSError, sqlite3.Error) as error:
             warnings.warn(
-                f"grammar verdicts are not cached: {self.path} can't be used ({error}). Remove it, or set PBCORE_CACHE to another folder.",
+                f"grammar verdicts are not cached: {self.path} can't be used ({error}). Remove it, or set PBCORE_CACHE "
+                "to another folder.",
                 stacklevel=2,
             )
             return None

@@ -68,7 +68,10 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def download() -> Installation:
-    """Installs through language-tool-python's download, which checks its recorded digests. Raises Unavailable if that fails."""
+    """Installs through language-tool-python's download, which checks its recorded digests.
+
+    Raises Unavailable if that fails.
+    """
     from language_tool_python.download_lt import LocalLanguageTool
     from language_tool_python.exceptions import LanguageToolError
 

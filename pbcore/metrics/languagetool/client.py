@@ -1,8 +1,8 @@
 """Sends many texts to one server concurrently.
 
-language-tool-python opens a new connection for every text, which costs a third of the throughput on two cores. Here each of
-a few threads keeps its connection open. Responses are parsed by language-tool-python's `Match`, in the calling thread only,
-since that class stores the last text in class attributes.
+language-tool-python opens a new connection for every text, which costs a third of the throughput on two cores. Here
+each of a few threads keeps its connection open. Responses are parsed by language-tool-python's `Match`, in the calling
+thread only, since that class stores the last text in class attributes.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ def maven_folder() -> Path:
 def find_installations() -> list[Installation]:
     """All local installations, in order of preference.
 
-    First the folders of language-tool-python's environment variables, then the one of `pbcore languagetool install`, then
-    language-tool-python's own download.
+    First the folders of language-tool-python's environment variables, then the one of `pbcore languagetool install`,
+    then language-tool-python's own download.
     """
     installations = []
     if jar_folder := os.environ.get("LTP_JAR_DIR_PATH"):
@@ -94,13 +94,16 @@ def find_java() -> Java:
         )
     if int(version[1]) < MINIMUM_JAVA:
         raise Unavailable(
-            f"{command} is Java {version[1]}, LanguageTool needs {MINIMUM_JAVA} or newer: put a newer `java` first on PATH"
+            f"{command} is Java {version[1]}, LanguageTool needs {MINIMUM_JAVA} or newer: put a newer `java` first on "
+            "PATH"
         )
     return Java(Path(command), int(version[1]))
 
 
 def _below(folder: Path, origin: str) -> list[Installation]:
-    """The installations `folder/LanguageTool-<version>/`: first the version that language-tool-python uses, then newest first."""
+    """The installations `folder/LanguageTool-<version>/`: first the version that language-tool-python uses, then newest
+    first.
+    """
     below = [installation for child in folder.glob("LanguageTool-*") for installation in _in_folder(child, origin)]
     if len(below) < 2:
         return below

@@ -12,7 +12,9 @@ from pbcore.metrics.languagetool.errors import Unavailable
 
 
 def cache_folder() -> Path:
-    """The user's cache folder for pbcore: $PBCORE_CACHE, else the system's place for caches, such as ~/.cache/pbcore on Linux."""
+    """The user's cache folder for pbcore: $PBCORE_CACHE, else the system's place for caches, such as ~/.cache/pbcore on
+    Linux.
+    """
     own = os.environ.get("PBCORE_CACHE")
     return Path(own).expanduser() if own else platformdirs.user_cache_path("pbcore", appauthor=False)
 

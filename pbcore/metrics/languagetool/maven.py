@@ -1,8 +1,8 @@
 """Installs LanguageTool's English server from Maven Central: pinned versions, checked against recorded digests.
 
-The published archive holds all languages (about 250 MB). An English checker needs the server, the English rules, and the
-Spanish, Catalan and Portuguese ones that the server's language identifier loads at its start. The clients for remote rules,
-databases and shared caches are left out, so the server makes no network connections of its own.
+The published archive holds all languages (about 250 MB). An English checker needs the server, the English rules, and
+the Spanish, Catalan and Portuguese ones that the server's language identifier loads at its start. The clients for
+remote rules, databases and shared caches are left out, so the server makes no network connections of its own.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def check_jars(folder: Path, recorded: dict[str, str]) -> None:
 
 
 def install(folder: Path | None = None) -> Installation:
-    """Resolves the server with `mvn` into `folder` (default: the user's cache). An existing installation is checked and returned.
+    """Resolves the server with `mvn` into `folder` (default: the user's cache). An existing installation is checked and
+    returned.
 
     Raises Unavailable if `mvn` is missing or fails, or if a jar differs from the recorded one.
     """
@@ -106,13 +107,14 @@ def _resolve(project: Path, jars: Path) -> None:
     if done.returncode != 0:
         errors = [line for line in done.stdout.splitlines() if line.startswith("[ERROR]")] or [done.stderr.strip()]
         raise Unavailable(
-            f"Maven could not fetch LanguageTool {VERSION}: {errors[0].removeprefix('[ERROR]').strip()[:600]}. Check the network "
+            f"Maven could not fetch LanguageTool {VERSION}: {errors[0].removeprefix('[ERROR]').strip()[:600]}. Check "
+            "the network "
             "and Maven's settings (mirror, proxy), or use `pbcore languagetool install --from download`"
         )
 
 
 def _write_server_jar(folder: Path) -> None:
-    """Writes an empty jar whose manifest puts the other jars on the class path, for `java -cp languagetool-server.jar`."""
+    """Writes an empty jar with the other jars on its class path, for `java -cp languagetool-server.jar`."""
     names = " ".join(sorted(path.name for path in folder.glob("*.jar")))
     lines = ["Manifest-Version: 1.0", *_manifest_lines(f"Class-Path: {names}")]
     with zipfile.ZipFile(folder / SERVER_JAR, "w") as jar:

@@ -1,4 +1,7 @@
-"""LanguageTool servers: what a checker needs of one, and a server that the user runs. The machine's shared one is in `shared`."""
+"""LanguageTool servers: what a checker needs of one, and a server that the user runs.
+
+The machine's shared one is in `shared`.
+"""
 
 from __future__ import annotations
 
@@ -73,22 +76,28 @@ class UserServer:
                 body: bytes = response.read()
         except (OSError, http.client.HTTPException) as error:
             raise Unavailable(
-                f"no LanguageTool server answers at {self._url} ({error}): start it, or correct --languagetool-url or {URL_VARIABLE}."
+                f"no LanguageTool server answers at {self._url} ({error}): start it, or correct --languagetool-url or "
+                f"{URL_VARIABLE}."
             ) from error
         if response.status != 200:
             raise Unavailable(
-                f"{self._url}{path} answered {response.status}. Give the URL of a LanguageTool server, up to but without /v2."
+                f"{self._url}{path} answered {response.status}. Give the URL of a LanguageTool server, up to but "
+                "without /v2."
             )
         return body
 
 
 def shared_server() -> Server:
-    """The server of the local installation. Raises Unavailable without an installation, and on systems without POSIX file locks."""
+    """The server of the local installation.
+
+    Raises Unavailable without an installation, and on systems without POSIX file locks.
+    """
     try:
         from pbcore.metrics.languagetool.shared import SharedServer
     except ModuleNotFoundError as error:
         raise Unavailable(
-            f"pbcore starts a LanguageTool server on Linux and macOS only ({error}): start one yourself and give its URL with "
+            f"pbcore starts a LanguageTool server on Linux and macOS only ({error}): start one yourself and give its "
+            "URL with "
             f"--languagetool-url or {URL_VARIABLE}"
         ) from error
     return SharedServer()

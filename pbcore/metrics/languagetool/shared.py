@@ -1,4 +1,7 @@
-"""The LanguageTool server that all of the user's processes on this machine share. Needs POSIX file locks: Linux and macOS."""
+"""The LanguageTool server that all of the user's processes on this machine share.
+
+Needs POSIX file locks: Linux and macOS.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,12 @@ STOP_LIMIT = 10.0
 
 
 class SharedServer:
-    """The server of a local installation, started by the first process that needs it and shared by all processes of the user.
+    """The server of a local installation, started by the first process that needs it and shared by all processes of the
+    user.
 
-    Each user holds a shared lock on `users.lock` in `folder`. The supervisor stops Java when no lock is left, so the server ends with
-    its last user, even if that one is killed. A server that dies is restarted once; when it dies again, `ensure` raises.
+    Each user holds a shared lock on `users.lock` in `folder`. The supervisor stops Java when no lock is left, so the
+    server ends with its last user, even if that one is killed. A server that dies is restarted once; when it dies
+    again, `ensure` raises.
     """
 
     def __init__(self, installation: Installation | None = None, folder: Path | None = None) -> None:
@@ -97,7 +102,8 @@ class SharedServer:
                 return state.url
             time.sleep(0.05)
         raise Unavailable(
-            f"LanguageTool's server was not ready after {2 * supervisor.START_LIMIT:.0f} s; see {self._folder}/server.log"
+            f"LanguageTool's server was not ready after {2 * supervisor.START_LIMIT:.0f} s; see "
+            f"{self._folder}/server.log"
         )
 
     def _start_supervisor(self) -> None:

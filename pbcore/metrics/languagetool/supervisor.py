@@ -1,8 +1,9 @@
-"""The supervisor process: runs one LanguageTool server for all of the user's processes. A script with the standard library only.
+"""The supervisor process: runs one LanguageTool server for all of the user's processes. A script with the standard
+library only.
 
-`supervisor.py FOLDER JAVA JAR MEGABYTES` starts Java, restarts it once if it dies, and stops it when no process holds `users.lock`
-any more. Users hold a shared lock on that file while they live. The kernel releases a lock when its process ends, however it ends, so a
-killed run needs no clean-up. On Linux Java dies with the supervisor.
+`supervisor.py FOLDER JAVA JAR MEGABYTES` starts Java, restarts it once if it dies, and stops it when no process holds
+`users.lock` any more. Users hold a shared lock on that file while they live. The kernel releases a lock when its
+process ends, however it ends, so a killed run needs no clean-up. On Linux Java dies with the supervisor.
 
 Users read FOLDER/state.json, a State that is always replaced atomically.
 """
@@ -34,7 +35,9 @@ WARM_UP = "text=This+is+a+test.&language=en-US"
 
 CONFIG = "pipelineCaching=true\nmaxPipelinePoolSize=20\npipelineExpireTimeInSeconds=3600\n"
 LOGBACK = """<configuration>
-  <appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder><pattern>%d %level %msg%n</pattern></encoder></appender>
+  <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d %level %msg%n</pattern></encoder>
+  </appender>
   <root level="WARN"><appender-ref ref="out"/></root>
 </configuration>
 """
@@ -72,13 +75,15 @@ def main(folder: Path, java: str, jar: str, megabytes: str) -> None:
             write_state(folder, State("failed", state.generation, message=message))
         while not unused(users):
             time.sleep(POLL)
-        # From here to the exit `users` is locked exclusively: a process arriving now waits, then finds no state and no supervisor.
+        # From here to the exit `users` is locked exclusively: a process arriving now waits, then finds no state and no
+        # supervisor.
         (folder / "state.json").unlink(missing_ok=True)
 
 
 def java_options(folder: Path) -> list[str]:
-    """Java's options. The parallel collector needs a quarter less time and a third less memory than Java's default. Without `nodelay`
-    Java's HTTP server waits 40 ms per request on persistent connections; without a log configuration it logs every request."""
+    """Java's options. The parallel collector needs a quarter less time and a third less memory than Java's default.
+    Without `nodelay` Java's HTTP server waits 40 ms per request on persistent connections; without a log configuration
+    it logs every request."""
     return [
         "-XX:+UseParallelGC",
         "-Dsun.net.httpserver.nodelay=true",
@@ -98,7 +103,10 @@ def unused(users: TextIO) -> bool:
 def start(
     folder: Path, command: list[str], generation: int, given_up: Callable[[], bool]
 ) -> subprocess.Popen[bytes] | None:
-    """Starts Java on a free port and waits for its first verdict. If none comes, sets the state `failed` and returns None."""
+    """Starts Java on a free port and waits for its first verdict.
+
+    If none comes, sets the state `failed` and returns None.
+    """
     (folder / "server.properties").write_text(CONFIG)
     (folder / "logback.xml").write_text(LOGBACK)
     for _ in range(PORT_TRIES):
@@ -115,13 +123,17 @@ def start(
         stop(process)
         if PORT_TAKEN not in log_text(folder):
             break
-    message = f"LanguageTool's server did not start: `{' '.join(full)}` ended with exit code {process.returncode}: {tail(folder)}"
+    ended = f"`{' '.join(full)}` ended with exit code {process.returncode}: {tail(folder)}"
+    message = f"LanguageTool's server did not start: {ended}"
     write_state(folder, State("failed", generation, message=message))
     return None
 
 
 def answers(port: int, process: subprocess.Popen[bytes], given_up: Callable[[], bool]) -> bool:
-    """Waits for the server's first verdict, before which it loads the rules. False if it ends, times out or is given up."""
+    """Waits for the server's first verdict, before which it loads the rules.
+
+    False if it ends, times out or is given up.
+    """
     limit = time.monotonic() + START_LIMIT
     while process.poll() is None and time.monotonic() < limit and not given_up():
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_LIMIT)
@@ -181,7 +193,8 @@ def write_state(folder: Path, state: State) -> None:
 
 if __name__ == "__main__":
     with (Path(sys.argv[1]) / "supervisor.lock").open("w") as alive:
-        # Locked before the fork and inherited by the child: when this command returns, the caller sees a running supervisor.
+        # Locked before the fork and inherited by the child: when this command returns, the caller sees a running
+        # supervisor.
         fcntl.flock(alive, fcntl.LOCK_EX)
         if os.fork() == 0:
             main(Path(sys.argv[1]), *sys.argv[2:])

@@ -48,7 +48,9 @@ def determiner(noun: str) -> str:
 
 
 def verb_form(verb: str, form: str) -> str:
-    """The form `past`, `pp` (participle) or `ing` of a verb; in a phrase such as `wash the car` the first word is inflected."""
+    """The form `past`, `pp` (participle) or `ing` of a verb; in a phrase such as `wash the car` the first word is
+    inflected.
+    """
     word, _, rest = verb.partition(" ")
     return f"{_inflected(word, form)} {rest}".rstrip()
 
@@ -67,7 +69,9 @@ def _inflected(verb: str, form: str) -> str:
 
 
 def noun_form(noun: str, form: str) -> str:
-    """A word that agrees with a noun in number: `det`, its indefinite determiner, or `it`, its pronoun (`it` or `them`)."""
+    """A word that agrees with a noun in number: `det`, its indefinite determiner, or `it`, its pronoun (`it` or
+    `them`).
+    """
     if form == "det":
         return determiner(noun)
     if form != "it":

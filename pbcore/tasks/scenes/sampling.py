@@ -1,4 +1,6 @@
-"""Samples scenes: a seeded random order of the numbered scenes, split into train and test by a stable hash of their text."""
+"""Samples scenes: a seeded random order of the numbered scenes, split into train and test by a stable hash of their
+text.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,8 @@ def collect(
 ) -> list[dict[str, Any]]:
     """The first `count` distinct items of a split, in the seed's order.
 
-    An item belongs to a split if all its keys do; it is distinct if its first key is new. Raises ValueError for an unknown
-    split, a negative count, and more items than exist.
+    An item belongs to a split if all its keys do; it is distinct if its first key is new. Raises ValueError for an
+    unknown split, a negative count, and more items than exist.
     """
     if split not in SPLITS:
         raise ValueError(f"split {split!r}: give one of {', '.join(SPLITS)}")

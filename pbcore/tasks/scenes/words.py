@@ -18,7 +18,9 @@ SPARE_WORDS = 2  # content words that a sentence may have beyond the requested o
 
 
 def scene_count(words: int) -> int:
-    """The number of scenes: fewer for small word sets, of which there are few, so that going through all scenes stays quick."""
+    """The number of scenes: fewer for small word sets, of which there are few, so that going through all scenes stays
+    quick.
+    """
     return {1: 20_000, 2: 50_000}.get(words, 100_000)
 
 
@@ -44,10 +46,15 @@ def _scene(difficulty: str, rng: Random) -> dict[str, str]:
     act = rng.choice(data()["acts"][difficulty])
     who, other = rng.sample(data()["people"][act["who"]], 2)
     return {
-        "A": rng.choice(data()["person_adjectives"][difficulty]), "S": who, "R": other, "V": rng.choice(act["verbs"]),
-        "B": rng.choice(act["adjectives"]), "O": rng.choice(act["objects"]), "P": rng.choice(act["where"]),
+        "A": rng.choice(data()["person_adjectives"][difficulty]),
+        "S": who,
+        "R": other,
+        "V": rng.choice(act["verbs"]),
+        "B": rng.choice(act["adjectives"]),
+        "O": rng.choice(act["objects"]),
+        "P": rng.choice(act["where"]),
         "T": rng.choice(data()["times"][difficulty]),
-    }  # fmt: skip
+    }
 
 
 @lru_cache(maxsize=1)
@@ -60,11 +67,16 @@ def _odd_scene(rng: Random) -> dict[str, str]:
     first, second, third, fourth, fifth = rng.sample(_concrete(), 5)
     level = rng.choice(("easy", "medium"))
     return {
-        "A": rng.choice(data()["person_adjectives"][level]), "S": rng.choice(data()["people"][fifth["who"]]),
-        "V": rng.choice(first["verbs"]), "B": rng.choice(first["adjectives"]), "O": rng.choice(first["objects"]),
-        "X": rng.choice(second["objects"]), "Y": rng.choice(third["objects"]), "Z": rng.choice(fourth["objects"]),
+        "A": rng.choice(data()["person_adjectives"][level]),
+        "S": rng.choice(data()["people"][fifth["who"]]),
+        "V": rng.choice(first["verbs"]),
+        "B": rng.choice(first["adjectives"]),
+        "O": rng.choice(first["objects"]),
+        "X": rng.choice(second["objects"]),
+        "Y": rng.choice(third["objects"]),
+        "Z": rng.choice(fourth["objects"]),
         "P": rng.choice(data()["odd_places"]),
-    }  # fmt: skip
+    }
 
 
 def write(number: int, difficulty: str, words: int) -> Written:
