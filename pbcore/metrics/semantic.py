@@ -137,7 +137,7 @@ def _run(args: argparse.Namespace) -> int:
             install(args.model) if args.action == "install" else find(args.model, os.environ.get(LAYER_VARIABLE) or "")
         )
     except (Unavailable, OSError) as error:
-        print(f"BERTScore: {error}")
+        print(error)
         return 1
     print(f"BERTScore: {source}, in {source.folder}")
     return 0
@@ -157,6 +157,8 @@ def _layer(name: str, layer: str) -> int:
     Raises Unavailable if it has none.
     """
     if layer:
+        if not layer.isdecimal():
+            raise Unavailable(f"{LAYER_VARIABLE}={layer}: give the number of a layer, such as 17")
         return int(layer)
     known: dict[str, int] = _library().model2layers
     for candidate in (name, Path(name).name):

@@ -30,6 +30,12 @@ class UnreadableFile(InputError):
     """A file that can't be read; the message names it and the line."""
 
 
+def one_line(name: object) -> str:
+    """A name or path for an error message: as it is, or quoted and escaped if it can't be printed on a line."""
+    text = str(name)
+    return text if text.isprintable() else repr(text)
+
+
 def read_text(path: Path) -> str:
     """A file's text. Raises UnreadableFile if it is not UTF-8."""
     data = path.read_bytes()
@@ -45,7 +51,7 @@ def read_text(path: Path) -> str:
 def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """Line numbers and JSON values of the lines that aren't blank. Raises UnreadableFile for any other line."""
     for number, line in enumerate(read_text(path).split("\n"), 1):
-        if line.strip():
+        if line.strip(" \t\r"):
             try:
                 value = json.loads(line)
             except RecursionError:

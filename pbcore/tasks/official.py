@@ -12,7 +12,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import shown
-from pbcore.tasks.files import UnreadableFile, read_json_lines
+from pbcore.tasks.files import UnreadableFile, one_line, read_json_lines
 from pbcore.tasks.generators import Asked, Item
 from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.spec import TaskSpec
@@ -40,6 +40,9 @@ FIELDS = {
     **dict.fromkeys(("word", "example", "summary", "text"), "text"),
     "examples": "either",
 }
+
+
+_SUDOKU = re.compile(r"([1-4]{4}\n){3}[1-4]{4}\n?")
 
 
 class RowError(InputError):
@@ -110,7 +113,7 @@ def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
     """
     if not path.is_file():
         raise FileNotFoundError(
-            f"{spec.name}: no file {path}; give the path of a .jsonl file, relative to the tasks file"
+            f"{spec.name}: no file {one_line(path)}; give the path of a .jsonl file, relative to the tasks file"
         )
     index = -1
     try:
@@ -199,6 +202,8 @@ def check_label(label: Any, spec: TaskSpec) -> None:
     needed = LABELS.get(spec.scorer)
     if needed == () and not isinstance(label, str):
         raise _wrong("answer", label, f"a text, which the scorer {spec.scorer} needs")
+    if spec.scorer == "sudoku" and not _SUDOKU.fullmatch(label):
+        raise _wrong("answer", label, "four lines of four digits from 1 to 4")
     if needed and not (isinstance(label, dict) and set(needed) <= set(label)):
         raise _wrong("answer", label, f"an object with {' and '.join(needed)}, which the scorer {spec.scorer} needs")
 
