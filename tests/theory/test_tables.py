@@ -18,6 +18,7 @@ class TestTable1:
         assert rows["shuffle"].limit == inf
         assert rows["shuffle"].pairs_bound == pytest.approx(log2(3840 / 945))
         assert rows["shuffle"].top_k[2] == pytest.approx(945 / 3840)
+        assert [list(table1(n)[0].top_k) for n in (2, 3, 8)] == [[1, 2, 3], [1, 2, 3], [1, 2, 3, 8]]
 
     def test_one_item_is_refused(self) -> None:
         """There is nothing to decode in parallel."""
