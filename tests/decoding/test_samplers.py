@@ -93,7 +93,7 @@ class TestRegister:
 
     def test_every_policy_has_its_paper(self) -> None:
         """Each built-in policy's docstring cites the paper that its rule comes from."""
-        cited = {name: re.findall(r"arXiv (\d{4}\.\d{5})", cls.__doc__ or "") for name, cls in policies().items()}
+        cited = {name: re.findall(r"arXiv\s+(\d{4}\.\d{5})", cls.__doc__ or "") for name, cls in policies().items()}
         assert cited == {name: [paper] if paper else [] for name, paper in PAPERS.items()}
 
     def test_a_policy_of_one_test_is_gone_after_it(self) -> None:

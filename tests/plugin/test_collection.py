@@ -115,7 +115,7 @@ class TestOwnDecoders:
         result = run(*cells, "--sampler", "eb-0.1-steps48", "--sampler", "random-k2")
         result.assert_outcomes(passed=1, failed=1)
         result.stdout.fnmatch_lines(
-            ["*speaker/copy/random-k2: ValueError: sampler random-k2: speaker decodes by itself*"]
+            ["*speaker/copy/random-k2: SamplerNameError: sampler random-k2: speaker decodes by itself*"]
         )
         rows = pbcore.results.load(project.path / "out").set_index("sampler")
         assert rows["status"].to_dict() == {"eb-0.1-steps48": "ok", "random-k2": "error"}
