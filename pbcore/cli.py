@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
+from io import TextIOWrapper
 
 from pbcore.errors import PbcoreError
 
@@ -46,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         for command, (_, line) in COMMANDS.items():
             subparsers.add_parser(command, help=line)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # where the terminal can't show a sign such as γ, it shows `?`
     parsed = parser.parse_args(arguments)
     try:
         return int(parsed.run(parsed))
@@ -54,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (PbcoreError, OSError) as error:
-        print(f"pbcore {name}: {error}", file=sys.stderr)
+        what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
+        print(f"pbcore {name}: {what}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -79,6 +79,10 @@ def run(args: argparse.Namespace) -> int:
     """Prints the samplers, or writes a frequency table. Raises ValueError, OSError or ModelError if the tokens can't be counted."""
     if args.frequencies:
         return _count(args)
+    if args.model or args.output:
+        raise InputError(
+            "--model and --output say how to count tokens: give --frequencies CORPUS too, or leave them out"
+        )
     if args.markdown:
         print(table())
         return 0
@@ -108,6 +112,8 @@ def _count(args: argparse.Namespace) -> int:
         raise InputError(
             "--frequencies needs a model whose tokenizer is used (--model NAME) and a file to write (--output FILE)"
         )
+    if args.output.is_dir() or not args.output.parent.is_dir():
+        raise InputError(f"--output {args.output}: give a file in a folder that exists")
     tokenizer, size = frequencies.tokenizer_of(args.model)
     counts = frequencies.count(tokenizer, _texts(args.frequencies))
     frequencies.save(args.output, counts, size)
@@ -119,7 +125,10 @@ def _texts(corpus: str) -> Iterator[str]:
     """The lines of a file, or the answers of the train split."""
     if corpus != "train":
         with Path(corpus).open(encoding="utf-8") as lines:
-            yield from lines
+            try:
+                yield from lines
+            except UnicodeDecodeError as error:
+                raise InputError(f"--frequencies {corpus}: not UTF-8 text ({error.reason}); save it as UTF-8") from None
         return
     for name in task_names():
         yield from (sample.answer for sample in islice(generate(name), TRAIN_SAMPLES) if sample.answer)

@@ -7,7 +7,6 @@ FILE has one JSON object per line: `task`, `response`, `label`, and published va
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +14,11 @@ from typing import Any
 
 from tabulate import tabulate
 
+from pbcore.errors import InputError
 from pbcore.metrics.text import PARAPHRASING, SUMMARIZATION, WORDS_TO_SENTENCE, TextScorer
+from pbcore.printable import shown
 from pbcore.tasks.base import Sample
+from pbcore.tasks.files import read_json_lines
 
 TOLERANCE = 1e-6
 _OUR_NAMES = {
@@ -41,8 +43,8 @@ class Row:
 
 
 def table(path: Path) -> list[Row]:
-    """A row per metric that has published values in `path`."""
-    published = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+    """A row per metric that has published values in `path`. Raises InputError for a line that can't be read, OSError for no file."""
+    published = [_checked(value, f"{path}, line {number}") for number, value in read_json_lines(path)]
     rows = {metric: Row(metric) for metric in _OUR_NAMES if any(entry.get(metric) is not None for entry in published)}
     for part, scorer in (
         ("words_to_sentence", WORDS_TO_SENTENCE),
@@ -51,6 +53,18 @@ def table(path: Path) -> list[Row]:
     ):
         _compare([entry for entry in published if part in entry["task"]], scorer, rows)
     return list(rows.values())
+
+
+def _checked(entry: Any, where: str) -> dict[str, Any]:
+    """A line's entry. Raises InputError that names the place for one without task, response and label, or with a value that is no number."""
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("task", "response")):
+        raise InputError(f"{where}: give an object with task and response, both texts, and label")
+    if not isinstance(entry.get("label"), dict):
+        raise InputError(f'{where}: label {shown(entry.get("label"))}; give an object, such as {{"words": [...]}}')
+    for metric in _OUR_NAMES:
+        if not isinstance(entry.get(metric), int | float | None):
+            raise InputError(f"{where}: {metric} {shown(entry[metric])}; give a number or null")
+    return entry
 
 
 def _compare(entries: Sequence[dict[str, Any]], scorer: TextScorer, rows: dict[str, Row]) -> None:

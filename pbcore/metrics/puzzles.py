@@ -124,7 +124,7 @@ def sudoku_fault(rows: Sequence[str], solution: Sequence[str], puzzle: Sequence[
         ), f"{len(rows)} rows of four digits instead of {len(solution)}"
     cells = [(row, column) for row in range(len(solution)) for column in range(len(solution[row]))]
     wrong = [(row, column) for row, column in cells if rows[row][column] != solution[row][column]]
-    if len(puzzle) == len(solution):
+    if list(map(len, puzzle)) == list(map(len, solution)):
         changed = [(row, column) for row, column in wrong if puzzle[row][column] not in ("0", rows[row][column])]
         if changed:
             return "given changed", f"row {changed[0][0] + 1}, column {changed[0][1] + 1}: a given digit was changed"

@@ -131,7 +131,7 @@ def _run(args: argparse.Namespace) -> int:
             install(args.model) if args.action == "install" else find(args.model, os.environ.get(LAYER_VARIABLE) or "")
         )
     except (Unavailable, OSError) as error:
-        print(f"BERTScore: {error}")
+        print(error)
         return 1
     print(f"BERTScore: {source}, in {source.folder}")
     return 0
@@ -148,6 +148,8 @@ def _scorer(name: str, layer: str) -> BertScore | Unavailable:
 def _layer(name: str, layer: str) -> int:
     """The given layer, else bert-score's default for the model's name or its folder's name. Raises Unavailable if it has none."""
     if layer:
+        if not layer.isdecimal():
+            raise Unavailable(f"{LAYER_VARIABLE}={layer}: give the number of a layer, such as 17")
         return int(layer)
     known: dict[str, int] = _library().model2layers
     for candidate in (name, Path(name).name):

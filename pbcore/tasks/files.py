@@ -43,7 +43,7 @@ def read_text(path: Path) -> str:
 def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """Line numbers and JSON values of the lines that aren't blank. Raises UnreadableFile for any other line."""
     for number, line in enumerate(read_text(path).split("\n"), 1):
-        if line.strip():
+        if line.strip(" \t\r"):
             try:
                 value = json.loads(line)
             except RecursionError:

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from pbcore.errors import InputError
+from pbcore.printable import shown
 from pbcore.tasks.generators import Generator, Item, Settings, drawn, power_of_two
 
 MASK = "[MASK]"
@@ -118,16 +119,18 @@ def _check(settings: Settings) -> None:
             or not all(isinstance(item, str) for item in kind)
             or len(set(kind)) < max(3, len(kind))
         ):
-            raise InputError(f"settings.items {kind!r}: give people, symbols, or a list of at least 3 different texts")
+            raise InputError(
+                f"settings.items {shown(kind)}: give people, symbols, or a list of at least 3 different texts"
+            )
         if any(not item.strip() or character in item for item in kind for character in '",[]'):
             raise InputError(
                 "settings.items: an item is empty or contains a quote, comma or bracket, which the list format reserves"
             )
     if word is not None and not isinstance(word, str):
-        raise InputError(f"settings.word {word!r}: give the text of the new item")
+        raise InputError(f"settings.word {shown(word)}: give the text of the new item")
     for name in ("identity", "infill"):
         if not isinstance(settings[name], bool):
-            raise InputError(f"settings.{name} {settings[name]!r}: give true or false")
+            raise InputError(f"settings.{name} {shown(settings[name])}: give true or false")
 
 
 def parse_context(context: str) -> list[str]:

@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, zip_longest
+from os.path import isfile  # unlike Path.is_file, it takes a name of any length
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.printable import shown
+from pbcore.printable import printable, shown
 from pbcore.tasks.files import UnreadableFile, read_json_lines
 from pbcore.tasks.generators import Asked, Item
 from pbcore.tasks.lists import LIST_GENERATORS
@@ -40,6 +41,9 @@ FIELDS = {
     **dict.fromkeys(("word", "example", "summary", "text"), "text"),
     "examples": "either",
 }
+
+
+_SUDOKU = re.compile(r"([1-4]{4}\n){3}[1-4]{4}\n?")
 
 
 class RowError(InputError):
@@ -106,9 +110,9 @@ def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
 
     Raises FileNotFoundError, or RowError that names file, line, field, the given value and the allowed ones.
     """
-    if not path.is_file():
+    if not isfile(path):
         raise FileNotFoundError(
-            f"{spec.name}: no file {path}; give the path of a .jsonl file, relative to the tasks file"
+            f"{spec.name}: no file {printable(str(path))}; give the path of a .jsonl file, relative to the tasks file"
         )
     index = -1
     try:
@@ -194,6 +198,8 @@ def check_label(label: Any, spec: TaskSpec) -> None:
     needed = LABELS.get(spec.scorer)
     if needed == () and not isinstance(label, str):
         raise _wrong("answer", label, f"a text, which the scorer {spec.scorer} needs")
+    if spec.scorer == "sudoku" and not _SUDOKU.fullmatch(label):
+        raise _wrong("answer", label, "four lines of four digits from 1 to 4")
     if needed and not (isinstance(label, dict) and set(needed) <= set(label)):
         raise _wrong("answer", label, f"an object with {' and '.join(needed)}, which the scorer {spec.scorer} needs")
 

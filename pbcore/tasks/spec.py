@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.printable import shown
+from pbcore.printable import printable, shown
 from pbcore.tasks.base import Message
 from pbcore.tasks.files import read_yaml
 from pbcore.tasks.generators import Generator, Item
@@ -101,7 +101,7 @@ def check_prompt(prompt: str, where: str) -> None:
     for name in names:
         if not name.isidentifier():
             raise InputError(
-                f"{where}: {{{name}}} is not the name of a value; write a literal brace twice: {{{{ or }}}}"
+                f"{where}: {shown('{' + name + '}')} is not the name of a value; write a literal brace twice: {{{{ or }}}}"
             )
 
 
@@ -113,7 +113,10 @@ def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, T
     loaded = read_yaml(text, where)
     if not isinstance(loaded, dict) or not loaded:
         raise InputError(f"{where}: give one entry per task, `category/name:` with its keys below it")
-    return {str(name): read_spec(str(name), entry, f"{where}, task {name}", folder) for name, entry in loaded.items()}
+    return {
+        str(name): read_spec(str(name), entry, f"{where}, task {printable(name)}", folder)
+        for name, entry in loaded.items()
+    }
 
 
 def read_spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
@@ -122,7 +125,7 @@ def read_spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpe
         raise InputError(f"{where}: a task's name must be `category/name` in letters, digits, _ and -")
     if not isinstance(entry, dict):
         raise InputError(f"{where}: give the keys of the task, such as generator, scorer and prompt")
-    unknown = sorted(set(map(str, entry)) - KEYS)
+    unknown = sorted(shown(key) for key in entry if key not in KEYS)
     if unknown:
         raise InputError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(sorted(KEYS))}")
     missing = [key for key in REQUIRED if key not in entry]

@@ -7,6 +7,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from pbcore.errors import InputError
+from pbcore.printable import shown
 from pbcore.tasks.generators import Asked, Generator, Item, Order, Settings
 from pbcore.tasks.scenes import dialogues, paraphrases, word_sets
 from pbcore.tasks.scenes.words import DIFFICULTIES, WORD_COUNTS
@@ -80,7 +81,7 @@ def _paraphrases(order: Order) -> Iterator[Asked]:
 
 def _check_words(settings: Settings) -> None:
     if settings["difficulty"] not in DIFFICULTIES:
-        raise InputError(f"settings.difficulty {settings['difficulty']!r}: give one of {', '.join(DIFFICULTIES)}")
+        raise InputError(f"settings.difficulty {shown(settings['difficulty'])}: give one of {', '.join(DIFFICULTIES)}")
 
 
 TEXT_GENERATORS = {

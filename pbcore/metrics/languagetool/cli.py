@@ -62,7 +62,7 @@ def _status(args: argparse.Namespace) -> int:
             finally:
                 shared.stop()
     except Unavailable as error:
-        print(f"LanguageTool: {error}")
+        print(error)
         return 1
     return 0
 
