@@ -125,7 +125,7 @@ def read_spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpe
         raise InputError(f"{where}: a task's name must be `category/name` in letters, digits, _ and -")
     if not isinstance(entry, dict):
         raise InputError(f"{where}: give the keys of the task, such as generator, scorer and prompt")
-    unknown = sorted(shown(key) for key in entry if key not in KEYS)
+    unknown = sorted(printable(str(key)) for key in entry if key not in KEYS)
     if unknown:
         raise InputError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(sorted(KEYS))}")
     missing = [key for key in REQUIRED if key not in entry]
