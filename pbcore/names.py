@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from reprlib import Repr
 
 from pbcore.errors import InputError
+from pbcore.printable import shown
 
 POLICY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 MOST_CHARACTERS = 1_000
@@ -78,13 +78,6 @@ class SamplerName:
         return self.temperature == 0
 
 
-def _shown(text: str) -> str:
-    """A text in quotes for an error message, shortened and with its control characters escaped."""
-    short = Repr()
-    short.maxstring = 120
-    return short.repr(text)
-
-
 def plain(number: float) -> str:
     """A number with every digit it has and without an exponent: `1.0`, `0.7`, `0.00001`."""
     text = format(Decimal(repr(number)), "f")
@@ -94,14 +87,14 @@ def plain(number: float) -> str:
 def parse(name: str) -> SamplerName:
     """Parses a sampler name. Raises SamplerNameError that names the invalid part and what is allowed."""
     if not isinstance(name, str):
-        raise SamplerNameError(f"sampler {_shown(name)}: give a name such as confidence-k2+b8")
+        raise SamplerNameError(f"sampler {shown(name)}: give a name such as confidence-k2+b8")
     if len(name) > MOST_CHARACTERS:
-        raise SamplerNameError(f"sampler {_shown(name)} has {len(name)} characters; give at most {MOST_CHARACTERS}")
+        raise SamplerNameError(f"sampler {shown(name)} has {len(name)} characters; give at most {MOST_CHARACTERS}")
     head, *modifiers = name.split("+")
     policy, *arguments = head.split("-")
     if not POLICY.fullmatch(policy):
         raise SamplerNameError(
-            f"sampler {_shown(name)}: {_shown(policy)} is not a policy name; write e.g. confidence-k2+b8"
+            f"sampler {shown(name)}: {shown(policy)} is not a policy name; write e.g. confidence-k2+b8"
         )
     result = SamplerName(policy, tuple(_argument(name, text) for text in arguments))
     seen: set[str] = set()
@@ -110,13 +103,13 @@ def parse(name: str) -> SamplerName:
         twice = seen & set(changes)
         if twice:
             raise SamplerNameError(
-                f"sampler {_shown(name)}: +{text} sets {sorted(twice)[0]} a second time; give it once"
+                f"sampler {shown(name)}: +{text} sets {sorted(twice)[0]} a second time; give it once"
             )
         seen |= set(changes)
         result = replace(result, **changes)  # type: ignore[arg-type]
     if result.counts is not None and result.schedule:
         raise SamplerNameError(
-            f"sampler {_shown(name)}: give counts (+s…) or a schedule (+{result.schedule}…), not both"
+            f"sampler {shown(name)}: give counts (+s…) or a schedule (+{result.schedule}…), not both"
         )
     return result
 
@@ -130,7 +123,7 @@ def _argument(name: str, text: str) -> tuple[str, str]:
     match = _ARGUMENT.fullmatch(text)
     if not text or match is None:
         raise SamplerNameError(
-            f"sampler {_shown(name)}: {_shown(text)} is not a parameter; "
+            f"sampler {shown(name)}: {shown(text)} is not a parameter; "
             "write a number (0.9; up to 9 digits before the point), a letter and a number (k2), or a word (ref)"
         )
     return match[1], match[2]
@@ -167,7 +160,7 @@ def _modifier(name: str, text: str) -> dict[str, object]:
                 case _:
                     return {"schedule": word, "schedule_steps": int(value)}
     raise SamplerNameError(
-        f"sampler {_shown(name)}: unknown modifier {_shown('+' + text)}; known: "
+        f"sampler {shown(name)}: unknown modifier {shown('+' + text)}; known: "
         "+b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early "
         "(remasking), "
         "+s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,23 @@ class TestMain:
         said = capsys.readouterr().err.splitlines()
         assert said == ["pbcore tasks: no tasks file /nowhere.yaml; give a YAML file with one entry per task"]
 
+    def test_a_missing_file_is_named_without_errno(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        """An error of the system: the file, then what is wrong with it."""
+        file = tmp_path / "corpus.txt"
+        assert (
+            main(["samplers", "--frequencies", str(file), "--model", "tiny", "--output", str(tmp_path / "f.json")]) == 2
+        )
+        assert capsys.readouterr().err == f"pbcore samplers: {file}: No such file or directory\n"
+
+    @pytest.mark.parametrize("command", ["samplers", "tasks", "theory"])
+    def test_a_terminal_without_unicode(self, command: str) -> None:
+        """Signs such as γ become `?` on an ASCII terminal; nothing is raised."""
+        code = f"import sys; from pbcore.cli import main; sys.exit(main(['{command}']))"
+        ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ascii_only)
+        assert done.returncode == 0, done.stderr
+        assert "?" in done.stdout
+
     def test_an_unknown_command(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The commands there are are named."""
         with pytest.raises(SystemExit) as end:
@@ -60,3 +79,26 @@ class TestListing:
         said = capsys.readouterr().out
         assert "gamma = 0.9; arXiv 2505.22618" in said
         assert "k (or a schedule); arXiv 2502.09992" in said
+
+    @pytest.mark.parametrize(
+        ("options", "complaint"),
+        [
+            (["--model", "tiny"], "give --frequencies CORPUS too"),
+            (["--frequencies", "{folder}/binary", "--model", "tiny", "--output", "{folder}/f.json"], "not UTF-8 text"),
+            (
+                ["--frequencies", "train", "--model", "tiny", "--output", "{folder}"],
+                "give a file in a folder that exists",
+            ),
+            (
+                ["--frequencies", "train", "--model", "tiny", "--output", "{folder}/no/f"],
+                "give a file in a folder that exists",
+            ),
+        ],
+    )
+    def test_what_cannot_be_counted(
+        self, options: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Options without effect, a corpus that is no text and a table that can't be written are refused, before anything is counted."""
+        (tmp_path / "binary").write_bytes(b"\xff\xfe")
+        assert main(["samplers", *(option.format(folder=tmp_path) for option in options)]) == 2
+        assert complaint in capsys.readouterr().err

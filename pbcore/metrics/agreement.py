@@ -48,6 +48,8 @@ def table(path: Path) -> list[Row]:
     Raises InputError for a line that can't be read, OSError for no file.
     """
     published = [_checked(value, f"{path}, line {number}") for number, value in read_json_lines(path)]
+    if not published:
+        raise InputError(f"{path} has no answers; give one JSON object per line")
     rows = {metric: Row(metric) for metric in _OUR_NAMES if any(entry.get(metric) is not None for entry in published)}
     for part, scorer in (
         ("words_to_sentence", WORDS_TO_SENTENCE),
@@ -61,7 +63,7 @@ def table(path: Path) -> list[Row]:
 def _checked(entry: Any, where: str) -> dict[str, Any]:
     """A line's entry.
 
-    Raises InputError that names the place for one without task, response and label, or with a value that is no number.
+    Raises InputError that names the place if task, response or label is missing or a value is not a number.
     """
     if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("task", "response")):
         raise InputError(f"{where}: give an object with task and response, both texts, and label")

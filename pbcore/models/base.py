@@ -136,13 +136,18 @@ class Denoiser(Protocol):
 _REQUIRED = ("name", "mask_id", "eos_id", "vocab_size", "device", "info", "encode", "text", "prepare")
 
 
+def missing_members(model: object) -> list[str]:
+    """The members that every Denoiser must have and `model` lacks."""
+    return [member for member in _REQUIRED if not hasattr(model, member)]
+
+
 def complete(model: Any) -> Denoiser:
     """The model itself if it has all members of `Denoiser`, else the model with the defaults of those that it may leave
     out.
 
     Raises ValueError for an object that lacks required members.
     """
-    missing = [member for member in _REQUIRED if not hasattr(model, member)]
+    missing = missing_members(model)
     if missing:
         raise ValueError(
             f"model {model!r} is neither a Denoiser nor an OwnDecoder: it has no {', '.join(missing)}; "

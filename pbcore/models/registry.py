@@ -19,6 +19,7 @@ import yaml
 from pbcore.errors import InputError
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.printable import shown
 from pbcore.registry import Registry, hint
 
 if TYPE_CHECKING:
@@ -127,10 +128,23 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     """
     entry = resolve_model(name)
     if entry.factory is not None:
-        model: Model = entry.factory(device=device, dtype=dtype, **options)
-        return model
+        return _made(entry, entry.factory(device=device, dtype=dtype, **options))
     loaded: Model = import_module(_LOADERS[entry.family]).load(entry, device, dtype, LoadOptions.of(options))
     return loaded
+
+
+def _made(entry: ModelEntry, model: Any) -> Model:
+    """What a user's factory returned. Raises ModelError if it is no model."""
+    from pbcore.models.base import OwnDecoder, missing_members
+
+    missing = [] if isinstance(model, OwnDecoder) else missing_members(model)
+    if missing:
+        raise ModelError(
+            f"model {entry.name!r}: its factory returned {shown(model)}, which has no {', '.join(missing)}; "
+            "return a Denoiser or an OwnDecoder"
+        )
+    result: Model = model
+    return result
 
 
 def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:

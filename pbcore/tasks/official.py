@@ -6,13 +6,14 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, zip_longest
+from os.path import isfile  # unlike Path.is_file, it takes a name of any length
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.printable import shown
-from pbcore.tasks.files import UnreadableFile, one_line, read_json_lines
+from pbcore.printable import printable, shown
+from pbcore.tasks.files import UnreadableFile, read_json_lines
 from pbcore.tasks.generators import Asked, Item
 from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.spec import TaskSpec
@@ -111,9 +112,9 @@ def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
 
     Raises FileNotFoundError, or RowError that names file, line, field, the given value and the allowed ones.
     """
-    if not path.is_file():
+    if not isfile(path):
         raise FileNotFoundError(
-            f"{spec.name}: no file {one_line(path)}; give the path of a .jsonl file, relative to the tasks file"
+            f"{spec.name}: no file {printable(str(path))}; give the path of a .jsonl file, relative to the tasks file"
         )
     index = -1
     try:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.printable import shown
+from pbcore.printable import printable, shown
 from pbcore.tasks.base import Message
-from pbcore.tasks.files import one_line, read_yaml
+from pbcore.tasks.files import read_yaml
 from pbcore.tasks.generators import Generator, Item
 from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.naming import category, short
@@ -116,7 +116,7 @@ def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, T
     if not isinstance(loaded, dict) or not loaded:
         raise InputError(f"{where}: give one entry per task, `category/name:` with its keys below it")
     return {
-        str(name): read_spec(str(name), entry, f"{where}, task {one_line(name)}", folder)
+        str(name): read_spec(str(name), entry, f"{where}, task {printable(name)}", folder)
         for name, entry in loaded.items()
     }
 
@@ -127,7 +127,7 @@ def read_spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpe
         raise InputError(f"{where}: a task's name must be `category/name` in letters, digits, _ and -")
     if not isinstance(entry, dict):
         raise InputError(f"{where}: give the keys of the task, such as generator, scorer and prompt")
-    unknown = sorted(shown(key) for key in entry if key not in KEYS)
+    unknown = sorted(printable(str(key)) for key in entry if key not in KEYS)
     if unknown:
         raise InputError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(sorted(KEYS))}")
     missing = [key for key in REQUIRED if key not in entry]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.cli import main
+from pbcore.errors import InputError
 from pbcore.metrics import semantic
 from pbcore.metrics.agreement import table
 
@@ -85,3 +86,24 @@ class TestAgreement:
             ["bertscore", "|", "0", "|", "0", "|"]
         ]
         assert said[-1].startswith("bertscore not measured: ")
+
+    @pytest.mark.parametrize(
+        ("line", "complaint"),
+        [
+            ("", "has no answers"),
+            ("{", "line 1: not valid JSON"),
+            ("[1]", "line 1: give an object with task and response"),
+            ('{"task": 3, "response": "x", "label": {}}', "line 1: give an object with task and response"),
+            ('{"task": "x", "response": "x", "label": [1]}', r"line 1: label \[1\]; give an object"),
+            (
+                '{"task": "x", "response": "x", "label": {}, "grammar": "1"}',
+                "line 1: grammar '1'; give a number or null",
+            ),
+        ],
+    )
+    def test_what_cannot_be_compared(self, tmp_path: Path, line: str, complaint: str) -> None:
+        """A file without answers and a line of wrong types are named, not compared."""
+        path = tmp_path / "a.jsonl"
+        path.write_text(line)
+        with pytest.raises(InputError, match=rf"a.jsonl.*{complaint}"):
+            table(path)

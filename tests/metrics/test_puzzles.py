@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import permutations, product
 
 import pytest
@@ -123,3 +124,10 @@ class TestSudoku:
         """Three rows are not enough."""
         [scored] = SUDOKU.score_many([SUDOKU.samples[0].label[:14]], [SUDOKU.samples[0]])
         assert scored.details == {"failure": "row missing", "why": "3 rows of four digits instead of 4"}
+
+    def test_a_question_in_an_odd_form_needs_no_diagnosis_of_its_givens(self) -> None:
+        """A puzzle whose rows are shorter than the solution's is left out of the diagnosis."""
+        sample = replace(SUDOKU.samples[0], input={"sudoku": "1\n2\n3\n4"})
+        label = str(sample.label)
+        [scored] = SUDOKU.score_many([label[:-1] + ("1" if label[-1] != "1" else "2")], [sample])
+        assert scored.details["failure"] == "wrong digit"

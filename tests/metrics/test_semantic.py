@@ -96,6 +96,11 @@ class TestScorer:
         with pytest.raises(Unavailable, match=r"no layer for .* PBCORE_BERTSCORE_LAYER \(roberta-large has 17\)"):
             semantic.find(str(folder))
 
+    def test_a_layer_is_a_number(self, folder: Path) -> None:
+        """Another text in the environment is named with its variable."""
+        with pytest.raises(semantic.Unavailable, match="PBCORE_BERTSCORE_LAYER=last: give the number of a layer"):
+            semantic.find(str(folder), "last")
+
     def test_a_missing_model_is_not_downloaded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """What is not on this machine is absent, with the command that would get it; no request is sent."""
         import socket

@@ -100,10 +100,18 @@ class TestRegister:
         """load_model of a registered name calls its factory."""
         monkeypatch.setattr(registry_module.FACTORIES, "_registered", {})
         asked: dict[str, Any] = {}
-        register_model("mine", lambda **options: asked.update(options) or "a model")
-        assert load_model("mine", device="cpu", dtype="float32", size=3) == "a model"
+        ideal = load_model("ideal")
+        register_model("mine", lambda **options: asked.update(options) or ideal)
+        assert load_model("mine", device="cpu", dtype="float32", size=3) is ideal
         assert asked == {"device": "cpu", "dtype": "float32", "size": 3}
         assert "mine" in model_names()
+
+    def test_a_factory_without_a_model(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What a factory returns must have a model's members; a forgotten `return` is named."""
+        monkeypatch.setattr(registry_module.FACTORIES, "_registered", {})
+        register_model("mine", lambda **_: None)
+        with pytest.raises(ModelError, match="model 'mine': its factory returned None, which has no name, mask_id"):
+            load_model("mine")
 
     @pytest.mark.parametrize("name", ["ideal", "with space", "a/b", "", None])
     def test_taken_or_unusable_names(self, name: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,6 +192,13 @@ class TestErrors:
             ("waiting_line/shuffle", "waiting_line/shuffle", {"example": "x"}, "give an object with input"),
             ("waiting_line/insert_random", "waiting_line/insert_random", {"input": ["a"]}, "with input and word"),
             ("puzzle/latin_square", "puzzle/latin_square_n4", {"symbols": 4}, "answer.symbols 4; give a list of texts"),
+            (
+                "puzzle/sudoku",
+                "puzzle/sudoku_n4_12",
+                "1234\n3412\n2143\n432",
+                "answer '1234.*; give four lines of four digits",
+            ),
+            ("puzzle/sudoku", "puzzle/sudoku_n4_12", "1234\n3412\n2143\n43210", "give four lines of four digits"),
             ("text_writing/w2s_easy", "words_to_sentence/easy", {"words": ["a"] * 8}, "the number of words 8; give an"),
             ("text_writing/summarization", "paraphrase_summarize/samsum", {"text": "x"}, "an object with summary"),
         ],
@@ -200,7 +207,15 @@ class TestErrors:
         self, tmp_path: Path, name: str, place: str, label: object, said: str
     ) -> None:
         """A label that the scorer can't use is an error of the file, not of the scoring after a long decoding."""
-        given = {"context": '["a", "b"]', "word": "c", "size": 4, "symbols": "[A]", "words": "a", "text": "x"}
+        given = {
+            "sudoku": "1234\n3412\n2143\n0321",
+            "context": '["a", "b"]',
+            "word": "c",
+            "size": 4,
+            "symbols": "[A]",
+            "words": "a",
+            "text": "x",
+        }
         write(tmp_path, place, {"input": given, "answer": label})
         with pytest.raises(RowError, match=rf"line 1: .*{said}"):
             load_task(name, data_dir=tmp_path)
@@ -211,6 +226,13 @@ class TestErrors:
         text = json.dumps(row(answer=f"a{separator}b"), ensure_ascii=False)
         write(tmp_path, "waiting_line/copy", b"\xef\xbb\xbf" + text.encode() + b"\r\n")
         assert len(load_task("waiting_line/copy", data_dir=tmp_path).samples) == 1
+
+    @pytest.mark.parametrize("separator", ["\u2028", "\u0085", "\u00a0", "\x0c"])
+    def test_a_line_of_odd_blanks_is_a_broken_row(self, tmp_path: Path, separator: str) -> None:
+        """Only blanks of JSON make an empty line; others stand where a row was."""
+        write(tmp_path, "waiting_line/copy", row(), f"{separator}\n", row())
+        with pytest.raises(RowError, match="line 2: not valid JSON"):
+            load_task("waiting_line/copy", data_dir=tmp_path)
 
     def test_no_rows(self, tmp_path: Path) -> None:
         """An empty file is an error, not an empty task."""

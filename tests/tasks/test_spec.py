@@ -14,6 +14,7 @@ from pbcore.tasks import add_tasks_file, all_task_names, load_task, task_names, 
 from pbcore.tasks.registry import identity
 from pbcore.tasks.scoring import SCORERS, register_scorer, scorers
 from pbcore.tasks.spec import GENERATORS, KEYS
+from tests.fuzz.outcomes import one_line
 
 GOOD = """
 kitchen/reverse:
@@ -153,7 +154,7 @@ class TestAddTasksFile:
             ("samples: 40", "samples: 0", "samples 0; give an integer from 1 to"),
             ("samples: 40", "headline: bleu", "headline 'bleu'; give one of accuracy, accuracy_any_layout"),
             ("shots: 1", "shots: many", "shots 'many'; give an integer from 0 to 100"),
-            ("shots: 1", "shot: 1", "unknown key 'shot'; the keys are generator, headline"),
+            ("shots: 1", "shot: 1", "unknown key '?shot'?; the keys are generator, headline"),
             ("lengths: [3, 4]", "lengths: [1]", r"n = \[1\]; give an integer from 2 to 60"),
             ("  lengths: [3, 4]\n", "", "reverse needs lengths"),
             ("lengths: [3, 4]", "lengths: [3, 9]", "n = 9 needs 9 different items, settings.items has 6"),
@@ -220,6 +221,23 @@ class TestAddTasksFile:
         path.write_bytes(GOOD.encode().replace(b"salt", b"s\xe4lt"))
         with pytest.raises(ValueError, match=r"my.yaml, line 4: not UTF-8 \(byte 0xe4\); save the file as UTF-8"):
             add_tasks_file(path)
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("flags.jsonl", "x" * 3000),
+            ("flags.jsonl", r'"a\eb\nc"'),
+            ("clove]", f"clove, {'x' * 3000}, 3]"),
+            ("{context}", "{con\u2028text}"),
+            ("kitchen/flags", r'"kitchen/fl\nags"'),
+            ("shots: 1", r'"sh\nots": 1'),
+        ],
+    )
+    def test_odd_names_are_shown_on_one_line(self, tmp_path: Path, old: str, new: str) -> None:
+        """Paths, items, names of values, tasks and keys, however long and with whatever in them."""
+        with pytest.raises((ValueError, FileNotFoundError)) as caught:
+            add_tasks_file(tasks_file(tmp_path, GOOD.replace(old, new, 1)))
+        assert one_line(str(caught.value))
 
     def test_aliases_within_limits_are_fine(self, tmp_path: Path) -> None:
         """Anchors, aliases and merge keys share entries between tasks."""
