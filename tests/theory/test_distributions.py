@@ -182,6 +182,16 @@ class TestAnswerDistribution:
         with pytest.raises(NoDistribution, match="'Q'"):
             answer_distribution(replace(sample, canvas='["Q[MASK]"]'))
 
+    @pytest.mark.parametrize("symbols", [["A", "B", "C", "D"], ["New York", "A", "B", "C"], ["a b", "c d", "e", "f"]])
+    def test_latin_squares_of_longer_symbols(self, symbols: list[str]) -> None:
+        """Symbols of two or three tokens: the first cell is uniform over the symbols' first tokens, and 576 squares are listed."""
+        sample = load_task("puzzle/latin_square", limit=1).samples[0]
+        found = answer_distribution(replace(sample, label={**dict(sample.label), "symbols": symbols}), 64)
+        vocabulary = list(found.vocabulary)
+        first = found.marginals(np.array(found.canvas))[0]
+        expected = dict.fromkeys((tokens(symbol)[0] for symbol in symbols), 0.25)
+        assert {vocabulary[i]: round(float(p), 6) for i, p in enumerate(first) if p > 0} == expected
+
     def test_supports(self) -> None:
         """All lists and puzzles, no text."""
         own = {name for name in all_task_names() if name.startswith("desk/")}  # tasks files that other tests have read
