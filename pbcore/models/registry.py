@@ -140,8 +140,8 @@ def _made(entry: ModelEntry, model: Any) -> Model:
     missing = [] if isinstance(model, OwnDecoder) else missing_members(model)
     if missing:
         raise ModelError(
-            f"model {entry.name!r}: its factory returned {shown(model)}, which has no {', '.join(missing)}; "
-            "return a Denoiser or an OwnDecoder"
+            f"model {entry.name!r}: its factory returned {shown(model)}, not a Denoiser or OwnDecoder: "
+            f"it has no {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
         )
     result: Model = model
     return result

@@ -116,7 +116,7 @@ def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, T
     if not isinstance(loaded, dict) or not loaded:
         raise InputError(f"{where}: give one entry per task, `category/name:` with its keys below it")
     return {
-        str(name): read_spec(str(name), entry, f"{where}, task {printable(name)}", folder)
+        str(name): read_spec(str(name), entry, f"{where}, task {printable(str(name))}", folder)
         for name, entry in loaded.items()
     }
 
@@ -178,10 +178,11 @@ def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
     if generator is None or generator.lengths is None:
         raise InputError(f"{where}: n = {shown(given)}, but {kind} has no n; omit it")
     values = list(given) if isinstance(given, list | tuple | range | set) else [given]
+    one = given[0] if isinstance(given, tuple) and len(given) == 1 else given  # of a command line
     low, high = generator.lengths[0], generator.lengths[-1]
     if not values or any(type(value) is not int or value not in generator.lengths for value in values):
         raise InputError(
-            f"{where}: n = {shown(given)}; give an integer from {low} to {high} ({generator.what}), or a list of them"
+            f"{where}: n = {shown(one)}; give an integer from {low} to {high} ({generator.what}), or a list of them"
         )
     return tuple(sorted(set(values)))
 

@@ -110,7 +110,9 @@ class TestRegister:
         """What a factory returns must have a model's members; a forgotten `return` is named."""
         monkeypatch.setattr(registry_module.FACTORIES, "_registered", {})
         register_model("mine", lambda **_: None)
-        with pytest.raises(ModelError, match="model 'mine': its factory returned None, which has no name, mask_id"):
+        with pytest.raises(
+            ModelError, match="model 'mine': its factory returned None, not a Denoiser or OwnDecoder: it has no name"
+        ):
             load_model("mine")
 
     @pytest.mark.parametrize("name", ["ideal", "with space", "a/b", "", None])

@@ -79,7 +79,7 @@ class TestWordSets:
         assert run("--n", "15", "--co", "-q").ret == pytest.ExitCode.OK
         result = run("--n", "15", *WORDS, "--co", "-q")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        assert "text_writing/w2s_easy: n = (15,); give an integer from 1 to 7 (words)" in result.stderr.str()
+        assert "text_writing/w2s_easy: n = 15; give an integer from 1 to 7 (words)" in result.stderr.str()
 
     def test_an_n_without_a_file(self, run: Run) -> None:
         """There are no official sets of two words."""

@@ -225,6 +225,7 @@ class TestAddTasksFile:
     @pytest.mark.parametrize(
         ("old", "new"),
         [
+            (GOOD, "1: 2"),
             ("flags.jsonl", "x" * 3000),
             ("flags.jsonl", r'"a\eb\nc"'),
             ("clove]", f"clove, {'x' * 3000}, 3]"),

@@ -52,7 +52,7 @@ def build(name: SamplerName) -> Policy:
         if target not in names or target in values:
             allowed = ", ".join(_usage(n, hints[n]) for n in names) or "none"
             raise SamplerNameError(
-                f"sampler {name}: {name.policy} can't take {word + number!r}; its parameters: {allowed}"
+                f"sampler {name}: policy {name.policy} has no parameter {word + number!r}; its parameters: {allowed}"
             )
         values[target] = _value(name, target, number, hints[target])
     try:
