@@ -62,7 +62,7 @@ class TestVerify:
         reverse.write_text(reverse.read_text().replace('"answer":"[\\"Henry Young', '"answer":"[\\"Henry Old', 1))
         assert run("--data-dir", copy) == 1
         printed = capsys.readouterr().out
-        assert "puzzle/sudoku: sample 0: its label scores 0 (accuracy)" in printed
+        assert "sudoku_n4_12.jsonl, line 1: answer '1'; give four lines of four digits from 1 to 4" in printed
         assert "waiting_line/insert_random: sample 0: its label scores 0 (accuracy)" in printed
         assert "waiting_line/reverse: sample 0: its label is not the answer to its question" in printed
         assert "the prompt of waiting_line/copy differs" in printed
