@@ -49,11 +49,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             f"{metafunc.definition.nodeid} is marked `cells` but does not take the fixture `cell`; write "
             f"`def {metafunc.function.__name__}(cell, model, task, benchmark):`"
         )
+    _check_categories(metafunc, marker.args)
     the_plan = plan(metafunc.config)
     categories = set(marker.args) or the_plan.categories - set(CATEGORIES)
     left_out(metafunc.config).update(the_plan.left_out(categories))
     names = [text for text, name in the_plan.items().items() if name.category in categories]
     metafunc.parametrize("cell", names, ids=names, indirect=True)
+
+
+def _check_categories(metafunc: pytest.Metafunc, categories: Iterable[str]) -> None:
+    """Raises pytest.UsageError for a category that no task has."""
+    from pbcore.tasks import all_task_names
+    from pbcore.tasks.naming import category
+
+    plan(metafunc.config)  # reads the tasks of --tasks
+    known = sorted({category(task) for task in all_task_names()})
+    unknown = [name for name in categories if name not in known]
+    if unknown:
+        raise pytest.UsageError(
+            f"{metafunc.definition.nodeid}: no task has the category {unknown[0]!r}; there are {', '.join(known)}"
+        )
 
 
 @pytest.hookimpl(tryfirst=True)

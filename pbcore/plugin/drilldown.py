@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from pbcore.plugin.cell import Answered
     from pbcore.tasks.base import Task
     from pbcore.tasks.scoring import Scored
+
+
+STOCK = Path(__file__).parents[1] / "benches"  # the stock cells
 
 
 def judge(item: pytest.Item, model: Model, task: Task, answers: Sequence[Answered], scored: Sequence[Scored]) -> None:
@@ -39,6 +43,9 @@ def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = N
     given.
     """
     head, _, name = node_id.rstrip("]").partition("[")
+    file, _, function = head.partition("::")
+    if not (config.rootpath / file).exists():  # a stock cell, run from the installed package
+        head = f"{STOCK / Path(file).name}::{function}"
     numbered = name.rpartition("/")[2].isdecimal()
     words = ["pytest", f"{head}[{name if numbered else f'{name}/{sample}'}]"]
     for option in OPTIONS:

@@ -25,9 +25,10 @@ def cell(request: pytest.FixtureRequest) -> Cell:
     """
     name = cell_of(request.config, request.node.nodeid)
     if name is None:
-        raise pytest.UsageError(
+        pytest.fail(
             f"{request.node.nodeid} takes the fixture `cell` but is not marked; write "
-            "@pytest.mark.cells('waiting_line') above it"
+            "@pytest.mark.cells('waiting_line') above it",
+            pytrace=False,
         )
     return Cell(name, request.node, settings(request.config))
 

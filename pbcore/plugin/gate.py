@@ -73,4 +73,4 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
     """A gate's failure counts as failed, but has no place in the row of dots: it comes after the last test."""
     if not report.nodeid.startswith("gate::"):
         return None
-    return ("failed" if report.failed else ""), "", ""
+    return ("failed", "", "FAILED") if report.failed else ("", "", "")

@@ -84,7 +84,9 @@ def _path(config: pytest.Config) -> Path:
             raise pytest.UsageError(f"--resume: {error}") from error
     if requested.out is None:
         return config.rootpath / "reports" / new_name()
-    if requested.out.exists() and (not requested.out.is_dir() or not is_empty(requested.out)):
+    if requested.out.exists() and not requested.out.is_dir():
+        raise pytest.UsageError(f"--out {requested.out} is a file; give the name of a directory")
+    if requested.out.exists() and not is_empty(requested.out):
         raise pytest.UsageError(
             f"--out {requested.out} exists and is not empty; choose another name, or resume it: --resume "
             f"{requested.out}"

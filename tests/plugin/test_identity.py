@@ -73,6 +73,7 @@ class TestCells:
         ("old", "new", "said"),
         [
             ("cell, model, task, benchmark)", "benchmark)", "does not take the fixture `cell`"),
+            ('"waiting_line"', '"waiting_lane"', "no task has the category 'waiting_lane'"),
             ("@pytest.mark.cells", "# ", "is not marked"),
         ],
     )

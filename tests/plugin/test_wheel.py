@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -99,3 +100,12 @@ class TestWheel:
         assert {file.name for file in (package / "benches").glob("test_*.py")} == {
             file.name for file in (ROOT / "benches").glob("test_*.py") if "import test_cell" in file.read_text()
         }
+
+    def test_the_command_for_a_wrong_sample_works(self, python: Path, tmp_path: Path) -> None:
+        """A stock cell's command names the installed file, so that it runs from any folder."""
+        cells = ["-k", "waiting_line and shuffle", "--model", "ideal", "--sampler", "random-k32", "--limit", "4"]
+        done = run(python, tmp_path, "--pyargs", "pbcore.benches", *cells, "-x", "-p", "no:cacheprovider")
+        (line,) = (line for line in done.stdout.splitlines() if line.startswith("rerun this sample:"))
+        again = run(python, tmp_path, *shlex.split(line.partition("pytest ")[2]), "-p", "no:cacheprovider")
+        assert "1 failed" in again.stdout
+        assert "is wrong" in again.stdout
