@@ -98,7 +98,9 @@ class TestListing:
     def test_what_cannot_be_counted(
         self, options: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """Options without effect, a corpus that is no text and a table that can't be written are refused, before anything is counted."""
+        """Options without effect, a corpus that is no text and a table that can't be written are refused, before
+        anything is counted.
+        """
         (tmp_path / "binary").write_bytes(b"\xff\xfe")
         assert main(["samplers", *(option.format(folder=tmp_path) for option in options)]) == 2
         assert complaint in capsys.readouterr().err

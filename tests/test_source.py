@@ -161,7 +161,9 @@ class TestSourceDigest:
     """source_digest."""
 
     def test_of_files(self, tmp_path: Path) -> None:
-        """An edit of a source file or its place changes the digest; line endings, other files and the root's place don't."""
+        """An edit of a source file or its place changes the digest; line endings, other files and the root's place
+        don't.
+        """
         digests = []
         for number, (name, text) in enumerate(
             [("a.py", b"a = 1\n"), ("a.py", b"a = 1\r\n"), ("a.py", b"a = 2\n"), ("b.py", b"a = 1\n")]

@@ -135,7 +135,9 @@ class TestVerify:
 
 
 def answered(folder: Path, name: str, answers: list[str], metrics: frozenset[str] | None = None) -> Path:
-    """A run directory with one cell of `tiny`: these answers to the first samples of a task, scored as a run scores them."""
+    """A run directory with one cell of `tiny`: these answers to the first samples of a task, scored as a run scores
+    them.
+    """
     task = load_task(name, limit=len(answers))
     facts = CellRecord(
         f"tiny/{name.split('/')[1]}/random-k2", "tiny", name, "random-k2", Conditions.unknown(), headline="accuracy"

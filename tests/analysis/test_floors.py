@@ -12,10 +12,42 @@ from tests.results import factory
 from tests.results.damage import ODD_TEXTS
 
 PARTS = [
-    "tiny/copy/*", "*", "[", "[!a]*", "accuracy", "nfe", "tokens_per_step",
-    "seeds", "id", "dummy", "_", " ", "  ", "\t", ">=", "<=", ">", "<", "=",
-    "==", "0.98", "98%", "%", "1", "0", "1.", ".5", "-1", "1e5", "nan", "inf", "٣", "9" * 20, "9" * 400, *ODD_TEXTS,
-]  # fmt: skip
+    "tiny/copy/*",
+    "*",
+    "[",
+    "[!a]*",
+    "accuracy",
+    "nfe",
+    "tokens_per_step",
+    "seeds",
+    "id",
+    "dummy",
+    "_",
+    " ",
+    "  ",
+    "\t",
+    ">=",
+    "<=",
+    ">",
+    "<",
+    "=",
+    "==",
+    "0.98",
+    "98%",
+    "%",
+    "1",
+    "0",
+    "1.",
+    ".5",
+    "-1",
+    "1e5",
+    "nan",
+    "inf",
+    "٣",
+    "9" * 20,
+    "9" * 400,
+    *ODD_TEXTS,
+]
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,9 @@ class TestSimulation:
         assert self.failing(0.20, 0.03) == pytest.approx(computed, abs=0.03)
 
     def test_judge_itself(self) -> None:
-        """The same through `judge`: of 30 unchanged reruns few fail; of 10 that lose half of one task's answers all do."""
+        """The same through `judge`: of 30 unchanged reruns few fail; of 10 that lose half of one task's answers
+        all do.
+        """
         generator = np.random.default_rng(3)
         truth = (generator.random((3, 100)) < 0.8).astype(float)
         tasks = ["waiting_line/copy", "waiting_line/sort", "puzzle/sudoku"]
@@ -274,7 +276,9 @@ class TestTiming:
         return found.judged, found.ok
 
     def test_only_a_clear_gap_fails(self) -> None:
-        """It fails if the fastest head round is slower than the slowest base round by more than the margin, and else passes."""
+        """It fails if the fastest head round is slower than the slowest base round by more than the margin, and else
+        passes.
+        """
         assert self.verdict([1.3, 1.2, 1.4], [1.0, 1.0, 1.0]) == (True, False)
         assert self.verdict([1.3, 1.05, 1.4], [1.0, 1.0, 1.0]) == (True, True)
         assert self.verdict([2.0, 2.0, 2.0], [1.0, 1.9, 1.0]) == (True, True)

@@ -100,7 +100,9 @@ class TestSimulation:
         assert self.failing(drop) == pytest.approx(0.8, abs=0.05)
 
     def test_judge_itself(self) -> None:
-        """Through `judge`: fresh draws of the same chances pass, a clear drop fails, and the summary names what it could see."""
+        """Through `judge`: fresh draws of the same chances pass, a clear drop fails, and the summary names what it
+        could see.
+        """
         generator, base = np.random.default_rng(5), self.chances()
         before, same, worse = (
             stored(drawn(np.clip(chances, 0, 1), self.SEEDS, generator)) for chances in (base, base, base - 0.25)

@@ -68,7 +68,9 @@ class TestHolm:
 
 class TestPower:
     def test_field_figures(self) -> None:
-        """With a tenth of the answers flipping both ways a 5-point drop is seen about 1 time in 4 to 5 at n = 100, .6 at n = 400."""
+        """With a tenth of the answers flipping both ways a 5-point drop is seen about 1 time in 4 to 5 at n = 100, .6
+        at n = 400.
+        """
         assert power(100, 0.05, churn=0.07) == pytest.approx(0.25, abs=0.03)
         assert power(400, 0.05, churn=0.10) == pytest.approx(0.60, abs=0.01)
 
@@ -88,7 +90,9 @@ class TestPower:
         assert detectable_drop(4) is None
 
     def test_detectable_shift(self) -> None:
-        """More samples see less, no scatter hides nothing; where every sign pattern is likely enough nothing can be seen."""
+        """More samples see less, no scatter hides nothing; where every sign pattern is likely enough nothing can be
+        seen.
+        """
         few, many = (detectable_shift(n, 0.3) for n in (25, 400))
         assert few is not None
         assert many is not None

@@ -113,7 +113,9 @@ class TestAup:
         assert aup(points[::-1], top) == pytest.approx(slow_aup(points, top))
 
     def test_by_hand(self) -> None:
-        """(1, 80), (2, 80) without a better method: 80 + 80; a method at 100 weighs the second part by e^-0.6; a fall of 6 ends it."""
+        """(1, 80), (2, 80) without a better method: 80 + 80; a method at 100 weighs the second part by e^-0.6; a fall
+        of 6 ends it.
+        """
         assert aup([(1, 80), (2, 80)]) == pytest.approx(160)
         assert aup([(1, 80), (2, 80)], 100) == pytest.approx(80 + 80 * exp(-0.6))
         assert aup([(1, 80), (2, 74)]) == pytest.approx(80)
@@ -138,7 +140,9 @@ class TestPareto:
 
 class TestCurves:
     def test_means_over_tasks(self) -> None:
-        """A point is the plain mean over tasks of score and rate; dummies, errors and incomplete samplers are left out."""
+        """A point is the plain mean over tasks of score and rate; dummies, errors and incomplete samplers are
+        left out.
+        """
         entries = [
             factory.cell("tiny", "waiting_line/copy", "threshold-0.9", right=1.0, nfe=8),
             factory.cell("tiny", "waiting_line/sort", "threshold-0.9", right=0.5, nfe=16),

@@ -16,12 +16,34 @@ from pbcore.decoding.step import Move, Step
 from tests.decoding.toys import EOS, MASK, Toy, scrambled
 
 SAMPLERS = [
-    "eb-0.5", "frechet-0.1", "dus-2+b4", "klass-0.3-kl1.0", "localleap-0.5-relaxed0.3-radius2", "origin-4+b4",
-    "confidence-k2+rcr", "confidence-k2+b4+rcr", "confidence-k2+b4+rcr-max", "confidence-k2+b4+remdm2", "margin-k1+b2+remdm1-early",
-    "random-k3", "confidence-k1", "confidence-k4+b4", "left_to_right-k2", "margin-k2", "entropy-k2+t1.0", "threshold-0.5+b4",
-    "threshold-0.3+t0.7", "factor-1.0", "confidence+linear3", "confidence+cosine3+b4", "random+s3_0_5", "threshold-0.5+b2+prefix",
-    "confidence-k1+b4+dual", "threshold-0.4+no_early_eos", "confidence-k2+eos_stop",
-]  # fmt: skip
+    "eb-0.5",
+    "frechet-0.1",
+    "dus-2+b4",
+    "klass-0.3-kl1.0",
+    "localleap-0.5-relaxed0.3-radius2",
+    "origin-4+b4",
+    "confidence-k2+rcr",
+    "confidence-k2+b4+rcr",
+    "confidence-k2+b4+rcr-max",
+    "confidence-k2+b4+remdm2",
+    "margin-k1+b2+remdm1-early",
+    "random-k3",
+    "confidence-k1",
+    "confidence-k4+b4",
+    "left_to_right-k2",
+    "margin-k2",
+    "entropy-k2+t1.0",
+    "threshold-0.5+b4",
+    "threshold-0.3+t0.7",
+    "factor-1.0",
+    "confidence+linear3",
+    "confidence+cosine3+b4",
+    "random+s3_0_5",
+    "threshold-0.5+b2+prefix",
+    "confidence-k1+b4+dual",
+    "threshold-0.4+no_early_eos",
+    "confidence-k2+eos_stop",
+]
 
 
 def slow_confidence(toy: Toy, key: int, length: int, k: int, block: int) -> tuple[list[int], int]:
@@ -69,7 +91,9 @@ class TestLoop:
         canvases=st.lists(st.lists(st.sampled_from([MASK, 5, 7]), min_size=8, max_size=8), min_size=1, max_size=4),
     )
     def test_invariants(self, sampler: str, canvases: list[list[int]]) -> None:
-        """Given tokens stay, every mask is revealed once, blocks go left to right, NFE lies between blocks and tokens."""
+        """Given tokens stay, every mask is revealed once, blocks go left to right, NFE lies between blocks and
+        tokens.
+        """
         block = next((int(part[1:]) for part in sampler.split("+") if part[0] == "b"), None)
         canvases = [canvas for canvas in canvases if block is None or canvas.count(MASK) % block == 0] or [[MASK] * 8]
         for canvas, generation in zip(
@@ -131,7 +155,9 @@ class TestLoop:
         assert (generation.token_ids, generation.nfe) == ((5, 6, 7), 0)
 
     def test_ragged_canvases(self) -> None:
-        """Canvases of different lengths share a batch and are decoded as each would be alone, by a loop without batches."""
+        """Canvases of different lengths share a batch and are decoded as each would be alone, by a loop without
+        batches.
+        """
         rule = lambda canvas, position, key: scrambled()(canvas[: (2, 8, 5)[key]], position, key)  # noqa: E731
         prompts = [[3, -1, *[MASK] * n] for n in (2, 8, 5)]
         together = decode(Toy(rule), prompts, "confidence-k2")
@@ -165,7 +191,9 @@ class TestOptions:
         assert max(held[:2]) < min(held[2:])
 
     def test_cache_windows(self) -> None:
-        """With a cache the first forward of a block refreshes and each knows the block's window; no forward is wasted."""
+        """With a cache the first forward of a block refreshes and each knows the block's window; no forward is
+        wasted.
+        """
         toy = Toy()
         generations = decode(toy, [[5], [5]], "confidence-k2+b4+prefix")
         assert [(q.window, q.refresh) for q in toy.queries] == [

@@ -52,7 +52,9 @@ class TestAccuracy:
 
     @pytest.mark.parametrize("gamma", [0.5, 1.2, 1.5, 3.0])
     def test_entropy_bound_on_shuffles(self, gamma: float) -> None:
-        """With m items left every entropy is ln m, so `eb` reveals ⌊γ / ln m⌋ + 1: a schedule whose accuracy is known."""
+        """With m items left every entropy is ln m, so `eb` reveals ⌊γ / ln m⌋ + 1: a schedule whose accuracy is
+        known.
+        """
         counts, left = [], 4
         while left:
             counts.append(min(left, floor(gamma / log(left)) + 1 if left > 1 else 1))

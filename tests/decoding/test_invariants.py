@@ -93,7 +93,9 @@ class TestEveryPolicy:
     def test_invariants(
         self, name: str, values: list[float], canvases: list[list[int]], seed: int, block: int, temperature: str
     ) -> None:
-        """Ends for any logits, is the same in any batch and again, touches no given token, reveals or ends as its class must."""
+        """Ends for any logits, is the same in any batch and again, touches no given token, reveals or ends as its class
+        must.
+        """
         if block:
             canvases = [canvas for canvas in canvases if canvas.count(MASK) % block == 0] or [[MASK] * LENGTH]
         holds(plain(name) + temperature, Fixed(values), canvases, seed, block)

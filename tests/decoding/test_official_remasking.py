@@ -1,4 +1,6 @@
-"""`+rcr` and `+remdmN` against the official code's decodings, and against slow loops that follow its steps one row at a time."""
+"""`+rcr` and `+remdmN` against the official code's decodings, and against slow loops that follow its steps one row at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ def runs_of(rule: Any, canvases: list[list[int]], sampler: str, **more: Any) -> 
 
 class TestReference:
     def test_every_decoding(self) -> None:
-        """Tokens, forwards and the canvas after each step are the official code's, but for a token that the next, extra step masks."""
+        """Tokens, forwards and the canvas after each step are the official code's, but for a token that the next, extra
+        step masks.
+        """
         model = load_model(str(reference("golden", "llada-tiny")))
         groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
         for case in json.loads(reference("golden", "decode_remask.json").read_text()):
@@ -155,7 +159,9 @@ class TestBoth:
             assert run.confidences[i] == pytest.approx(probs[i][run.token_ids[i]])
 
     def test_only_the_official_rcr_reaches_back(self) -> None:
-        """Some token of the first block is masked again while the second one is decoded; the variant's blocks are final."""
+        """Some token of the first block is masked again while the second one is decoded; the variant's blocks are
+        final.
+        """
 
         def reopened(sampler: str) -> bool:
             runs = runs_of(seeded(0), [[MASK] * 8] * 6, sampler)
@@ -183,7 +189,9 @@ class TestBoth:
 
     @pytest.mark.parametrize(("k", "official", "early"), [(1, 34, 34), (2, 18, 17), (4, 10, 9), (8, 6, 6)])
     def test_forwards(self, k: int, official: int, early: int) -> None:
-        """A round is a forward of its own in the official runs; in the variant the tokens of two rounds may share a step."""
+        """A round is a forward of its own in the official runs; in the variant the tokens of two rounds may share a
+        step.
+        """
         assert decode(Toy(), [[5]], f"confidence-k{k}+remdm2", max_new_tokens=32)[0].nfe == official
         assert decode(Toy(), [[5]], f"confidence-k{k}+remdm2-early", max_new_tokens=32)[0].nfe == early
 
@@ -206,7 +214,9 @@ class TestBoth:
 class TestRefusals:
     @pytest.mark.parametrize("cache", ["prefix", "dual"])
     def test_caches(self, cache: str) -> None:
-        """Where RCR would reach into cached blocks it is refused; in one block, and for the others, caches run as ever."""
+        """Where RCR would reach into cached blocks it is refused; in one block, and for the others, caches run
+        as ever.
+        """
         with pytest.raises(SamplerNameError, match=rf"leave \+{cache} or \+b4 out"):
             resolve(f"confidence-k2+rcr+b4+{cache}")
         for sampler in ("confidence-k2+rcr", *OFFICIAL[1:], *VARIANTS):

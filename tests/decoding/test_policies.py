@@ -1,4 +1,6 @@
-"""Each policy against a slow twin, over random probabilities: the twin decodes a whole row, plain Python, and so does the loop."""
+"""Each policy against a slow twin, over random probabilities: the twin decodes a whole row, plain Python, and so does
+the loop.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def probabilities(rule: Any, canvas: tuple[int, ...], slots: range) -> twins.Pro
 def slow(
     rule: Any, twin: Callable[[Block], Any], length: int, block: int, after: tuple[int, ...] = ()
 ) -> tuple[Any, Any]:
-    """Tokens and steps of a decoding, block by block, of a canvas that ends in given tokens; a twin answers slots, or slots with tokens."""
+    """Tokens and steps of a decoding, block by block, of a canvas that ends in given tokens; a twin answers slots, or
+    slots with tokens.
+    """
     canvas, steps, nfe = [MASK] * length + list(after), [-1] * (length + len(after)), 0
     for start in range(0, length, block):
         slots, state = range(start, start + block), Block([], [], 0)
@@ -100,7 +104,9 @@ class TestTwins:
 
     @pytest.mark.parametrize(("steps", "sampler"), [(2, "-steps2"), (3, "-steps3"), (5, "-steps5"), (6, "")])
     def test_slowfast_explores_so_many_steps(self, steps: int, sampler: str) -> None:
-        """While the estimates jump it explores `steps` steps, where any sure slot is revealed, and then fills up to their mean alone."""
+        """While the estimates jump it explores `steps` steps, where any sure slot is revealed, and then fills up to
+        their mean alone.
+        """
 
         def confidence(step: int, position: int) -> float:
             if (position == 11 and step == steps - 1) or (position == 10 and step >= steps):

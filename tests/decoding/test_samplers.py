@@ -17,28 +17,70 @@ from pbcore.names import SamplerNameError, parse
 from tests.decoding.toys import Toy
 
 PAPERS = {
-    "confidence": "2502.09992", "credit": "2510.06133", "dus": "2506.19037", "eb": "2505.24857", "entropy": "2508.15487",
-    "factor": "2505.22618", "frechet": "2606.02955", "hierarchy": "2510.08666", "joint": "2602.08676", "klass": "2511.05664",
-    "left_to_right": None, "localleap": "2510.07081", "margin": "2502.06768", "origin": "2508.15487", "pc": "2508.13021",
-    "random": "2502.09992", "slowfast": "2506.10848", "threshold": "2505.22618", "wino": "2507.18578",
-}  # fmt: skip
+    "confidence": "2502.09992",
+    "credit": "2510.06133",
+    "dus": "2506.19037",
+    "eb": "2505.24857",
+    "entropy": "2508.15487",
+    "factor": "2505.22618",
+    "frechet": "2606.02955",
+    "hierarchy": "2510.08666",
+    "joint": "2602.08676",
+    "klass": "2511.05664",
+    "left_to_right": None,
+    "localleap": "2510.07081",
+    "margin": "2502.06768",
+    "origin": "2508.15487",
+    "pc": "2508.13021",
+    "random": "2502.09992",
+    "slowfast": "2506.10848",
+    "threshold": "2505.22618",
+    "wino": "2507.18578",
+}
 PROBABILITIES = [
-    ("threshold", "gamma"), ("wino", "gamma"), ("wino", "back"), ("joint", "gamma"), ("joint", "edit"), ("klass", "gamma"),
-    ("credit", "gamma"), ("credit", "beta"), ("slowfast", "gamma"), ("slowfast", "low"),
-]  # fmt: skip
+    ("threshold", "gamma"),
+    ("wino", "gamma"),
+    ("wino", "back"),
+    ("joint", "gamma"),
+    ("joint", "edit"),
+    ("klass", "gamma"),
+    ("credit", "gamma"),
+    ("credit", "beta"),
+    ("slowfast", "gamma"),
+    ("slowfast", "low"),
+]
 WRONG: list[tuple[str, dict[str, float]]] = [
     *((name, {parameter: value}) for name, parameter in PROBABILITIES for value in (-0.01, 1.01)),
-    ("factor", {"f": 0.0}), ("factor", {"f": -1.0}), ("eb", {"gamma": -0.01}), ("dus", {"base": 1}), ("origin", {"steps": 0}),
-    ("klass", {"kl": 0.0}), ("klass", {"history": 0}), ("slowfast", {"steps": 1}), ("pc", {"lam": -0.1}), ("pc", {"alpha": 0.0}),
-    ("hierarchy", {"gamma": 1.01}), ("hierarchy", {"low": 0.91}), ("hierarchy", {"low": -0.01}),
-    ("localleap", {"gamma": 1.01}), ("localleap", {"relaxed": 0.91}), ("localleap", {"relaxed": -0.01}),
-]  # fmt: skip
+    ("factor", {"f": 0.0}),
+    ("factor", {"f": -1.0}),
+    ("eb", {"gamma": -0.01}),
+    ("dus", {"base": 1}),
+    ("origin", {"steps": 0}),
+    ("klass", {"kl": 0.0}),
+    ("klass", {"history": 0}),
+    ("slowfast", {"steps": 1}),
+    ("pc", {"lam": -0.1}),
+    ("pc", {"alpha": 0.0}),
+    ("hierarchy", {"gamma": 1.01}),
+    ("hierarchy", {"low": 0.91}),
+    ("hierarchy", {"low": -0.01}),
+    ("localleap", {"gamma": 1.01}),
+    ("localleap", {"relaxed": 0.91}),
+    ("localleap", {"relaxed": -0.01}),
+]
 ENDS: list[tuple[str, dict[str, float]]] = [
     *((name, {parameter: value}) for name, parameter in PROBABILITIES for value in (0.0, 1.0)),
-    ("eb", {"gamma": 0.0}), ("dus", {"base": 2}), ("origin", {"steps": 1}), ("klass", {"history": 1}), ("slowfast", {"steps": 2}),
-    ("pc", {"lam": 0.0}), ("hierarchy", {"gamma": 1.0, "low": 0.0}), ("hierarchy", {"low": 0.9}),
-    ("localleap", {"gamma": 1.0, "relaxed": 0.0}), ("localleap", {"relaxed": 0.9}),
-]  # fmt: skip
+    ("eb", {"gamma": 0.0}),
+    ("dus", {"base": 2}),
+    ("origin", {"steps": 1}),
+    ("klass", {"history": 1}),
+    ("slowfast", {"steps": 2}),
+    ("pc", {"lam": 0.0}),
+    ("hierarchy", {"gamma": 1.0, "low": 0.0}),
+    ("hierarchy", {"low": 0.9}),
+    ("localleap", {"gamma": 1.0, "relaxed": 0.0}),
+    ("localleap", {"relaxed": 0.9}),
+]
 
 
 class TestResolve:
@@ -126,15 +168,25 @@ class TestOneName:
     @pytest.mark.parametrize(
         ("text", "name"),
         [
-            ("threshold", "threshold-0.9"), ("klass", "klass-0.9"), ("klass-0.9-kl0.01", "klass-0.9"), ("dus", "dus-2"),
-            ("klass-0.9-kl0.02-history2", "klass-0.9-kl0.02"), ("factor-ref", "factor-1.0-ref"), ("joint", "joint-0.5"),
-            ("confidence+linear8", "confidence+linear8"), ("pc-k2-0.25", "pc-k2"), ("pc-k2-0.5", "pc-k2-0.5"),
-            ("random-k2+t0.1234567", "random-k2+t0.1234567"), ("random-k2+t0.00001", "random-k2+t0.00001"),
+            ("threshold", "threshold-0.9"),
+            ("klass", "klass-0.9"),
+            ("klass-0.9-kl0.01", "klass-0.9"),
+            ("dus", "dus-2"),
+            ("klass-0.9-kl0.02-history2", "klass-0.9-kl0.02"),
+            ("factor-ref", "factor-1.0-ref"),
+            ("joint", "joint-0.5"),
+            ("confidence+linear8", "confidence+linear8"),
+            ("pc-k2-0.25", "pc-k2"),
+            ("pc-k2-0.5", "pc-k2-0.5"),
+            ("random-k2+t0.1234567", "random-k2+t0.1234567"),
+            ("random-k2+t0.00001", "random-k2+t0.00001"),
             ("random-k2+t2", "random-k2+t2.0"),
         ],
-    )  # fmt: skip
+    )
     def test_defaults_are_written_in_one_way(self, text: str, name: str) -> None:
-        """A policy alone and with its defaults are one sampler, every digit of a temperature stays, and the name is a fixed point."""
+        """A policy alone and with its defaults are one sampler, every digit of a temperature stays, and the name is a
+        fixed point.
+        """
         assert str(resolve(text)) == name
         assert str(resolve(name)) == name
         assert policy(parse(text)) == policy(parse(name))

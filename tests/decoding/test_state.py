@@ -42,7 +42,9 @@ def run(policy: object, sampler: str, lengths: list[int], toy: Toy | None = None
 class TestLifetime:
     @pytest.mark.parametrize("cache", ["", "+prefix"])
     def test_a_block_starts_with_the_fill(self, cache: str) -> None:
-        """State per slot and per row counts the steps of its block, then starts again, in rows of different length alike."""
+        """State per slot and per row counts the steps of its block, then starts again, in rows of different length
+        alike.
+        """
         seen: list[tuple[list[int], list[float], list[float]]] = []
 
         def read(step: Step) -> None:

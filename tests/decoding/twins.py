@@ -12,7 +12,10 @@ Probabilities = list[list[float]]  # of each slot of the block over the tokens
 
 @dataclass
 class Block:
-    """One row's block at one step. `tokens` has None for a mask; `memory` is the twin's own, empty at the block's first step."""
+    """One row's block at one step.
+
+    `tokens` has None for a mask; `memory` is the twin's own, empty at the block's first step.
+    """
 
     probs: Probabilities
     tokens: list[int | None]

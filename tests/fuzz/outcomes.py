@@ -33,9 +33,10 @@ def fuzz(
 ) -> Counter[str]:
     """Checks `count` inputs and asserts that none is wrong, silent or a traceback.
 
-    `check` returns for an input that was read rightly. It raises one of `refusals` for one that was refused; the message must be one line.
-    AssertionError means wrong, Silent that something was lost, anything else a traceback. At least `share` of the inputs must be read,
-    and as many refused: otherwise the inputs are too tame, or too wild, to show anything.
+    `check` returns for an input that was read rightly. It raises one of `refusals` for one that was refused; the
+    message must be one line. AssertionError means wrong, Silent that something was lost, anything else a traceback. At
+    least `share` of the inputs must be read, and as many refused: otherwise the inputs are too tame, or too wild, to
+    show anything.
     """
     random, outcomes, faults = Random(f"{seed} {count}"), Counter[str](), []
     for _ in range(count):
@@ -45,7 +46,8 @@ def fuzz(
         if trace and len(faults) < 5:
             faults.append(f"{outcome}: {ascii(given)[:3000]}\n{trace[-3000:]}")
     print(
-        f"{seed}: {', '.join(f'{outcomes[name]} {name}' for name in ('read', 'refused', 'wrong', 'silent', 'traceback'))}"
+        f"{seed}: "
+        f"{', '.join(f'{outcomes[name]} {name}' for name in ('read', 'refused', 'wrong', 'silent', 'traceback'))}"
     )
     assert not faults, "\n".join([str(dict(outcomes)), *faults])
     assert outcomes["read"] >= share * count, outcomes
@@ -75,5 +77,7 @@ def outcome_of(
 
 
 def one_line(message: str) -> bool:
-    """Whether a message can be printed as a line: not empty, of a readable length, without control characters and lone surrogates."""
+    """Whether a message can be printed as a line: not empty, of a readable length, without control characters and lone
+    surrogates.
+    """
     return 0 < len(message) <= MOST_LETTERS and not CONTROL.search(message)

@@ -55,7 +55,8 @@ def floor(random: Random) -> str:
         ]
     )
     blank = random.choice(["", "", " ", "  "])
-    text = f"{random.choice(PATTERNS)} {random.choice(METRICS)}{blank}{random.choice(['>=', '<=', '>', '<'])}{blank}{number}"
+    sign = random.choice([">=", "<=", ">", "<"])
+    text = f"{random.choice(PATTERNS)} {random.choice(METRICS)}{blank}{sign}{blank}{number}"
     return noise(random) if random.random() < 0.05 else damaged_text(random, text, random.choice([0, 0, 1, 3]))
 
 

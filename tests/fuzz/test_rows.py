@@ -20,10 +20,18 @@ from tests.fuzz.outcomes import COUNTS, Silent, fuzz
 from tests.fuzz.test_scorers import MEASURED_ELSEWHERE
 
 TASKS = [
-    "waiting_line/copy", "waiting_line/sort", "waiting_line/shuffle", "waiting_line/insert_index", "waiting_line/replace_random",
-    "waiting_line/remove_random", "puzzle/latin_square", "puzzle/sudoku", "text_writing/w2s_easy", "text_writing/summarization",
+    "waiting_line/copy",
+    "waiting_line/sort",
+    "waiting_line/shuffle",
+    "waiting_line/insert_index",
+    "waiting_line/replace_random",
+    "waiting_line/remove_random",
+    "puzzle/latin_square",
+    "puzzle/sudoku",
+    "text_writing/w2s_easy",
+    "text_writing/summarization",
     "text_writing/paraphrasing",
-]  # fmt: skip
+]
 Given = tuple[str, int, bytes]
 
 
@@ -73,7 +81,9 @@ def rows(random: Random, row: Any) -> Given:
 
 
 def check(folder: Path, place: str, given: Given) -> None:
-    """What is read can be scored with the label, an empty and an odd answer; what is refused names the line that was damaged."""
+    """What is read can be scored with the label, an empty and an odd answer; what is refused names the line that was
+    damaged.
+    """
     name, at, data = given
     path = folder / place
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,6 @@
-"""Sampler names: valid, or a SamplerNameError in one line; a valid one has one spelling, and every part of it is kept."""
+"""Sampler names: valid, or a SamplerNameError in one line; a valid one has one spelling, and every part of it
+is kept.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,34 @@ from tests.fuzz.damage import damaged_text, noise
 from tests.fuzz.outcomes import COUNTS, Silent, fuzz, one_line
 
 MODIFIERS = [
-    "b8", "b32", "b08", "prefix", "dual", "s2_1_1", "s0", "linear8", "cosine3", "rcr", "rcr-max", "remdm1", "remdm2-early", "eos_stop",
-    "no_early_eos", "t1.0", "t0.7", "t1", "t0", "t0.1234567", "t0.00001", "t0.0000000000000001", "t100000",
-    "b٨", "t٠.٧", "b" + "9" * 5000, "s" + "1_" * 3000 + "1",
-]  # fmt: skip
+    "b8",
+    "b32",
+    "b08",
+    "prefix",
+    "dual",
+    "s2_1_1",
+    "s0",
+    "linear8",
+    "cosine3",
+    "rcr",
+    "rcr-max",
+    "remdm1",
+    "remdm2-early",
+    "eos_stop",
+    "no_early_eos",
+    "t1.0",
+    "t0.7",
+    "t1",
+    "t0",
+    "t0.1234567",
+    "t0.00001",
+    "t0.0000000000000001",
+    "t100000",
+    "b٨",
+    "t٠.٧",
+    "b" + "9" * 5000,
+    "s" + "1_" * 3000 + "1",
+]
 NUMBERS = ["1", "2", "02", "16", "0.9", "0.90", "0.25", "0.1", "1.0", "0.05", "0", "0.90000000000000002", "1.5"]
 LONG = ["9" * 5000, "9" * 400 + ".5", "0." + "0" * 400 + "1", "1" * 12, "0." + "1" * 25]
 
@@ -78,11 +104,22 @@ def test_sampler_names(count: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["confidence-k٢", "confidence-k2+b1٢", "confidence-k2+t٠.٧", "confidence-k" + "9" * 5000, "confidence-k2+t" + "9" * 400,
-     "confidence-k2+t0." + "0" * 400 + "1", "confidence+s" + "1_" * 5000 + "1", "a" * 10**5, "confidence-k2+x\n\x1b[31m\u2028y"],
-)  # fmt: skip
+    [
+        "confidence-k٢",
+        "confidence-k2+b1٢",
+        "confidence-k2+t٠.٧",
+        "confidence-k" + "9" * 5000,
+        "confidence-k2+t" + "9" * 400,
+        "confidence-k2+t0." + "0" * 400 + "1",
+        "confidence+s" + "1_" * 5000 + "1",
+        "a" * 10**5,
+        "confidence-k2+x\n\x1b[31m\u2028y",
+    ],
+)
 def test_odd_names(text: str) -> None:
-    """Digits of other scripts, numbers beyond float and int64, names without end, control characters: one line that can be read."""
+    """Digits of other scripts, numbers beyond float and int64, names without end, control characters: one line that can
+    be read.
+    """
     with pytest.raises(SamplerNameError) as caught:
         parse(text)
     assert one_line(str(caught.value))

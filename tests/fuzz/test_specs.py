@@ -1,4 +1,6 @@
-"""Tasks files: every one is read as it stands, or refused in one line that names the file, and the task if it has a name."""
+"""Tasks files: every one is read as it stands, or refused in one line that names the file, and the task if it has a
+name.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +21,51 @@ from tests.fuzz.outcomes import COUNTS, Silent, fuzz
 
 LISTS: dict[str, Any] = {
     "kitchen/reverse": {
-        "generator": "reverse", "settings": {"items": ["salt", "pepper", "basil", "thyme", "cumin", "clove"]}, "scorer": "list_match",
-        "headline": "accuracy_strict", "shots": 1, "lengths": [3, 4], "samples": 10, "max_new_tokens": 32, "prompt": "Reverse: {context}",
+        "generator": "reverse",
+        "settings": {"items": ["salt", "pepper", "basil", "thyme", "cumin", "clove"]},
+        "scorer": "list_match",
+        "headline": "accuracy_strict",
+        "shots": 1,
+        "lengths": [3, 4],
+        "samples": 10,
+        "max_new_tokens": 32,
+        "prompt": "Reverse: {context}",
     },
-}  # fmt: skip
+}
 OTHERS: dict[str, Any] = {
     "kitchen/insert": {
-        "generator": "insert_index", "settings": {"word": "Zoe", "items": "people", "infill": False}, "scorer": "list_match",
-        "lengths": [3], "max_new_tokens": 32, "prompt": "Put {word} at {index}: {context}", "official": "waiting_line/insert_index",
+        "generator": "insert_index",
+        "settings": {"word": "Zoe", "items": "people", "infill": False},
+        "scorer": "list_match",
+        "lengths": [3],
+        "max_new_tokens": 32,
+        "prompt": "Put {word} at {index}: {context}",
+        "official": "waiting_line/insert_index",
     },
-    "kitchen/flags": {"samples": "flags.jsonl", "scorer": "list_match", "max_new_tokens": 16, "prompt": "Colours of {country}?"},
+    "kitchen/flags": {
+        "samples": "flags.jsonl",
+        "scorer": "list_match",
+        "max_new_tokens": 16,
+        "prompt": "Colours of {country}?",
+    },
     "kitchen/square": {
-        "generator": "latin_square", "scorer": "latin_square", "lengths": [4], "max_new_tokens": 64, "prompt": "{size}: {symbols}",
+        "generator": "latin_square",
+        "scorer": "latin_square",
+        "lengths": [4],
+        "max_new_tokens": 64,
+        "prompt": "{size}: {symbols}",
     },
     "kitchen/sudoku": {"generator": "sudoku", "scorer": "sudoku", "max_new_tokens": 64, "prompt": "Solve {sudoku}"},
     "kitchen/words": {
-        "generator": "words_to_sentence", "settings": {"difficulty": "easy"}, "scorer": "words_to_sentence", "lengths": [1, 3],
-        "max_new_tokens": 64, "prompt": "Use {words}", "prompt_single": "Use the word {words}",
+        "generator": "words_to_sentence",
+        "settings": {"difficulty": "easy"},
+        "scorer": "words_to_sentence",
+        "lengths": [1, 3],
+        "max_new_tokens": 64,
+        "prompt": "Use {words}",
+        "prompt_single": "Use the word {words}",
     },
-}  # fmt: skip
+}
 FLAGS = [{"input": {"country": "France"}, "answer": '["blue", "white", "red"]'}]
 
 

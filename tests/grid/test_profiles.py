@@ -23,7 +23,9 @@ class TestPaper:
         assert sum(counts.values()) == 2823
 
     def test_every_block_has_every_power_of_two_up_to_it(self) -> None:
-        """With 32 tokens random has 21 pairs of block and k, thresholds 6 × 6, factors 5 × 6; one block goes without +b."""
+        """With 32 tokens random has 21 pairs of block and k, thresholds 6 × 6, factors 5 × 6; one block goes without
+        +b.
+        """
         names = profiles()["paper"].sampler_names(32)
         assert sum(name.startswith("random-") for name in names) == 21
         assert sum(name.startswith("threshold-") for name in names) == 36

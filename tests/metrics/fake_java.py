@@ -1,7 +1,9 @@
-"""A stand-in for Java with LanguageTool's server: the same command line and HTTP interface, three rules, starts at once.
+"""A stand-in for Java with LanguageTool's server: the same command line and HTTP interface, three rules, starts at
+once.
 
-`install` writes it as a `java` command beside an installation folder. `BEHAVIOUR` in its environment: empty, `dies` (at its start),
-`port` (says once that its port is taken). A text with POISON ends the process; one with ERROR is answered with status 500.
+`install` writes it as a `java` command beside an installation folder. `BEHAVIOUR` in its environment: empty, `dies` (at
+its start), `port` (says once that its port is taken). A text with POISON ends the process; one with ERROR is answered
+with status 500.
 """
 
 from __future__ import annotations

@@ -9,16 +9,53 @@ from pbcore.tasks import Sample
 
 BLANKS = ["\n", "\r\n", "\r", "\t", " ", "  ", "\n  ", "\u00a0", "\u2028", "\u2003", "\u200b", "\x0b", "\x1c"]
 SIGNS = [
-    *BLANKS, "[", "]", '"', ",", ", ", '""', ", ,", "'", "“", "|", ";", "1", "4", "\u0663", "\uff13", "\u00b2", "\u2462", "A",
-]  # fmt: skip
+    *BLANKS,
+    "[",
+    "]",
+    '"',
+    ",",
+    ", ",
+    '""',
+    ", ,",
+    "'",
+    "“",
+    "|",
+    ";",
+    "1",
+    "4",
+    "\u0663",
+    "\uff13",
+    "\u00b2",
+    "\u2462",
+    "A",
+]
 BRACKETS = [
-    *[("[", "]")] * 8, ("[\n", "\n]"), ("", ""), ("[", ""), ("", "]"), ("[[", "]]"), ("[", ",]"), ("[", ", ]"), ("(", ")"),
-]  # fmt: skip
+    *[("[", "]")] * 8,
+    ("[\n", "\n]"),
+    ("", ""),
+    ("[", ""),
+    ("", "]"),
+    ("[[", "]]"),
+    ("[", ",]"),
+    ("[", ", ]"),
+    ("(", ")"),
+]
 COMMAS = [",", ",", ",", ",", ", ", ",\u00a0", '","', " ", "|"]  # between the cells of a Latin square
 PLAIN = ["", "", "", ",", ", ", " ", "\t", "|", "\u00a0"]  # of a sudoku
 AROUND = [
-    "", "", "", "Sure! Here is the list: ", "The answer is: ", "```\n", "[1] ", "Output:\n", "\n", "\u00a0", "[]", "12\n",
-]  # fmt: skip
+    "",
+    "",
+    "",
+    "Sure! Here is the list: ",
+    "The answer is: ",
+    "```\n",
+    "[1] ",
+    "Output:\n",
+    "\n",
+    "\u00a0",
+    "[]",
+    "12\n",
+]
 BEHIND = ["", "", "", "\n", ".", "]", "\nLet me know [A].", "\n```", "\u00a0"]
 ZEROS = ["\u0660", "\uff10", "\u0966", "\U0001d7ce"]  # Arabic-Indic, full-width, Devanagari, mathematical bold
 
@@ -47,7 +84,9 @@ def hostile_list(random: Random, items: list[str]) -> str:
 
 
 def hostile_rows(random: Random, rows: list[str], between: str) -> str:
-    """Rows of a puzzle, each one sign after another, or nearly those, in some layout; `between` stands between its cells."""
+    """Rows of a puzzle, each one sign after another, or nearly those, in some layout; `between` stands between its
+    cells.
+    """
     cells, signs = [list(row) for row in rows], sorted(set("".join(rows)))
     change = random.choice(
         ["none"] * 3 + ["extra cell", "extra cells", "extra column", "wrong", "less", "more", "swap"]

@@ -14,7 +14,13 @@ from pbcore.metrics.agreement import table
 
 WORDS = {"words": ["dog", "park"]}
 ANSWERS = [
-    {"task": "words_to_sentence_easy", "label": WORDS, "response": "The dog is in the park.", "grammar": 1, "inclusion": 1},
+    {
+        "task": "words_to_sentence_easy",
+        "label": WORDS,
+        "response": "The dog is in the park.",
+        "grammar": 1,
+        "inclusion": 1,
+    },
     {"task": "words_to_sentence_hard", "label": WORDS, "response": "The dog dog runs.", "grammar": 0, "inclusion": 0},
     {"task": "words_to_sentence_hard", "label": WORDS, "response": "Unmeasured.", "grammar": None},
     {
@@ -24,7 +30,7 @@ ANSWERS = [
         "rougeL": 2 / 7 + 9e-7,
     },
     {"task": "paraphrasing", "label": {"text": "A cat sat."}, "response": "It sat.", "inv_bleu": 1, "bertscore": 0.9},
-]  # fmt: skip
+]
 
 
 def written(path: Path, *answers: dict[str, object]) -> Path:

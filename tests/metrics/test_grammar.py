@@ -1,4 +1,6 @@
-"""Grammar verdicts: the checker's bookkeeping with a server made here, and real verdicts where LanguageTool is installed."""
+"""Grammar verdicts: the checker's bookkeeping with a server made here, and real verdicts where LanguageTool is
+installed.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ class TestChecker:
         assert list(found.values()) == [[0, 0], [1, 0], [1, 1]]
 
     def test_the_checker_is_the_processes_own(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """One checker as long as the settings stay; another when they change; absent, with a reason, when nobody answers."""
+        """One checker as long as the settings stay; another when they change; absent, with a reason, when nobody
+        answers.
+        """
         first = grammar.checker()
         assert grammar.checker() is first
         monkeypatch.setenv("PBCORE_LANGUAGETOOL_URL", "http://127.0.0.1:9")
@@ -123,7 +127,9 @@ class TestRealVerdicts:
             assert rows[metric].equal == sum(entry[metric] is not None for entry in published) > 0
 
     def test_own_references_are_clean(self, real: Checker) -> None:
-        """Every reference sentence, summary and paraphrase of the built-in text tasks passes, so that 1 can be reached."""
+        """Every reference sentence, summary and paraphrase of the built-in text tasks passes, so that 1 can be
+        reached.
+        """
         texts = [
             row["example"]
             for level in ("easy", "medium", "hard")

@@ -44,7 +44,9 @@ class TestFind:
     def test_prefers_the_users_folder_to_ours_to_the_librarys(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A folder named by language-tool-python's variable comes before our installation, and that before the library's download."""
+        """A folder named by language-tool-python's variable comes before our installation, and that before the
+        library's download.
+        """
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
         monkeypatch.setenv("PBCORE_CACHE", str(tmp_path / "ours"))
         monkeypatch.setenv("LTP_PATH", str(tmp_path / "users"))
@@ -138,13 +140,16 @@ class TestMaven:
     def test_installs_what_maven_brings_with_a_server_jar(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The jars end up beside a `languagetool-server.jar` whose class path lists them, and a second call finds them."""
+        """The jars end up beside a `languagetool-server.jar` whose class path lists them, and a second call
+        finds them.
+        """
         names = [f"some-rather-long-library-name-{number}.jar" for number in range(9)]
         monkeypatch.setattr(
             maven, "recorded_digests", lambda: {name: hashlib.sha256(b"x").hexdigest() for name in names}
         )
         writes = "".join(f"printf x > $out/{name}\n" for name in names)
-        mvn = f'#!/bin/sh\nfor a; do case $a in -DoutputDirectory=*) out=${{a#*=}};; esac; done\nmkdir -p "$out"\n{writes}'
+        read = "for a; do case $a in -DoutputDirectory=*) out=${a#*=};; esac; done"
+        mvn = f'#!/bin/sh\n{read}\nmkdir -p "$out"\n{writes}'
         self.a_maven(tmp_path, monkeypatch, mvn)
         done = maven.install(tmp_path / "target")
         with zipfile.ZipFile(done.jar) as jar:

@@ -1,4 +1,6 @@
-"""The shared server's life, with real processes and a stand-in for Java: it starts once, is shared, and never outlives its users."""
+"""The shared server's life, with real processes and a stand-in for Java: it starts once, is shared, and never outlives
+its users.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +133,9 @@ class TestSharedServer:
         assert server.state.generation == 2
 
     def test_is_restarted_once(self, server: SharedServer) -> None:
-        """After one death the work goes on; after the second every request fails with what happened, without a third try."""
+        """After one death the work goes on; after the second every request fails with what happened, without a third
+        try.
+        """
         checker = Checker(server)
         checker.check(["One."])
         psutil.Process(java_of(server)).kill()

@@ -43,7 +43,9 @@ def official_task(name: str) -> Task | None:
 class TestReferenceCases:
     @pytest.mark.parametrize(("file", "count"), [("hostile_cases.json", 2400), ("metric_cases.json", 2444)])
     def test_scorers_and_twins_agree_with_every_case(self, file: str, count: int) -> None:
-        """All list and puzzle answers that the official code scored: the same two scores here, and from the second implementation."""
+        """All list and puzzle answers that the official code scored: the same two scores here, and from the second
+        implementation.
+        """
         cases = json.loads(reference("golden", file).read_text(encoding="utf-8"))
         tasks = {name: official_task(name) for name in {case["task"] for case in cases}}
         seen = 0
@@ -62,7 +64,9 @@ class TestReferenceCases:
 class TestOddAnswers:
     @pytest.mark.parametrize("name", TWINS)
     def test_scorer_and_twin_agree(self, name: str) -> None:
-        """Hundreds of odd answers a task, right and wrong ones among them: the same official scores by both implementations."""
+        """Hundreds of odd answers a task, right and wrong ones among them: the same official scores by both
+        implementations.
+        """
         random, task = Random(f"odd answers to {name}"), load_task(name, limit=40)
         right = 0
         for _ in range(ODD_ANSWERS):
@@ -75,7 +79,9 @@ class TestOddAnswers:
 
     @pytest.mark.parametrize("name", TWINS)
     def test_any_layout_is_never_lower_and_says_why(self, name: str) -> None:
-        """An answer that is right officially is right in any layout; one right only there has its own failure and a reason."""
+        """An answer that is right officially is right in any layout; one right only there has its own failure and a
+        reason.
+        """
         random, task = Random(f"layouts of {name}"), load_task(name, limit=40)
         rescued = 0
         for _ in range(ODD_ANSWERS):

@@ -15,7 +15,9 @@ from tests.reference import reference
 
 class TestRouge:
     def test_counts_by_hand(self) -> None:
-        """Prediction and reference share 3 of 4 and 6 words, 2 of 3 and 5 pairs; the longest common subsequence has 3 words."""
+        """Prediction and reference share 3 of 4 and 6 words, 2 of 3 and 5 pairs; the longest common subsequence has 3
+        words.
+        """
         scores = rouge("the cat sat down", "the cat sat on the mat")
         assert scores == pytest.approx({"rouge_1": 6 / 10, "rouge_2": 4 / 8, "rouge_l": 6 / 10})
 
@@ -39,7 +41,9 @@ class TestRouge:
 
 class TestBleu:
     def test_counts_by_hand(self) -> None:
-        """Five tokens of six that agree but for the last: precisions 4/5, 3/4, 2/3, 1/2 and the brevity penalty e^(1 - 6/5)."""
+        """Five tokens of six that agree but for the last: precisions 4/5, 3/4, 2/3, 1/2 and the brevity penalty e^(1 -
+        6/5).
+        """
         expected = exp(1 - 6 / 5) * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25
         assert bleu("a b c d x", "a b c d e f") == pytest.approx(expected, abs=1e-12)
 
@@ -75,7 +79,9 @@ class TestInvBleu:
 
 
 def test_metrics_import_no_heavy_library() -> None:
-    """Importing the scorers loads neither ROUGE's nor BLEU's library, nor torch: they come at the first score that needs them."""
+    """Importing the scorers loads neither ROUGE's nor BLEU's library, nor torch: they come at the first score that
+    needs them.
+    """
     heavy = {"nltk", "rouge_score", "sacrebleu", "language_tool_python", "torch", "scipy"}
     code = f"import pbcore.metrics, sys; print(*{heavy} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""

@@ -71,8 +71,11 @@ class TestLatinSquare:
     def test_forms(self, answer: str, official: float, any_layout: float, asked: float) -> None:
         """Text around, more rows than needed, and the extra cell that only the official score lets pass."""
         assert LATIN.score(answer, SQUARE) == {
-            "accuracy": official, "accuracy_strict": official, "accuracy_any_layout": any_layout, "accuracy_as_asked": asked,
-        }  # fmt: skip
+            "accuracy": official,
+            "accuracy_strict": official,
+            "accuracy_any_layout": any_layout,
+            "accuracy_as_asked": asked,
+        }
 
     @pytest.mark.parametrize(
         ("answer", "failure"),
@@ -96,8 +99,9 @@ class TestSudoku:
             assert set(SUDOKU.score(sample.label, sample).values()) == {1.0}
             for form in (f"Output:\n{sample.label}", sample.label.replace("", " "), f"```\n{sample.label}\n```"):
                 assert SUDOKU.score(form, sample, ["accuracy", "accuracy_strict"]) == {
-                    "accuracy": 1.0, "accuracy_strict": 0.0,
-                }  # fmt: skip
+                    "accuracy": 1.0,
+                    "accuracy_strict": 0.0,
+                }
 
     @given(st.integers(0, 19), st.integers(0, 15), st.sampled_from("01234"))
     def test_one_changed_digit_is_wrong(self, number: int, cell: int, digit: str) -> None:

@@ -54,12 +54,18 @@ class TestWordsToSentence:
         assert score(WORDS_TO_SENTENCE, "The dog is in the park.", WORDS, name) == Scored({name: 1.0})
 
     def test_says_what_is_wrong(self) -> None:
-        """A wrong answer comes with the findings, the missing words and the kind that is most telling of parallel decoding."""
+        """A wrong answer comes with the findings, the missing words and the kind that is most telling of parallel
+        decoding.
+        """
         details = score(WORDS_TO_SENTENCE, "A dog bkrt the the tree.", WORDS).details
         assert [match["rule"] for match in details["matches"]] == ["REPEAT", "TYPO"]
         assert details["matches"][0] | {"message": ""} == {
-            "rule": "REPEAT", "message": "", "offset": 11, "length": 7, "category": "GRAMMAR",
-        }  # fmt: skip
+            "rule": "REPEAT",
+            "message": "",
+            "offset": 11,
+            "length": 7,
+            "category": "GRAMMAR",
+        }
         assert "missing words: park" in details["why"]
         assert score(WORDS_TO_SENTENCE, "The park.", WORDS).details == {
             "why": "missing words: dog",
@@ -202,7 +208,9 @@ class TestRegistry:
     def test_the_scorers_have_the_names_that_tasks_use(self) -> None:
         """Importing the module is what makes the text tasks scorable; a label of another task is refused by name."""
         assert [scorer(name) for name in ("words_to_sentence", "summarization", "paraphrasing")] == [
-            WORDS_TO_SENTENCE, SUMMARIZATION, PARAPHRASING,
-        ]  # fmt: skip
+            WORDS_TO_SENTENCE,
+            SUMMARIZATION,
+            PARAPHRASING,
+        ]
         with pytest.raises(ValueError, match=r"text_writing/any sample 0 has the label .* without 'words'"):
             score(WORDS_TO_SENTENCE, "x", {"summary": "y"}, "inclusion")

@@ -10,7 +10,9 @@ from pbcore.tasks import Sample
 
 
 def official_list(text: str) -> list[str]:
-    """The lenient reading, sign by sign: after the last `[`, up to the next `]`; blanks and quotes off the ends of each piece."""
+    """The lenient reading, sign by sign: after the last `[`, up to the next `]`; blanks and quotes off the ends of each
+    piece.
+    """
     inside = ""
     for sign in reversed(text):
         if sign == "[":
@@ -34,7 +36,9 @@ def official_list(text: str) -> list[str]:
 
 
 def official_strict_list(text: str) -> list[str] | None:
-    """The strict reading as one pattern: quoted items that hold neither a quote nor comma-space, comma-space between them."""
+    """The strict reading as one pattern: quoted items that hold neither a quote nor comma-space, comma-space between
+    them.
+    """
     item = r'"(?:(?!, )[^"\[\]])*"'
     found = re.search(rf"\[({item}(?:, {item})*)\][^\[]*\Z", text)
     return None if found is None else [part[1:-1] for part in found[1].split(", ")]
@@ -66,7 +70,9 @@ def list_scores(operation: str, sample: Sample, text: str) -> dict[str, float]:
 
 
 def latin_scores(sample: Sample, text: str) -> dict[str, float]:
-    """Both scores of a Latin square: the first n rows of the symbols, and every column that all of them have, hold every symbol."""
+    """Both scores of a Latin square: the first n rows of the symbols, and every column that all of them have, hold
+    every symbol.
+    """
     symbols = sample.label["symbols"]
     square: list[list[str]] = []
     for line in text.split("\n"):
@@ -83,7 +89,9 @@ def latin_scores(sample: Sample, text: str) -> dict[str, float]:
 
 
 def sudoku_scores(sample: Sample, text: str) -> dict[str, float]:
-    """Both scores of a sudoku: the lines of four digits, of whatever script, are the solution's; strictly, no line holds more."""
+    """Both scores of a sudoku: the lines of four digits, of whatever script, are the solution's; strictly, no line
+    holds more.
+    """
     solution = [[int(sign) for sign in row] for row in sample.label.split("\n")]
     numbers, bare = [], True
     for line in text.split("\n"):

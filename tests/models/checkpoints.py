@@ -1,4 +1,6 @@
-"""Small checkpoints for tests, as published ones look: config.json, safetensors, and a real tokenizer file with a chat template."""
+"""Small checkpoints for tests, as published ones look: config.json, safetensors, and a real tokenizer file with a chat
+template.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from pbcore.tasks.words import PATTERN, tokens
 
 SPECIALS = ("[PAD]", "[MASK]", "[BOS]", "[UNK]", "[USER]", "[ASSISTANT]")
 TEMPLATE = (
-    "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}[USER]{% else %}[ASSISTANT]{% endif %}"
+    "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}[USER]{% else %}[ASSISTANT]{% endif "
+    "%}"
     "{{ message['content'] }}{% endfor %}{% if add_generation_prompt %}[ASSISTANT]{% endif %}"
 )
 TEXT = 'Alice Smith, Bob Jones, Carol Brown. Copy this list: ["Alice Smith", "Bob Jones"] abcd ABCD 0123456789\n'
@@ -51,7 +54,9 @@ def llama_checkpoint(
     text: str = TEXT,
     **extra: Any,
 ) -> Path:
-    """A Llama-shaped masked checkpoint of width 32 with the words of `text`, written by transformers; `extra` goes into config.json."""
+    """A Llama-shaped masked checkpoint of width 32 with the words of `text`, written by transformers; `extra` goes into
+    config.json.
+    """
     words = word_tokenizer(text)
     torch.manual_seed(seed)
     config = LlamaConfig(

@@ -178,7 +178,9 @@ class TestShapes:
         assert count_parameters(_empty(architecture(entry.shape, name), None)) == parameters
 
     def test_random_weights_repeat(self) -> None:
-        """The same seed gives the same weights; norms are 1, matrices have the deviation 0.02, nothing stays without storage."""
+        """The same seed gives the same weights; norms are 1, matrices have the deviation 0.02, nothing stays without
+        storage.
+        """
         shape = {
             **(resolve_model("dream-7b:dummy").shape or {}),
             "hidden_size": 64,

@@ -38,7 +38,9 @@ class TestModels:
         assert "shifted: position i is predicted at i - 1" in text
 
     def test_availability(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """An embedded model without its folder is not in this installation; a hub model is to download until it is cached."""
+        """An embedded model without its folder is not in this installation; a hub model is to download until it is
+        cached.
+        """
         assert (
             cli.availability(ModelEntry("tiny", "masked", folder=tmp_path, embedded=True)) == "not in this installation"
         )

@@ -66,10 +66,26 @@ class TestAccuracyEqualsTheory:
 
     @pytest.mark.parametrize(
         "sampler",
-        ["random-k1", "random-k2", "confidence-k2", "entropy-k2", "random-k4", "random-k8", "random-k3", "confidence-k2+b4",
-         "confidence-k2+t1.0", "random-k8+t1.0",
-         "threshold-0.87", "threshold-0.88", "threshold-0.875", "threshold-0.6+t1.0", "factor-1.0", "factor-1.9+t1.0", "random+linear3"],
-    )  # fmt: skip
+        [
+            "random-k1",
+            "random-k2",
+            "confidence-k2",
+            "entropy-k2",
+            "random-k4",
+            "random-k8",
+            "random-k3",
+            "confidence-k2+b4",
+            "confidence-k2+t1.0",
+            "random-k8+t1.0",
+            "threshold-0.87",
+            "threshold-0.88",
+            "threshold-0.875",
+            "threshold-0.6+t1.0",
+            "factor-1.0",
+            "factor-1.9+t1.0",
+            "random+linear3",
+        ],
+    )
     def test_replace_random(self, model: Ideal, sampler: str) -> None:
         """½ at k = 2 and 0 above where k divides n = 8, the sampled values, either side of (n − 1)/n and on it."""
         assert_accuracy(model, "replace_random", 8, sampler)

@@ -161,7 +161,9 @@ class TestContext:
     def test_a_cached_forward_of_an_unchanged_canvas_changes_nothing(
         self, models: dict[bool, Any], shift: bool, cache: str
     ) -> None:
-        """Right after a refresh, with the same canvas, the cached forward gives the full forward's logits, and so again."""
+        """Right after a refresh, with the same canvas, the cached forward gives the full forward's logits, and so
+        again.
+        """
         model = models[shift]
         prompts, canvas = [[6, 7, 8], [9, 10, 11, 12, 13, 14]], torch.full((2, 8), model.mask_id)
         canvas[:, :4] = torch.arange(6, 10)

@@ -18,15 +18,36 @@ from pbcore.tasks.base import Sample
 from tests.models.checkpoints import word_tokenizer
 
 TEXT = {
-    "hidden_size": 16, "intermediate_size": 24, "moe_intermediate_size": 8, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "num_global_key_value_heads": 1, "head_dim": 4, "global_head_dim": 4, "sliding_window": 8,
-    "layer_types": ["sliding_attention", "full_attention"], "num_experts": 4, "top_k_experts": 2, "max_position_embeddings": 256,
-    "pad_token_id": 0, "eos_token_id": 0, "bos_token_id": 2,
-}  # fmt: skip
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "moe_intermediate_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_global_key_value_heads": 1,
+    "head_dim": 4,
+    "global_head_dim": 4,
+    "sliding_window": 8,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "num_experts": 4,
+    "top_k_experts": 2,
+    "max_position_embeddings": 256,
+    "pad_token_id": 0,
+    "eos_token_id": 0,
+    "bos_token_id": 2,
+}
 VISION = {
-    "model_type": "gemma4_vision", "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
-    "num_key_value_heads": 2, "head_dim": 4, "patch_size": 16, "pooling_kernel_size": 3, "default_output_length": 280,
-}  # fmt: skip
+    "model_type": "gemma4_vision",
+    "hidden_size": 8,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 4,
+    "patch_size": 16,
+    "pooling_kernel_size": 3,
+    "default_output_length": 280,
+}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +79,9 @@ class TestGenerate:
         assert isinstance(model, OwnDecoder)
 
     def test_forwards_and_rates(self, model: native.DiffusionGemma) -> None:
-        """NFE is at most the denoising steps of each canvas and agrees with the tokens per forward that transformers reports."""
+        """NFE is at most the denoising steps of each canvas and agrees with the tokens per forward that transformers
+        reports.
+        """
         for generation in model.generate(PROMPTS, parse("eb-0.1-steps5"), max_new_tokens=16, seed=0):
             assert len(generation.token_ids) in (8, 16)
             assert 1 <= generation.nfe <= 5 * len(generation.token_ids) // 8

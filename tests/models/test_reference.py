@@ -41,7 +41,9 @@ def grouped(file: str) -> dict[tuple[str, int], list[dict[str, Any]]]:
 
 
 def opened_at_once(canvases: list[tuple[int, ...]], block: int, mask: int) -> int:
-    """Blocks that their first forward finishes, and after which another block follows or not: where the reference forwards once more."""
+    """Blocks that their first forward finishes, and after which another block follows or not: where the reference
+    forwards once more.
+    """
     count = 0
     for before, after in pairwise(canvases):
         for start in range(0, len(before), block):
@@ -64,7 +66,9 @@ class TestLogits:
         assert (loaded.network.project(hidden) - data[key]).abs().max() < 1e-4
 
     def test_shifted_logits_come_from_the_column_before(self) -> None:
-        """Dream's first canvas position is predicted at the last prompt token, the others one column before their own."""
+        """Dream's first canvas position is predicted at the last prompt token, the others one column before
+        their own.
+        """
         data = load_file(reference("golden", "dream-tiny", "logits.safetensors"))
         dream = model("dream-tiny")
         prompt, canvas = data["input_ids"][:1, :8], data["input_ids"][:1, 8:]
@@ -81,7 +85,9 @@ class TestDecodings:
     """decode() against the reference programs' decodings."""
 
     def test_llada(self) -> None:
-        """All cases without and with caches give the reference's tokens; forwards are the reference's without those it wastes."""
+        """All cases without and with caches give the reference's tokens; forwards are the reference's without those it
+        wastes.
+        """
         for (name, length), cases in grouped("decode_llada.json").items():
             out = decode(
                 model("llada-tiny"), [case["prompt"] for case in cases], name, max_new_tokens=length, record=True

@@ -34,7 +34,9 @@ def context(model: Any, prompts: list[list[int]], length: int) -> Any:
 
 class TestWithShadows:
     def test_who_sees_whom(self) -> None:
-        """Against the rule, pair by pair: columns see what the row has, shadows all of it but their own column, and each other."""
+        """Against the rule, pair by pair: columns see what the row has, shadows all of it but their own column, and
+        each other.
+        """
         seen = torch.tensor([[False, True, True, True, True], [True, True, True, True, False]])
         verify = torch.tensor([[False, False, True, False, True], [False, True, False, False, False]])
         ids = torch.arange(10, 20).reshape(2, 5)
@@ -75,7 +77,9 @@ class TestReview:
         assert torch.allclose(judged, alone, atol=1e-5)
 
     def test_deeper_models_only_approximate_it(self, model: Any) -> None:
-        """With two layers the others have seen the token, but its shadow still hasn't: another token there changes little, not nothing."""
+        """With two layers the others have seen the token, but its shadow still hasn't: another token there changes
+        little, not nothing.
+        """
         here = torch.tensor([[False, True, False, False]])
         canvases = [[[7, token, 9, MASK]] for token in (10, 11)]
         judged = [

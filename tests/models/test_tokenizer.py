@@ -23,7 +23,9 @@ class TestReading:
     """read_tokenizer."""
 
     def test_vocabulary_and_merges(self, tmp_path: Path) -> None:
-        """Dream's layout, vocab.json with merges.txt and added tokens in tokenizer_config.json, reads without its code."""
+        """Dream's layout, vocab.json with merges.txt and added tokens in tokenizer_config.json, reads without
+        its code.
+        """
         characters = sorted(ByteLevel.alphabet())
         vocabulary = {token: i for i, token in enumerate([*characters, "ab", "<|endoftext|>"])}
         (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))

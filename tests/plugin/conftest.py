@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -23,7 +24,9 @@ register()
 
 
 class Modules:
-    """Remembers what a run imported: pytester forgets it, and C extensions such as numpy's can't be imported twice in a process."""
+    """Remembers what a run imported: pytester forgets it, and C extensions such as numpy's can't be imported twice in a
+    process.
+    """
 
     def __init__(self) -> None:
         self.found: dict[str, ModuleType] = {}
@@ -74,13 +77,19 @@ def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.Mon
 Run = Callable[..., pytest.RunResult]
 
 
+def words_of(text: str) -> list[str]:
+    """The words of a piece of a command line that begins with an option; any other argument is one word."""
+    return shlex.split(text) if text.startswith("-") and " " in text else [text]
+
+
 @pytest.fixture
 def in_process(project: pytest.Pytester, modules: Modules) -> Run:
-    """Runs `pytest …` in this process."""
+    """Runs `pytest …` in this process; an argument such as `"--model ideal --limit 4"` holds several words."""
 
     def go(*arguments: str) -> pytest.RunResult:
+        words = [word for text in arguments for word in words_of(text)]
         try:
-            return project.runpytest_inprocess("-p", "no:cacheprovider", *arguments, plugins=[modules])
+            return project.runpytest_inprocess("-p", "no:cacheprovider", *words, plugins=[modules])
         finally:
             modules.keep()
 

@@ -21,7 +21,9 @@ def ids(result: pytest.RunResult) -> list[str]:
 
 class TestImport:
     def test_the_plugin_imports_little(self, tmp_path: Path) -> None:
-        """A bare pytest elsewhere stays fast where pbcore is installed, also with tests whose parameters hold slashes."""
+        """A bare pytest elsewhere stays fast where pbcore is installed, also with tests whose parameters hold
+        slashes.
+        """
         (tmp_path / "test_x.py").write_text(
             "import pytest\n@pytest.mark.parametrize('x', ['a/b/c'])\ndef test_y(x): pass\n"
         )
@@ -43,27 +45,27 @@ class TestIds:
 
     def test_where_nothing_is_left_the_screen_says_why(self, run: Run) -> None:
         """A model asked for what it can't do: no item, the reason, and pytest's exit code for no tests."""
-        result = run("--model", "ideal", "--task", "summarization")
+        result = run("--model ideal --task summarization")
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
         result.stdout.fnmatch_lines(["no cell is left to measure", "left out: 7 cells, ideal × text_writing: *"])
 
     def test_another_spelling_of_a_sampler_is_the_same_cell(self, run: Run) -> None:
         """Modifiers in another order give the canonical id."""
-        found = ids(run("--model", "ideal", "--task", "copy", "--sampler", "random-k2+t1+b8", "--co", "-q"))
+        found = ids(run("--model ideal --task copy --sampler random-k2+t1+b8 --co -q"))
         assert found == ["benches/test_waiting_line.py::test_cell[ideal/copy/random-k2+b8+t1.0]"]
 
     def test_two_spellings_of_a_parameter_are_one_cell(self, run: Run) -> None:
         """`confidence-2` is `confidence-k2`, and each is collected once."""
         samplers = ("--sampler", "confidence-2", "--sampler", "confidence-k2", "--sampler", "threshold-0.90")
-        found = ids(run("--model", "ideal", "--task", "copy", *samplers, "--co", "-q"))
+        found = ids(run("--model ideal --task copy", *samplers, "--co -q"))
         assert [name.rpartition("/")[2] for name in found] == ["confidence-k2]", "threshold-0.9]"]
 
     def test_blocks_that_do_not_divide_the_answers_are_left_out(self, run: Run) -> None:
         """One line counts them; where they divide, also the masks of a canvas given in part, the cells are there."""
         cells = ("--model", "ideal", "--task", "list_ops/*", "--task", "copy", "--sampler", "random-k2+b8")
-        assert len(ids(run(*cells, "--n", "16", "--co", "-q"))) == 5
-        assert len(ids(run(*cells, "--n", "15", "--co", "-q"))) == 1
-        result = run(*cells[:4], *cells[6:], "--n", "15")
+        assert len(ids(run(*cells, "--n 16 --co -q"))) == 5
+        assert len(ids(run(*cells, "--n 15 --co -q"))) == 1
+        result = run(*cells[:4], *cells[6:], "--n 15")
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
         result.stdout.fnmatch_lines(["left out: 4 cells, list_ops × +b8: blocks of 8 don't divide the answers' length"])
 
@@ -71,8 +73,8 @@ class TestIds:
         """A cell's node id alone runs it, and with a sample's number that sample."""
         cell = "benches/test_waiting_line.py::test_cell[ideal/copy/margin-k3]"
         sample = "benches/test_waiting_line.py::test_cell[ideal/copy/margin-k3/17]"
-        assert ids(in_process(cell, "--co", "-q")) == [cell]
-        assert ids(in_process(sample, "--co", "-q")) == [sample]
+        assert ids(in_process(cell, "--co -q")) == [cell]
+        assert ids(in_process(sample, "--co -q")) == [sample]
 
     def test_samples_are_items_in_the_drill_down(self, run: Run) -> None:
         """--per-sample has an item for each sample, --sample for one, -x implies it, and a floor takes that back."""
@@ -81,12 +83,12 @@ class TestIds:
         samples = [f"{prefix}/{number}]" for number in range(3)]
         assert ids(run(*cell, "--per-sample")) == samples
         assert ids(run(*cell, "-x")) == samples
-        assert ids(run(*cell, "--sample", "17")) == [f"{prefix}/17]"]
-        assert ids(run(*cell, "-x", "--floor", "* accuracy>=0")) == [f"{prefix}]"]
+        assert ids(run(*cell, "--sample 17")) == [f"{prefix}/17]"]
+        assert ids(run(*cell, "-x --floor '* accuracy>=0'")) == [f"{prefix}]"]
 
     def test_a_models_cells_stand_together(self, run: Run) -> None:
         """Over all files, so that a model is loaded once."""
-        found = ids(run("--model", "ideal", "--model", "slow", "--sampler", "random-k2", "--co", "-q"))
+        found = ids(run("--model ideal --model slow --sampler random-k2 --co -q"))
         models = [name.partition("[")[2].partition("/")[0] for name in found]
         assert models == sorted(models)
 
@@ -101,18 +103,20 @@ class TestOwnDecoders:
     def test_their_samplers_are_theirs_to_read(self, run: Run) -> None:
         """DiffusionGemma's parameters pass, in its cells alone; what it can't run is left out with the way to ask."""
         both = ("--model", "ideal", "--model", "diffusiongemma-26b", "--task", "copy")
-        result = run(*both, "--sampler", "eb-0.1-steps48-t_min0.4", "--sampler", "random-k2", "--co", "-q")
+        result = run(*both, "--sampler eb-0.1-steps48-t_min0.4 --sampler random-k2 --co -q")
         assert [name.partition("[")[2] for name in ids(result)] == [
             "ideal/copy/random-k2]",
             "diffusiongemma-26b/copy/eb-0.1-steps48-t_min0.4]",
         ]
-        none = run("--model", "diffusiongemma-26b", "--task", "copy", "--co", "-q")
+        none = run("--model diffusiongemma-26b --task copy --co -q")
         none.stdout.fnmatch_lines(["left out: * cells, diffusiongemma-26b × samplers other than eb: *--sampler eb-0.1"])
 
     def test_a_users_own_decides_by_its_check(self, run: Run, project: pytest.Pytester) -> None:
-        """A sampler that the loop doesn't have runs; one that `check` refuses is an error of that cell, with its words."""
+        """A sampler that the loop doesn't have runs; one that `check` refuses is an error of that cell, with
+        its words.
+        """
         cells = ("--model", "speaker", "--task", "copy", "--limit", "2", "--out", "out")
-        result = run(*cells, "--sampler", "eb-0.1-steps48", "--sampler", "random-k2")
+        result = run(*cells, "--sampler eb-0.1-steps48 --sampler random-k2")
         result.assert_outcomes(passed=1, failed=1)
         result.stdout.fnmatch_lines(
             ["*speaker/copy/random-k2: SamplerNameError: sampler random-k2: speaker decodes by itself*"]
@@ -125,12 +129,11 @@ class TestOwnTasks:
     def test_a_tasks_file_brings_cells(self, run: Run, project: pytest.Pytester) -> None:
         """Tasks of a user's own YAML file are measured in benches/test_own_tasks.py."""
         (project.path / "mine.yaml").write_text(
-            "desk/turn_round:\n  generator: reverse\n  scorer: list_match\n  shots: 1\n  lengths: [3]\n  samples: 4\n  max_new_tokens: 32\n"
+            "desk/turn_round:\n  generator: reverse\n  scorer: list_match\n  shots: 1\n  lengths: [3]\n  samples: 4\n  "
+            "max_new_tokens: 32\n"
             "  prompt: |\n    Turn round: {context}\n"
         )
-        result = run(
-            "--tasks", "mine.yaml", "--model", "ideal", "--sampler", "confidence-k1", "--task", "desk/*", "--out", "out"
-        )
+        result = run("--tasks mine.yaml --model ideal --sampler confidence-k1 --task 'desk/*' --out out")
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(["desk: score in %*", "  confidence-k1 *100*"])
 
@@ -143,7 +146,7 @@ class TestOwnSampler:
         assert 5 < len(code.strip().splitlines()) <= 20
         conftest = project.path / "conftest.py"
         conftest.write_text(code + conftest.read_text())
-        result = run("--model", "ideal", "--task", "copy", "--sampler", "mine-k2", "--limit", "4", "--out", "out")
+        result = run("--model ideal --task copy --sampler mine-k2 --limit 4 --out out")
         result.assert_outcomes(passed=1)
         row = pbcore.results.load(project.path / "out").iloc[0]
         assert row[["sampler", "accuracy"]].tolist() == ["mine-k2", 1.0]
@@ -151,19 +154,20 @@ class TestOwnSampler:
 
     def test_an_own_model_shows_up(self, run: Run) -> None:
         """A model that conftest.py registers is measured, and found among close matches."""
-        run(
-            "--model", "slow", "--task", "copy", "--sampler", "random-k8", "--limit", "2", "--out", "out"
-        ).assert_outcomes(passed=1)
-        assert "did you mean slow?" in run("--model", "slwo").stderr.str()
+        run("--model slow --task copy --sampler random-k8 --limit 2 --out out").assert_outcomes(passed=1)
+        assert "did you mean slow?" in run("--model slwo").stderr.str()
 
 
 class TestVocabulary:
     def test_a_model_without_a_tasks_words_is_left_out(self, run: Run, project: pytest.Pytester) -> None:
-        """`tiny` knows the words of the package's own data alone; on others it is counted with the reason, not run into errors."""
+        """`tiny` knows the words of the package's own data alone; on others it is counted with the reason, not run into
+        errors.
+        """
         (project.path / "own.yaml").write_text(
-            "pantry/reverse:\n  generator: reverse\n  scorer: list_match\n  max_new_tokens: 32\n  lengths: [3]\n  samples: 5\n"
+            "pantry/reverse:\n  generator: reverse\n  scorer: list_match\n  max_new_tokens: 32\n  lengths: [3]\n  "
+            "samples: 5\n"
             "  settings: {items: [salt, pepper, basil, thyme, cumin, clove]}\n  prompt: 'Turn around {context}.'\n"
         )
-        result = run("--model", "tiny", "--sampler", "random-k2", "--tasks", "own.yaml", "--task", "pantry/*")
+        result = run("--model tiny --sampler random-k2 --tasks own.yaml --task 'pantry/*'")
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
         result.stdout.fnmatch_lines(["left out: 1 cells, tiny × pantry/reverse: its vocabulary covers*"])

@@ -15,8 +15,10 @@ class TestStopAtFirst:
     def test_it_shows_the_wrong_answer_and_how_it_came_about(
         self, run: Run, project: pytest.Pytester, in_process: Run
     ) -> None:
-        """`-x` stops at the first wrong sample; prompt, answer, label, reason, trajectory, and a command that fails the same way."""
-        result = run(*WRONG, "--limit", "12", "-x")
+        """`-x` stops at the first wrong sample; prompt, answer, label, reason, trajectory, and a command that fails the
+        same way.
+        """
+        result = run(*WRONG, "--limit 12 -x")
         assert result.ret == pytest.ExitCode.TESTS_FAILED or result.ret == pytest.ExitCode.INTERRUPTED
         result.assert_outcomes(failed=1, passed=result.parseoutcomes().get("passed", 0))
         result.stdout.fnmatch_lines(
@@ -43,7 +45,7 @@ class TestStopAtFirst:
 
     def test_the_trajectory_reveals_every_position_once(self, run: Run) -> None:
         """random-k4 on 32 tokens: 8 steps, and the steps together name each position."""
-        result = run(*WRONG, "--limit", "12", "-x")
+        result = run(*WRONG, "--limit 12 -x")
         steps = [
             line.partition("step ")[2]
             for line in result.stdout.lines
@@ -62,13 +64,15 @@ class TestStopAtFirst:
 class TestSample:
     def test_a_sample_is_found_whatever_the_limit(self, run: Run) -> None:
         """--sample 17 runs the 18th sample of each cell, although the profile takes fewer."""
-        result = run("--model", "ideal", "--task", "copy", "--sampler", "random-k2", "--sample", "17")
+        result = run("--model ideal --task copy --sampler random-k2 --sample 17")
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(["ideal/copy/random-k2: 1 of 1 samples right"])
 
     def test_samples_fail_each_on_its_own(self, run: Run) -> None:
-        """--per-sample goes on after a wrong answer, with a worker as without; the counts are those of a measured cell."""
-        alone, both = (run(*WRONG, "--limit", "12", "--per-sample", *more) for more in ([], ["-n", "1"]))
+        """--per-sample goes on after a wrong answer, with a worker as without; the counts are those of a
+        measured cell.
+        """
+        alone, both = (run(*WRONG, "--limit 12 --per-sample", *more) for more in ([], ["-n", "1"]))
         outcomes = alone.parseoutcomes()
         assert outcomes["passed"] + outcomes["failed"] == 12
         assert outcomes["failed"] > 0
@@ -76,5 +80,5 @@ class TestSample:
             key: outcomes[key] for key in ("passed", "failed")
         }
         alone.stdout.fnmatch_lines([f"ideal/shuffle/random-k4: {outcomes['passed']} of 12 samples right"])
-        measured = run(*WRONG, "--limit", "12", "--out", "out")
+        measured = run(*WRONG, "--limit 12 --out out")
         measured.stdout.fnmatch_lines([f"  random-k4 *{100 * outcomes['passed'] / 12:.1f}*"])

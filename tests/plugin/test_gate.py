@@ -29,7 +29,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def baseline(run: Run, project: pytest.Pytester, measured: Path) -> Path:
     """A baseline file of two cells, and `base`, the run it came from; measured once for all tests."""
     if not (measured / "baseline.json").exists():
-        result = run(*GOOD, "--out", "base", "--update-baseline", "baseline.json")
+        result = run(*GOOD, "--out base --update-baseline baseline.json")
         result.stdout.fnmatch_lines(["baseline written: baseline.json (2 cells)"])
         shutil.copytree(project.path / "base", measured / "base")
         shutil.copy(project.path / "baseline.json", measured)
@@ -38,7 +38,9 @@ def baseline(run: Run, project: pytest.Pytester, measured: Path) -> Path:
 
 
 def made_worse(path: Path, cell: str) -> None:
-    """Rewrites the baseline so that `cell` was once a worse sampler's: as if the present one had been renamed over it."""
+    """Rewrites the baseline so that `cell` was once a worse sampler's: as if the present one had been renamed
+    over it.
+    """
     data = json.loads(path.read_text())
     data["cells"][cell]["nfe"] = "31x20"
     path.write_text(json.dumps(data))
@@ -54,10 +56,12 @@ class TestGate:
     def test_a_worse_run_fails_everywhere_it_is_looked_for(
         self, run: Run, project: pytest.Pytester, baseline: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Greedy decoding that takes more forwards fails its cell: screen, exit code, JUnit, gate.md and the step summary agree."""
+        """Greedy decoding that takes more forwards fails its cell: screen, exit code, JUnit, gate.md and the step
+        summary agree.
+        """
         made_worse(baseline, "ideal/shuffle/confidence-k1")
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "step.md"))
-        result = run(*GOOD, "--gate", str(baseline), "--out", "out", "--junitxml", "j.xml")
+        result = run(*GOOD, "--gate", str(baseline), "--out out --junitxml j.xml")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
             ["gate FAILED*: 1 passed, 1 slower", "  SLOWER   ideal/shuffle/confidence-k1: *NFE 31 *32*"]
@@ -70,14 +74,16 @@ class TestGate:
         assert "| slower |" in (project.path / "step.md").read_text()
 
     def test_the_command_for_a_flipped_sample_works(self, run: Run, in_process: Run, project: pytest.Pytester) -> None:
-        """What the screen offers shows that sample alone, beyond the limit of the default run too, and is not judged by the gate again."""
+        """What the screen offers shows that sample alone, beyond the limit of the default run too, and is not judged by
+        the gate again.
+        """
         bad = (*CELLS[:4], "--task", "shuffle", "--sampler", "random-k4")
-        run(*bad, "--out", "base", "--update-baseline", "b.json")
+        run(*bad, "--out base --update-baseline b.json")
         data = json.loads((project.path / "b.json").read_text())
         scores = data["cells"]["ideal/shuffle/random-k4"]["scores"]
         scores["accuracy"] = scores["accuracy"][:8] + "1" * 12
         (project.path / "b.json").write_text(json.dumps(data))
-        screen = run(*bad, "--gate", "b.json").stdout.str()
+        screen = run(*bad, "--gate b.json").stdout.str()
         command = next(line for line in screen.splitlines() if "newly wrong" in line).partition(": pytest ")[2]
         sample = int(command.partition("]")[0].rpartition("/")[2])
         assert sample >= 8
@@ -100,7 +106,7 @@ class TestGate:
 
     def test_other_samples_are_refused(self, run: Run, baseline: Path) -> None:
         """A run over fewer samples is no comparison, and the difference is named."""
-        result = run(*CELLS[:2], "--limit", "5", *CELLS[4:], "--sampler", "confidence-k1", "--gate", str(baseline))
+        result = run(*CELLS[:2], "--limit 5", *CELLS[4:], "--sampler confidence-k1", "--gate", str(baseline))
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
             ["  REFUSED  ideal/copy/confidence-k1: 5 samples, the baseline has 20: add --limit 20*"]
@@ -110,18 +116,21 @@ class TestGate:
 class TestFloor:
     def test_floors_hold_or_fail_the_run(self, run: Run) -> None:
         """An absolute demand fails the run when a matching cell is below it, and only then."""
-        kept = run(*GOOD, "--floor", "ideal/*/confidence-k1 accuracy>=0.98")
+        kept = run(*GOOD, "--floor 'ideal/*/confidence-k1 accuracy>=0.98'")
         assert kept.ret == pytest.ExitCode.OK
         kept.stdout.fnmatch_lines(["floors kept: 1 asked for, 0 cells below"])
-        result = run(*CELLS, "--sampler", "random-k4", "--floor", "ideal/*/random-k4 accuracy>=0.98")
+        result = run(*CELLS, "--sampler random-k4 --floor 'ideal/*/random-k4 accuracy>=0.98'")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(["  FLOOR    ideal/shuffle/random-k4: accuracy is 0.* (floor *)"])
 
 
 class TestTime:
     def test_it_says_why_it_did_not_judge(self, run: Run, baseline: Path) -> None:
-        """Against a file there are no timings, against a run of one round too few. A timing gate that judged nothing fails the run."""
-        result = run(*GOOD, "--gate", str(baseline), "--gate", "base", "--gate-time", "10%")
+        """Against a file there are no timings, against a run of one round too few.
+
+        A timing gate that judged nothing fails the run.
+        """
+        result = run(*GOOD, "--gate", str(baseline), "--gate base --gate-time 10%")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
             [
@@ -137,7 +146,7 @@ class TestUpdate:
     def test_a_run_with_errors_writes_no_baseline(self, run: Run, project: pytest.Pytester) -> None:
         """Later runs would otherwise pass unjudged where this one had a hole."""
         cells = shlex.split("--model breaking --limit 2 --task copy --task sort --sampler random-k2")
-        result = run(*cells, "--update-baseline", "b.json")
+        result = run(*cells, "--update-baseline b.json")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(["no baseline written: cells failed: *breaking/sort*"])
         assert not (project.path / "b.json").exists()
@@ -147,8 +156,8 @@ class TestResume:
     def test_finished_cells_are_taken_over_and_the_rest_is_done(self, run: Run, project: pytest.Pytester) -> None:
         """Of three cells one is missing and one is broken: both are measured again, the third keeps its record."""
         cells = shlex.split("--model ideal --limit 4 --sampler random-k2 --task copy --task sort --task shuffle")
-        run(*cells, "--out", "straight")
-        run(*cells, "--out", "out")
+        run(*cells, "--out straight")
+        run(*cells, "--out out")
         files = {
             task: next((project.path / "out" / "cells").glob(f"ideal_{task}_*.json"))
             for task in ("copy", "sort", "shuffle")
@@ -156,7 +165,7 @@ class TestResume:
         files["sort"].unlink()
         files["shuffle"].write_text(files["shuffle"].read_text()[:100])
         kept = os.stat(files["copy"]).st_mtime_ns
-        result = run(*cells, "--resume", "out")
+        result = run(*cells, "--resume out")
         result.assert_outcomes(passed=3)
         result.stdout.fnmatch_lines(["cell file * can't be read *"])
         result.stdout.no_fnmatch_line("*fixture was not used*")
@@ -168,8 +177,8 @@ class TestResume:
     def test_another_seed_is_another_cell(self, run: Run, project: pytest.Pytester) -> None:
         """A record whose key differs is not taken over."""
         cells = ("--model", "ideal", "--limit", "4", "--sampler", "random-k2", "--task", "copy")
-        run(*cells, "--out", "out")
-        run(*cells, "--resume", "out", "--seed", "9", "--resume-anyway")
+        run(*cells, "--out out")
+        run(*cells, "--resume out --seed 9 --resume-anyway")
         assert pbcore.results.load("out")["seeds"].tolist() == ["9"]
 
 
@@ -179,21 +188,23 @@ class TestSeeds:
     SAMPLED = ("--model", "ideal", "--task", "shuffle", "--sampler", "confidence-k2+t1.0", "--limit", "20")
 
     def test_gate(self, run: Run, project: pytest.Pytester) -> None:
-        """One cell holds every seed's answers; it passes against itself, a run of fewer seeds is refused, and a worker changes nothing."""
-        run(*self.SAMPLED, "--seed", "0-2", "--out", "base", "--update-baseline", "b.json")
+        """One cell holds every seed's answers; it passes against itself, a run of fewer seeds is refused, and a worker
+        changes nothing.
+        """
+        run(*self.SAMPLED, "--seed 0-2 --out base --update-baseline b.json")
         row = pbcore.results.load("base").iloc[0]
         assert (row["n"], row["seeds"]) == (20, "0,1,2")
         alone = [pbcore.results.load_samples("base")[row["id"]][3 * i].scores["accuracy"] for i in range(20)]
-        run(*self.SAMPLED, "--seed", "0", "--out", "first")
+        run(*self.SAMPLED, "--seed 0 --out first")
         assert alone == [entry.scores["accuracy"] for entry in pbcore.results.load_samples("first")[row["id"]]]
-        result = run(*self.SAMPLED, "--seed", "0-2", "--gate", "b.json", "-n", "1")
+        result = run(*self.SAMPLED, "--seed 0-2 --gate b.json -n 1")
         assert result.ret == pytest.ExitCode.OK
         result.stdout.fnmatch_lines(["gate PASSED against b.json: 1 passed"])
-        refused = run(*self.SAMPLED, "--seed", "0,1", "--gate", "b.json")
+        refused = run(*self.SAMPLED, "--seed 0,1 --gate b.json")
         assert refused.ret == pytest.ExitCode.TESTS_FAILED
         refused.stdout.fnmatch_lines(["*seeds 0, 1, the baseline has 0, 1, 2"])
 
     def test_drill_down(self, run: Run) -> None:
         """A wrong answer is shown with the seed that gave it."""
-        result = run(*self.SAMPLED, "--seed", "3-9", "-x")
+        result = run(*self.SAMPLED, "--seed 3-9 -x")
         result.stdout.re_match_lines([r"rerun this sample:  .*--seed \d( |$)"])

@@ -14,7 +14,9 @@ class TestGateTime:
     def test_code_that_sleeps_while_decoding_fails(
         self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The head is a copy of the package with a sleep in `decode`: screen, exit code and gate.md say that it is slower."""
+        """The head is a copy of the package with a sleep in `decode`: screen, exit code and gate.md say that it is
+        slower.
+        """
         head = project.path / "doctored"
         shutil.copytree(ROOT / "pbcore", head / "pbcore", ignore=shutil.ignore_patterns("__pycache__"))
         code = head / "pbcore" / "decoding" / "run.py"
@@ -26,9 +28,10 @@ class TestGateTime:
         assert "sleep(1)" in code.read_text()
         monkeypatch.setattr(interleaved, "HEAD", head)
         result = run(
-            "--model", "ideal", "--limit", "2", "--task", "copy", "--sampler", "random-k8", "--out", "out",
-            "--gate-time", "10%", "--against", str(ROOT),
-        )  # fmt: skip
+            "--model ideal --limit 2 --task copy --sampler random-k8 --out out --gate-time 10%",
+            "--against",
+            str(ROOT),
+        )
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
             [
@@ -42,9 +45,7 @@ class TestGateTime:
         """Its reason is on the screen; a time gate that judged no cell at all fails."""
         (project.path / "base" / "pbcore").mkdir(parents=True)
         (project.path / "base" / "pbcore" / "__init__.py").write_text("raise ImportError('torch is too new')")
-        result = run(
-            "--model", "ideal", "--limit", "2", "--task", "copy", "--sampler", "random-k8", "--gate-time", "10%", "--against", "base"
-        )  # fmt: skip
+        result = run("--model ideal --limit 2 --task copy --sampler random-k8 --gate-time 10% --against base")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
             [

@@ -1,4 +1,6 @@
-"""Text cells whose grammar can't be measured: without a server, and with one that is killed in mid-run (a stand-in for Java)."""
+"""Text cells whose grammar can't be measured: without a server, and with one that is killed in mid-run (a stand-in for
+Java).
+"""
 
 from __future__ import annotations
 
@@ -46,17 +48,21 @@ class TestServerThatDies:
     def test_its_cells_fail_with_the_cause_and_so_does_the_gate(
         self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A run with a server makes the baseline; in the next one the server dies for good: no cell that needs it passes in silence."""
-        good = run(*CELLS, "--update-baseline", "b.json")
+        """A run with a server makes the baseline; in the next one the server dies for good: no cell that needs it
+        passes in silence.
+        """
+        good = run(*CELLS, "--update-baseline b.json")
         good.assert_outcomes(passed=2)
         monkeypatch.setenv("SPEAKER_SAYS", "POISON")
         grammar.stop()
-        result = run(*CELLS, "--task", "copy", "--gate", "b.json", "--floor", "*/w2s_easy/* grammar>=0", "--out", "out")
+        result = run(*CELLS, "--task copy --gate b.json --floor '*/w2s_easy/* grammar>=0' --out out")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         rows = pbcore.results.load(project.path / "out").set_index("task")
         assert rows["status"].to_dict() == {
-            "text_writing/w2s_easy": "error", "text_writing/w2s_hard": "error", "waiting_line/copy": "ok"
-        }  # fmt: skip
+            "text_writing/w2s_easy": "error",
+            "text_writing/w2s_hard": "error",
+            "waiting_line/copy": "ok",
+        }
         assert rows.loc["text_writing/w2s_easy", "error"].startswith("ServerDied: ")
         result.stdout.fnmatch_lines(
             [
@@ -73,7 +79,7 @@ class TestNoServer:
     @pytest.mark.usefixtures("nothing")
     def test_what_was_not_measured_is_a_dash_with_a_footnote(self, run: Run) -> None:
         """The cell runs, its score is missing, the reason stands under the table, and a floor on grammar is not met."""
-        result = run(*CELLS, "--floor", "*/w2s_easy/* grammar>=0", "--out", "out")
+        result = run(*CELLS, "--floor '*/w2s_easy/* grammar>=0' --out out")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.assert_outcomes(passed=2, failed=1)
         result.stdout.fnmatch_lines(

@@ -34,7 +34,7 @@ def write(project: pytest.Pytester, name: str, text: str) -> str:
 class TestCells:
     def test_a_function_of_any_name_is_gated(self, in_process: Run, project: pytest.Pytester) -> None:
         """What makes a cell is its mark and its name in the plan."""
-        result = in_process(write(project, "test_own.py", OWN), *CELLS, "--floor", "ideal/copy/* accuracy>1")
+        result = in_process(write(project, "test_own.py", OWN), *CELLS, "--floor 'ideal/copy/* accuracy>1'")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(["*FLOOR *ideal/copy/random-k8: * is 1 (floor *)"])
         assert pbcore.results.load(project.path / "out")["id"].tolist() == ["ideal/copy/random-k8"]
@@ -50,7 +50,7 @@ class TestCells:
     def test_a_worker_knows_cells_from_other_tests(self, in_process: Run, project: pytest.Pytester) -> None:
         """What a worker ran counts as here: all tests run, one of them is a cell, and the floor judges that one."""
         file, other = write(project, "test_own.py", OWN), write(project, "test_other.py", OTHER)
-        result = in_process(file, other, *CELLS, "--floor", "ideal/copy/* accuracy>1", "-n", "1")
+        result = in_process(file, other, *CELLS, "--floor 'ideal/copy/* accuracy>1' -n 1")
         result.assert_outcomes(passed=4, failed=1)
         result.stdout.fnmatch_lines(["*FLOOR *ideal/copy/random-k8: accuracy is 1*"])
         assert "not finished" not in result.stdout.str()
@@ -105,7 +105,7 @@ class TestNothingJudged:
     def test_an_empty_baseline_is_refused(self, run: Run, project: pytest.Pytester) -> None:
         """It would judge no cell; the error names the file before anything runs."""
         (project.path / "empty.json").write_text('{"schema": 1, "cells": {}}')
-        result = run(*CELLS, "--gate", "empty.json")
+        result = run(*CELLS, "--gate empty.json")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines(["ERROR: --gate: *empty.json has no cells*"])
 
@@ -117,8 +117,10 @@ class TestNothingJudged:
         result.stdout.fnmatch_lines(["no cell in this run: the gates and floors that *tox.ini sets were not applied"])
 
     def test_single_samples_are_not_judged(self, in_process: Run, project: pytest.Pytester) -> None:
-        """A sample named in a node id with a gate on the command line is a usage error, not a gate that says nothing."""
+        """A sample named in a node id with a gate on the command line is a usage error, not a gate that says
+        nothing.
+        """
         node = "benches/test_waiting_line.py::test_cell[ideal/copy/random-k8/1]"
-        result = in_process(node, "--floor", "ideal/* accuracy>=0")
+        result = in_process(node, "--floor 'ideal/* accuracy>=0'")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert "single samples can't be judged" in result.stderr.str()

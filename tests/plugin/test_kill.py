@@ -17,13 +17,21 @@ import pbcore
 from tests.plugin.conftest import Run
 
 TIMES = [
-    "seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes", "worker", "shared_device", "threads",
-]  # fmt: skip
+    "seconds",
+    "samples_per_second",
+    "tokens_per_second",
+    "peak_memory_bytes",
+    "worker",
+    "shared_device",
+    "threads",
+]
 CELLS = ["--model", "slow", "--limit", "2", "--task", "waiting_line/*", "--sampler", "random-k4", "-q"]
 
 
 def start(folder: Path, *arguments: str, deaf: bool = False) -> subprocess.Popen[str]:
-    """A run in a process group of its own, so that its workers can be hit with it; `deaf`: begun where interrupts are ignored."""
+    """A run in a process group of its own, so that its workers can be hit with it; `deaf`: begun where interrupts are
+    ignored.
+    """
     command = [sys.executable, "-m", "pytest", "benches/test_waiting_line.py", *CELLS, *arguments]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN if deaf else signal.default_int_handler)
     try:
@@ -41,7 +49,9 @@ def wait_for_cells(run: Path, count: int, process: subprocess.Popen[str]) -> Non
 
 
 def kill_and_resume(project: pytest.Pytester, run_pytest: Run, workers: int, seed: int) -> None:
-    """Kills a run of ten cells outright at a random moment after its first cell, resumes it, and compares with a straight run."""
+    """Kills a run of ten cells outright at a random moment after its first cell, resumes it, and compares with a
+    straight run.
+    """
     chance = random.Random(seed)
     straight = project.path / "straight"
     if not straight.exists():
@@ -62,7 +72,9 @@ def kill_and_resume(project: pytest.Pytester, run_pytest: Run, workers: int, see
 
 class TestKill:
     def test_kills_lose_only_the_cells_in_flight(self, project: pytest.Pytester, run: Run) -> None:
-        """kill -9 of the whole run, without and with workers: finished cells stay, the resumed run equals a straight one row by row."""
+        """kill -9 of the whole run, without and with workers: finished cells stay, the resumed run equals a straight
+        one row by row.
+        """
         for workers in (0, 2):
             kill_and_resume(project, run, workers, seed=workers)
 
@@ -77,8 +89,8 @@ class TestKill:
 class TestInterrupt:
     @pytest.mark.parametrize("deaf", [pytest.param(False, marks=pytest.mark.nightly), True])
     def test_ctrl_c_still_writes_the_report(self, project: pytest.Pytester, deaf: bool) -> None:
-        """The tables of the finished cells are shown, the report is written, and the command that resumes is named; also in a run that a
-        script started in the background, where interrupts are ignored."""
+        """The tables of the finished cells are shown, the report is written, and the command that resumes is named;
+        also in a run that a script started in the background, where interrupts are ignored."""
         run = project.path / "out"
         process = start(project.path, "--out", str(run), deaf=deaf)
         wait_for_cells(run, 2, process)

@@ -1,4 +1,6 @@
-"""Runs that are resumed with other options, started twice, or fail: nothing good is lost, and nothing stale passes for new."""
+"""Runs that are resumed with other options, started twice, or fail: nothing good is lost, and nothing stale passes for
+new.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,10 @@ class TestResume:
         self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A resumed run whose model fails to load leaves the earlier record, and says so; the run fails."""
-        run("--model", "moody", *CELLS[2:], "--out", "out").assert_outcomes(passed=1)
+        run("--model moody", *CELLS[2:], "--out out").assert_outcomes(passed=1)
         before = {path: path.read_bytes() for path in (project.path / "out" / "cells").iterdir()}
         monkeypatch.setenv("MOODY", "1")
-        result = run("--model", "moody", *CELLS[2:], "--resume", "out")
+        result = run("--model moody", *CELLS[2:], "--resume out")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         assert {path: path.read_bytes() for path in (project.path / "out" / "cells").iterdir()} == before
         result.stdout.fnmatch_lines(["*moody/copy/random-k8: its record of an earlier run was kept"])
@@ -52,19 +54,21 @@ class TestResume:
         self, run: Run, project: pytest.Pytester, option: tuple[str, str], difference: str
     ) -> None:
         """The difference is named with what would become of the cells, and nothing on disk changes."""
-        run(*CELLS, "--sampler", "random-k4", "--out", "out").assert_outcomes(passed=2)
+        run(*CELLS, "--sampler random-k4 --out out").assert_outcomes(passed=2)
         before = {path: path.read_bytes() for path in (project.path / "out").rglob("*.json")}
-        message = errors(run(*CELLS, *option, "--resume", "out"))
+        message = errors(run(*CELLS, *option, "--resume out"))
         assert difference in message
         assert "Of its 2 finished cells up to 1 would be measured again" in message
         assert "1 are not in this run" in message
         assert {path: path.read_bytes() for path in (project.path / "out").rglob("*.json")} == before
 
     def test_they_are_taken_on_demand_and_the_history_is_kept(self, run: Run, project: pytest.Pytester) -> None:
-        """--resume-anyway measures again; run.json holds every run's command and settings, and the screen counts the cells."""
-        run(*CELLS, "--out", "out")
-        run(*CELLS, "--resume", "out").stdout.fnmatch_lines(["resumed: 1 cells kept, 0 measured"])
-        result = run(*CELLS, "--seed", "3", "--resume", "out", "--resume-anyway")
+        """--resume-anyway measures again; run.json holds every run's command and settings, and the screen counts the
+        cells.
+        """
+        run(*CELLS, "--out out")
+        run(*CELLS, "--resume out").stdout.fnmatch_lines(["resumed: 1 cells kept, 0 measured"])
+        result = run(*CELLS, "--seed 3 --resume out --resume-anyway")
         result.stdout.fnmatch_lines(["resumed: 0 cells kept, 1 measured"])
         facts = json.loads((project.path / "out" / "run.json").read_text())
         assert facts["settings"]["seed"] == [3]
@@ -78,7 +82,9 @@ class TestResume:
 
 class TestOneWriter:
     def test_the_second_start_is_refused(self, run: Run, project: pytest.Pytester) -> None:
-        """A directory that another process writes is refused with that process's pid and host, from its first moment on."""
+        """A directory that another process writes is refused with that process's pid and host, from its first moment
+        on.
+        """
         code = (
             "import sys, time; from pathlib import Path; from pbcore.results.lock import lock_run\n"
             "lock = lock_run(Path('out')); print('held', flush=True); sys.stdin.read()"
@@ -88,16 +94,16 @@ class TestOneWriter:
         )
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        message = errors(run(*CELLS, "--out", "out"))
+        message = errors(run(*CELLS, "--out out"))
         assert f"is being written by process {holder.pid} on {socket.gethostname()}" in message
         holder.communicate("")
-        run(*CELLS, "--out", "out").assert_outcomes(passed=1)
+        run(*CELLS, "--out out").assert_outcomes(passed=1)
 
     def test_the_lock_leaves_nothing_behind(self, run: Run, project: pytest.Pytester) -> None:
         """Neither a finished run's directory nor a run without cells shows that there was one."""
-        run(*CELLS, "--out", "out")
+        run(*CELLS, "--out out")
         assert not [path for path in (project.path / "out").iterdir() if path.name.startswith(".")]
-        run("--model", "ideal", "--task", "summarization", "--out", "none")
+        run("--model ideal --task summarization --out none")
         assert not (project.path / "none").exists()
 
     def test_a_process_that_died_frees_it(self, tmp_path: Path) -> None:
@@ -116,14 +122,16 @@ class TestOneWriter:
     def test_a_place_that_cannot_be_written(self, run: Run, project: pytest.Pytester) -> None:
         """It is a usage error before a model is loaded."""
         (project.path / "file").write_text("")
-        assert "can't be written" in errors(run(*CELLS, "--out", "file/out"))
+        assert "can't be written" in errors(run(*CELLS, "--out file/out"))
 
 
 class TestJunit:
     def test_it_has_every_cell(self, run: Run, project: pytest.Pytester) -> None:
-        """Cells that could not be run are errors with the properties of their record, so that a kept file gives whole tables."""
+        """Cells that could not be run are errors with the properties of their record, so that a kept file gives whole
+        tables.
+        """
         models = ("--model", "ideal", "--model", "missing", "--model", "breaking")
-        run(*models, *CELLS[2:], "--task", "sort", "--out", "out", "--junitxml", "j.xml")
+        run(*models, *CELLS[2:], "--task sort --out out --junitxml j.xml")
         kept = pbcore.results.load("j.xml").set_index("id")
         rows = pbcore.results.load("out").set_index("id")
         assert kept["status"].to_dict() == rows["status"].to_dict()
@@ -145,7 +153,7 @@ class TestErrors:
 
     def test_a_sampler_that_a_model_of_its_own_refuses(self, run: Run) -> None:
         """The model's complaint stands alone, once a cell."""
-        result = run("--model", "speaker", "--task", "copy", "--sampler", "threshold-0.9", "--limit", "2")
+        result = run("--model speaker --task copy --sampler threshold-0.9 --limit 2")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         assert "speaker decodes by itself; use eb-0.1" in result.stdout.str()
         assert "Traceback" not in result.stdout.str()

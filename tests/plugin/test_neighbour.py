@@ -41,7 +41,9 @@ def foreign(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 class TestForeignProject:
     @pytest.mark.parametrize("workers", ["0", "2"])
     def test_its_options_and_ids_are_its_own(self, foreign: pytest.Pytester, workers: str) -> None:
-        """Options of the same names are the project's, failures stand in the short summary, and nothing is written or shown."""
+        """Options of the same names are the project's, failures stand in the short summary, and nothing is written or
+        shown.
+        """
         arguments = ["--seed", "7", "--n", "3", "--model", "x", "-n", workers, "-p", "no:cacheprovider"]
         result = foreign.runpytest_subprocess(*arguments)
         result.assert_outcomes(passed=2, failed=1)

@@ -51,7 +51,7 @@ class TestUsageErrors:
         """--out with a folder that holds something is refused, and the way to go on is named."""
         (project.path / "out").mkdir()
         (project.path / "out" / "notes.txt").write_text("mine")
-        result = run("--out", "out")
+        result = run("--out out")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert "--resume out" in result.stderr.str()
 
@@ -70,7 +70,7 @@ class TestIni:
             "[pytest]\nmarkers = quick: x\npbcore_model =\n  ideal\npbcore_task =\n  copy\n  reverse\n"
             "pbcore_sampler = random-k2\npbcore_limit = 3\npbcore_seed = 7\n"
         )
-        result = in_process("benches", "--co", "-q", "--task", "copy")
+        result = in_process("benches", "--co -q --task copy")
         result.stdout.fnmatch_lines(["*test_cell[[]ideal/copy/random-k2]"])
         assert "reverse" not in result.stdout.str()
 

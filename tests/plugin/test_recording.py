@@ -43,9 +43,7 @@ class TestOneProcess:
     ) -> None:
         """Cells, results.json, samples.jsonl, report.md, curves, and what was measured is what the closed form says."""
         monkeypatch.setattr(markdown, "write_plots", write_plots)
-        result = run(
-            *SMALL, "--task", "copy", "--task", "shuffle", "--sampler", "confidence-k1", "--sampler", "confidence-k2"
-        )
+        result = run(*SMALL, "--task copy --task shuffle --sampler confidence-k1 --sampler confidence-k2")
         result.assert_outcomes(passed=4)
         out = project.path / "out"
         assert {"results.json", "samples.jsonl", "report.md", "run.json", "cells", "curves.png"} <= {
@@ -64,16 +62,7 @@ class TestOneProcess:
         """Tables can be made from either file alone; the benchmark JSON's seconds are the record's."""
         run(
             *SMALL,
-            "--task",
-            "copy",
-            "--sampler",
-            "random-k2",
-            "--rounds",
-            "3",
-            "--junitxml",
-            "j.xml",
-            "--benchmark-json",
-            "b.json",
+            "--task copy --sampler random-k2 --rounds 3 --junitxml j.xml --benchmark-json b.json",
         )
         rows = table(project.path / "out")
         for name in ("j.xml", "b.json", "out/junit.xml"):
@@ -99,15 +88,19 @@ class TestOneProcess:
     def test_a_cell_that_cannot_run_is_recorded_and_the_others_finish(self, run: Run, project: pytest.Pytester) -> None:
         """Its cause is on the screen and in its record; the exit code tells."""
         result = run(
-            "--model", "breaking", "--model", "missing", "--limit", "2", "--out", "out", "--sampler", "random-k2", "--task", "copy",
-            "--task", "sort", "--task", "reverse",
-        )  # fmt: skip
+            "--model breaking --model missing --limit 2 --out out --sampler random-k2 --task copy",
+            "--task sort --task reverse",
+        )
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         rows = table(project.path / "out")
         assert rows["status"].to_dict() == {
-            "breaking/copy/random-k2": "ok", "breaking/reverse/random-k2": "ok", "breaking/sort/random-k2": "error",
-            "missing/copy/random-k2": "error", "missing/reverse/random-k2": "error", "missing/sort/random-k2": "error",
-        }  # fmt: skip
+            "breaking/copy/random-k2": "ok",
+            "breaking/reverse/random-k2": "ok",
+            "breaking/sort/random-k2": "error",
+            "missing/copy/random-k2": "error",
+            "missing/reverse/random-k2": "error",
+            "missing/sort/random-k2": "error",
+        }
         assert rows.loc["breaking/sort/random-k2", "error"] == "MemoryError: no more of it"
         result.stdout.fnmatch_lines(
             ["4 cells could not be run:", "*breaking/sort/random-k2: MemoryError: no more of it"]
@@ -116,29 +109,15 @@ class TestOneProcess:
     def test_without_the_clock_a_cell_says_so(self, run: Run) -> None:
         """What takes pytest-benchmark away is a usage error; a record without seconds would mislead."""
         for option in ("--benchmark-disable", "--benchmark-skip", "-pno:benchmark"):
-            result = run(*SMALL, "--task", "copy", "--sampler", "random-k2", option)
+            result = run(*SMALL, "--task copy --sampler random-k2", option)
             assert result.ret == pytest.ExitCode.USAGE_ERROR
             assert "cells are timed by pytest-benchmark; drop that option" in result.stderr.str()
 
     def test_the_record_says_what_it_was_made_of(self, run: Run, project: pytest.Pytester) -> None:
         """Seed, data, lengths and settings stand in the row, as asked for."""
         run(
-            "--model",
-            "ideal",
-            "--limit",
-            "2",
-            "--out",
-            "out",
-            "--task",
-            "copy",
-            "--sampler",
-            "random-k2",
-            "--seed",
-            "5",
-            "--n",
-            "7",
-            "--batch-size",
-            "3",
+            "--model ideal --limit 2 --out out --task copy --sampler random-k2 --seed 5 --n 7",
+            "--batch-size 3",
         )
         row = table(project.path / "out").iloc[0]
         assert row[["seeds", "length", "n", "batch_size", "data_source", "device", "dtype"]].tolist() == [
@@ -159,10 +138,12 @@ class TestOneProcess:
 
 class TestTextAfterEos:
     def test_it_is_counted_and_scored_on_demand(self, run: Run, project: pytest.Pytester) -> None:
-        """The answer ends at the first EOS; --official-text scores the whole canvas, and neither run passes for the other."""
+        """The answer ends at the first EOS; --official-text scores the whole canvas, and neither run passes for the
+        other.
+        """
         cells = ("--model", "late", "--task", "copy", "--sampler", "eb-0.1", "--limit", "3")
-        run(*cells, "--out", "cut")
-        result = run(*cells, "--out", "whole", "--official-text", "--gate", "cut")
+        run(*cells, "--out cut")
+        result = run(*cells, "--out whole --official-text --gate cut")
         cut, whole = (table(project.path / name).iloc[0] for name in ("cut", "whole"))
         assert (cut["accuracy"], whole["accuracy"]) == (0, 1)
         assert cut["text_after_eos"] == whole["text_after_eos"] == 3
@@ -175,15 +156,15 @@ class TestLoading:
         """What isn't the default is passed on, recorded, part of the key, and said before code of a checkpoint runs."""
         cell = ("--task", "copy", "--sampler", "random-k8", "--limit", "2")
         asked = ("--attn-implementation", "eager", "--trust-remote-code", "--revision", "abc")
-        result = run("--model", "telling", *cell, *asked)
+        result = run("--model telling", *cell, *asked)
         result.stdout.fnmatch_lines(["pbcore: --trust-remote-code: code that comes with a checkpoint is run"])
         for given in ("'attn_implementation': 'eager'", "'trust_remote_code': True", "'revision': 'abc'"):
             assert given in result.stdout.str()
         assert "quantization" not in result.stdout.str()
-        result = run("--model", "remote", *cell, "--out", "a")
+        result = run("--model remote", *cell, "--out a")
         result.stdout.fnmatch_lines(["code that came with the checkpoint was run: remote"])
         assert "| ran code that came with the checkpoint | remote |" in (project.path / "a" / "report.md").read_text()
-        run("--model", "remote", *cell, "--out", "b", "--device-map", "auto")
+        run("--model remote", *cell, "--out b --device-map auto")
         (plain,), (mapped,) = table(project.path / "a").to_dict("records"), table(project.path / "b").to_dict("records")
         assert mapped["options"]["device_map"] == "auto"
         assert "device_map" not in plain["options"]
@@ -194,7 +175,7 @@ class TestDummy:
     def test_random_weights_are_timed_and_never_scored_in_tables(self, run: Run, project: pytest.Pytester) -> None:
         """The cell runs and is marked; the tables hold the other model alone, and the screen says who is left out."""
         models = ("--model", "ideal", "--model", "weightless")
-        result = run(*models, "--task", "copy", "--sampler", "random-k8", "--limit", "2", "--out", "out")
+        result = run(*models, "--task copy --sampler random-k8 --limit 2 --out out")
         result.assert_outcomes(passed=2)
         rows = table(project.path / "out")
         assert rows["dummy"].to_dict() == {"ideal/copy/random-k8": False, "weightless/copy/random-k8": True}
@@ -208,15 +189,15 @@ class TestDummy:
 
 class TestTwoWorkers:
     def test_they_give_the_same_rows_and_one_of_each_file(self, run: Run, project: pytest.Pytester) -> None:
-        """Only times differ from a run without workers: every token and confidence of a masked model is the same in float32, one model
-        uses both workers, and the controller has statistics for every cell."""
+        """Only times differ from a run without workers: every token and confidence of a masked model is the same in
+        float32, one model uses both workers, and the controller has statistics for every cell."""
         tasks = ("copy", "sort", "shuffle")
         prompts = [message["content"] for task in tasks for one in samples_of(task) for message in one.messages]
         model = llama_checkpoint(project.path / "llama", text=" ".join(prompts), max_position_embeddings=512)
         cells = shlex.split(f"--model {model} --limit 2 --rounds 2 --sampler confidence-k4 --sampler random-k4+t1")
         cells += [word for task in tasks for word in ("--task", task)]
-        run(*cells, "--out", "alone").assert_outcomes(passed=6)
-        result = run(*cells, "--out", "both", "-n", "2", "--junitxml", "j.xml", "--benchmark-json", "b.json")
+        run(*cells, "--out alone").assert_outcomes(passed=6)
+        result = run(*cells, "--out both -n 2 --junitxml j.xml --benchmark-json b.json")
         result.assert_outcomes(passed=6)
         alone, both = table(project.path / "alone"), table(project.path / "both")
         pd.testing.assert_frame_equal(alone.drop(columns=TIMES), both.drop(columns=TIMES))
@@ -235,7 +216,9 @@ class TestTwoWorkers:
         assert first == second
 
     def test_a_worker_that_dies_costs_its_cell_alone(self, run: Run, project: pytest.Pytester) -> None:
-        """The others finish on the remaining workers, and record and JUnit file say once what happened to the lost cell."""
+        """The others finish on the remaining workers, and record and JUnit file say once what happened to the lost
+        cell.
+        """
         tasks = [word for task in ("copy", "sort", "reverse", "shuffle", "insert_index") for word in ("--task", task)]
         options = shlex.split("--model dying --limit 2 --out out --sampler random-k2 -n 2 --junitxml j.xml")
         result = run(*options, *tasks)

@@ -40,7 +40,9 @@ def test_mine(cell, model, task, benchmark):
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of a fresh environment with the wheel installed; what the wheel depends on is taken from this environment."""
+    """The Python of a fresh environment with the wheel installed; what the wheel depends on is taken from this
+    environment.
+    """
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]

@@ -82,7 +82,10 @@ def make_remote(**options: Any) -> Weightless:
 
 
 class Speaker:
-    """Decodes by itself: says $SPEAKER_SAYS to whatever it is asked, in one forward. It takes `eb` alone, with any parameters."""
+    """Decodes by itself: says $SPEAKER_SAYS to whatever it is asked, in one forward.
+
+    It takes `eb` alone, with any parameters.
+    """
 
     name = "speaker"
     info: Mapping[str, Any] = {"source": "toys", "family": "speaker", "dummy": False}

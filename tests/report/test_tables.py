@@ -212,7 +212,9 @@ class TestCommands:
         assert "does not exist" in capsys.readouterr().err
 
     def test_the_same_cells_of_two_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Two runs of the same cells stand side by side, in tables, PBx and curves; runs of other cells need no names."""
+        """Two runs of the same cells stand side by side, in tables, PBx and curves; runs of other cells need no
+        names.
+        """
         runs = [
             factory.write(create(tmp_path, name), factory.grid((model,), TWO)).path
             for name, model in (("old", "tiny"), ("new", "tiny"), ("other", "ideal"))
@@ -226,7 +228,9 @@ class TestCommands:
         assert " of old" not in (tmp_path / "apart" / "report.md").read_text()
 
     def test_report_of_published_runs(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """The rewrite's table prints as ours: LLaDA 1.5 with threshold 0.9 on shuffle scores 96 at 3.1 tokens per step."""
+        """The rewrite's table prints as ours: LLaDA 1.5 with threshold 0.9 on shuffle scores 96 at 3.1 tokens
+        per step.
+        """
         assert command("report", reference("published", "parallelbench_v2.csv"), "--width", "200") == 0
         lines = capsys.readouterr().out.splitlines()
         at = next(i for i, line in enumerate(lines) if line.split()[:1] == ["threshold-0.9"])
@@ -234,7 +238,9 @@ class TestCommands:
         assert lines[at + 1].split()[6] == "3.1"
 
     def test_prompts_of_the_rewrite_beside_own(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Tables and PBx with both say so and name the models; the paper's tables, whose prompts are ours, say nothing."""
+        """Tables and PBx with both say so and name the models; the paper's tables, whose prompts are ours, say
+        nothing.
+        """
         own = factory.write(create(tmp_path, "own"), factory.grid(("tiny",), TWO)).path
         theirs = reference("published", "parallelbench_v2.csv")
         assert command("report", own, theirs, "--out", tmp_path / "both") == 0

@@ -8,12 +8,50 @@ from random import Random
 from typing import Any
 
 ODD_TEXTS = (
-    "", "\x00", "\ud800", "a\udcffb", "\u2028", "\u0085", "\x1b[31mred\x1b[0m", "a|b", "`", "```", "\r\n", "\x7f", "\\", "$x", "<b>",
-    "é😀", "\u202egnp", "]]>", "&amp;", "{", "1e5", "x" * 1000,
-)  # fmt: skip
+    "",
+    "\x00",
+    "\ud800",
+    "a\udcffb",
+    "\u2028",
+    "\u0085",
+    "\x1b[31mred\x1b[0m",
+    "a|b",
+    "`",
+    "```",
+    "\r\n",
+    "\x7f",
+    "\\",
+    "$x",
+    "<b>",
+    "é😀",
+    "\u202egnp",
+    "]]>",
+    "&amp;",
+    "{",
+    "1e5",
+    "x" * 1000,
+)
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, 1, -1, 3, 10**30, 10**400, 0.5, -0.5, 1e300, [], [1], ["a"], {}, {"a": 1}, {"mean": "a"}, *ODD_TEXTS,
-)  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    3,
+    10**30,
+    10**400,
+    0.5,
+    -0.5,
+    1e300,
+    [],
+    [1],
+    ["a"],
+    {},
+    {"a": 1},
+    {"mean": "a"},
+    *ODD_TEXTS,
+)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -52,7 +52,8 @@ def cell(
     seeds: int = 1,
     **facts: Any,
 ) -> tuple[CellRecord, list[SampleRecord]]:
-    """One cell with its samples; `right` is each sample's score, or the share of right answers (spread by a fixed seed).
+    """One cell with its samples; `right` is each sample's score, or the share of right answers (spread by a fixed
+    seed).
 
     With several `seeds` it holds each answer's score: those of the first seed, then the second's.
     """
@@ -62,9 +63,17 @@ def cell(
         right = [float(i not in wrong) for i in range(n)]
     steps = [nfe] * len(right) if isinstance(nfe, int) else list(nfe)
     known = {
-        "data_source": "own", "data_hash": "d1", "key": f"key of {name}", "batch_size": 8, "device": "cpu", "dtype": "float32",
-        "worker": "", "shared_device": False, "dummy": False, "model_info": {"source": "embedded", "revision": "r1"},
-    }  # fmt: skip
+        "data_source": "own",
+        "data_hash": "d1",
+        "key": f"key of {name}",
+        "batch_size": 8,
+        "device": "cpu",
+        "dtype": "float32",
+        "worker": "",
+        "shared_device": False,
+        "dummy": False,
+        "model_info": {"source": "embedded", "revision": "r1"},
+    }
     conditions = Conditions.unknown(**{key: facts.pop(key, value) for key, value in known.items()})
     record = CellRecord(name, model, task, sampler, conditions, headline=headline, **facts)
     scored = [
@@ -72,9 +81,13 @@ def cell(
     ]
     number = len(scored) // seeds
     return build_cell(
-        record, [answer(nfe=count) for count in steps], scored, rounds=[1.5],
-        indices=list(range(number)) * seeds, seeds=[seed + i for i in range(seeds) for _ in range(number)],
-    )  # fmt: skip
+        record,
+        [answer(nfe=count) for count in steps],
+        scored,
+        rounds=[1.5],
+        indices=list(range(number)) * seeds,
+        seeds=[seed + i for i in range(seeds) for _ in range(number)],
+    )
 
 
 def grid(

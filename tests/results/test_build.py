@@ -23,7 +23,9 @@ FACTS = CellRecord("m/t/s", "m", "c/t", "random-k1", Conditions.unknown(), headl
 class TestBuildCell:
     @given(st.lists(st.tuples(st.integers(1, 64), st.integers(1, 64), st.integers(0, 64)), min_size=1, max_size=20))
     def test_two_rates(self, rows: list[tuple[int, int, int]]) -> None:
-        """tokens_per_step is a mean of ratios over the canvas, tokens_per_forward a ratio of sums over answers (exact fractions)."""
+        """tokens_per_step is a mean of ratios over the canvas, tokens_per_forward a ratio of sums over answers (exact
+        fractions).
+        """
         answers = [answer(nfe=nfe, canvas=canvas, length=min(length, canvas)) for nfe, canvas, length in rows]
         record, _ = build_cell(FACTS, answers, [Scored({"accuracy": 1.0})] * len(rows), rounds=[2.0])
         per_step = sum(Fraction(canvas, nfe) for nfe, canvas, _ in rows) / len(rows)
@@ -61,7 +63,9 @@ class TestBuildCell:
         assert set(record.scores) == {"inclusion"}
 
     def test_a_score_may_not_vanish(self) -> None:
-        """A score that one sample lacks without a reason is an error, as are lists of unlike length and an NFE of 0 among others."""
+        """A score that one sample lacks without a reason is an error, as are lists of unlike length and an NFE of 0
+        among others.
+        """
         with pytest.raises(ValueError, match="missing for 1 of 2"):
             build_cell(FACTS, [answer()] * 2, [Scored({"accuracy": 1.0}), Scored({})], rounds=[1.0])
         with pytest.raises(ValueError, match="2 answers, 1 scores"):

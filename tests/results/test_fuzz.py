@@ -248,7 +248,8 @@ def plain_junit(records: list[str]) -> str:
     from pbcore.report.junit import UNPRINTABLE
 
     cases = "".join(
-        f'<testcase name="test_cell[x]"><properties><property name="pbcore_record" value={quoteattr(UNPRINTABLE.sub("?", text))}/>'
+        '<testcase name="test_cell[x]"><properties><property name="pbcore_record" '
+        f"value={quoteattr(UNPRINTABLE.sub('?', text))}/>"
         "</properties></testcase>"
         for text in records
     )

@@ -172,9 +172,11 @@ class TestFirstRelease:
         before = fingerprint(FIRST_RELEASE)
         table = load(FIRST_RELEASE / name).set_index("id")
         assert table["status"].to_dict() == {
-            "./broken/copy/confidence-k2": "error", "./broken/shuffle/confidence-k2": "error",
-            "ideal/copy/confidence-k2": "ok", "ideal/shuffle/confidence-k2": "ok",
-        }  # fmt: skip
+            "./broken/copy/confidence-k2": "error",
+            "./broken/shuffle/confidence-k2": "error",
+            "ideal/copy/confidence-k2": "ok",
+            "ideal/shuffle/confidence-k2": "ok",
+        }
         assert set(table["task"]) == {"waiting_line/copy", "waiting_line/shuffle"}
         assert table["accuracy"].dropna().to_dict() == {"ideal/copy/confidence-k2": 1, "ideal/shuffle/confidence-k2": 0}
         assert table.loc["./broken/copy/confidence-k2", "error"].startswith("KeyError: 'd_model'")
@@ -184,9 +186,11 @@ class TestFirstRelease:
     def test_samples_and_facts(self) -> None:
         """Its samples and run.json load, from cells/ and from samples.jsonl."""
         assert {name: len(samples) for name, samples in load_samples(FIRST_RELEASE).items()} == {
-            "./broken/copy/confidence-k2": 0, "./broken/shuffle/confidence-k2": 0,
-            "ideal/copy/confidence-k2": 3, "ideal/shuffle/confidence-k2": 3,
-        }  # fmt: skip
+            "./broken/copy/confidence-k2": 0,
+            "./broken/shuffle/confidence-k2": 0,
+            "ideal/copy/confidence-k2": 3,
+            "ideal/shuffle/confidence-k2": 3,
+        }
         assert RunDir(FIRST_RELEASE).read_run()["profile"] == "quick"
 
     def test_merges(self, tmp_path: Path) -> None:
@@ -201,16 +205,22 @@ class TestWrongTypes:
         [
             (lambda d: d["cell"].update(n_samples="20"), "field n_samples is '20'; it should be a valid integer"),
             (lambda d: d["cell"].update(n_samples=True), "field n_samples is True; it should be a valid integer"),
-            (lambda d: d["cell"]["scores"]["accuracy"].update(mean=7), r"scores.accuracy.mean is 7; it should be less .* 1"),
+            (
+                lambda d: d["cell"]["scores"]["accuracy"].update(mean=7),
+                r"scores.accuracy.mean is 7; it should be less .* 1",
+            ),
             (lambda d: d["cell"].update(status="fine"), "field status is 'fine'; it should be 'ok' or 'error'"),
             (lambda d: d["cell"].pop("task"), "field task is missing"),
             (lambda d: d["cell"]["conditions"].update(seeds=0), "conditions.seeds is 0; it should be a valid list"),
-            (lambda d: d["samples"][1].update(text=None), r"samples\[1\]: field text is None; it should be a valid string"),
+            (
+                lambda d: d["samples"][1].update(text=None),
+                r"samples\[1\]: field text is None; it should be a valid string",
+            ),
             (lambda d: d["samples"].pop(), "19 answers to 19 samples are there; its record says 20 samples"),
             (lambda d: d.update(samples={}), "field samples is {}; it should be a list"),
             (lambda d: d.update(cell=[]), r"it is \[\]; it should be a record"),
         ],
-    )  # fmt: skip
+    )
     def test_one_line_names_the_field(self, tmp_path: Path, change: Any, told: str) -> None:
         """File, cell, field, what was there, what is allowed."""
         run = factory.write(create(tmp_path, "a"), [factory.cell()])
@@ -294,22 +304,51 @@ class TestMerging:
 
 class TestBaselines:
     ROW: dict[str, Any] = {  # noqa: RUF012
-        "model": "tiny", "task": "waiting_line/shuffle", "sampler": "confidence-k2", "seeds": [0], "dtype": "float32", "data_hash": "d1",
-        "length": "", "headline": "accuracy", "model_identity": {}, "indices": "0-3", "scores": {"accuracy": "1111"}, "nfe": "16x4",
+        "model": "tiny",
+        "task": "waiting_line/shuffle",
+        "sampler": "confidence-k2",
+        "seeds": [0],
+        "dtype": "float32",
+        "data_hash": "d1",
+        "length": "",
+        "headline": "accuracy",
+        "model_identity": {},
+        "indices": "0-3",
+        "scores": {"accuracy": "1111"},
+        "nfe": "16x4",
         "tokens_per_step": 2.0,
-    }  # fmt: skip
+    }
 
     @pytest.mark.parametrize(
         "change",
         [
-            {"indices": "0-999999999"}, {"indices": "5-8"}, {"indices": "0--3"}, {"indices": []}, {"indices": [0, 0, 1, 2]},
-            {"nfe": "16x999999999"}, {"nfe": "16x"}, {"nfe": [16]}, {"nfe": "-1x4"}, {"nfe": "1e3x4"}, {"nfe": "16x3"},
-            {"scores": {"accuracy": "1191"}}, {"scores": {"accuracy": [2, 0, 0, 0]}}, {"scores": [1]}, {"scores": {"accuracy": None}},
-            {"seeds": []}, {"seeds": "0"}, {"tokens_per_step": "2"}, {"tokens_per_step": -1}, {"model_identity": None},
-            {"headline": 3}, {"id": "x"}, {"colour": "red"}, {"official_text": 1},
+            {"indices": "0-999999999"},
+            {"indices": "5-8"},
+            {"indices": "0--3"},
+            {"indices": []},
+            {"indices": [0, 0, 1, 2]},
+            {"nfe": "16x999999999"},
+            {"nfe": "16x"},
+            {"nfe": [16]},
+            {"nfe": "-1x4"},
+            {"nfe": "1e3x4"},
+            {"nfe": "16x3"},
+            {"scores": {"accuracy": "1191"}},
+            {"scores": {"accuracy": [2, 0, 0, 0]}},
+            {"scores": [1]},
+            {"scores": {"accuracy": None}},
+            {"seeds": []},
+            {"seeds": "0"},
+            {"tokens_per_step": "2"},
+            {"tokens_per_step": -1},
+            {"model_identity": None},
+            {"headline": 3},
+            {"id": "x"},
+            {"colour": "red"},
+            {"official_text": 1},
         ],
         ids=str,
-    )  # fmt: skip
+    )
     def test_absurd_rows_name_file_and_cell(self, tmp_path: Path, change: dict[str, Any]) -> None:
         """Wrong types and ranges are told in one line, before anything large is built."""
         file = tmp_path / "b.json"
@@ -321,8 +360,15 @@ class TestBaselines:
         assert "\n" not in str(raised.value)
 
     @pytest.mark.parametrize(
-        "text", ['{"schema": 1, "cells": {}}', '{"schema": 1, "cells": []}', '{"schema": true, "cells": {"a": 1}}', "", "[" * 10**5]
-    )  # fmt: skip
+        "text",
+        [
+            '{"schema": 1, "cells": {}}',
+            '{"schema": 1, "cells": []}',
+            '{"schema": true, "cells": {"a": 1}}',
+            "",
+            "[" * 10**5,
+        ],
+    )
     def test_nothing_to_judge_by_is_an_error(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
     ) -> None:

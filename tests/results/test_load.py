@@ -153,11 +153,20 @@ class TestPublished:
         copy, paraphrase = table.loc["waiting_line/copy"], table.loc["text_writing/paraphrasing"]
         assert len(table) == 2
         assert copy[["id", "model", "category", "sampler", "status", "headline", "run"]].tolist() == [
-            "a/b/copy/margin-k2", "a/b", "waiting_line", "margin-k2", "ok", "accuracy", "r1",
-        ]  # fmt: skip
+            "a/b/copy/margin-k2",
+            "a/b",
+            "waiting_line",
+            "margin-k2",
+            "ok",
+            "accuracy",
+            "r1",
+        ]
         assert copy[["data_source", "prompts", "dummy", "shared_device"]].tolist() == [
-            "published", "rewrite-2026", False, False,
-        ]  # fmt: skip
+            "published",
+            "rewrite-2026",
+            False,
+            False,
+        ]
         numbers = ["score", "accuracy", "accuracy_strict", "nfe", "tokens_per_step", "output_length"]
         assert copy[numbers].tolist() == [0.9, 0.9, 0.8, 16, 2, 20]
         scores = ["score", "grammar", "inclusion", "rouge_l", "bertscore", "inv_bleu"]
@@ -188,8 +197,13 @@ class TestPublished:
         assert (copy["score"], copy["accuracy"], summary["score"], summary["rouge_l"]) == (0.95, 0.95, 0.8, 0.4)
         assert [row["headline"] for row in (copy, summary)] == ["accuracy", "grammar"]
         assert copy[["id", "category", "sampler", "prompts", "status", "data_source"]].tolist() == [
-            "LLaDA/copy/as-published", "waiting_line", "as-published", "v1", "ok", "published",
-        ]  # fmt: skip
+            "LLaDA/copy/as-published",
+            "waiting_line",
+            "as-published",
+            "v1",
+            "ok",
+            "published",
+        ]
         assert not table[["dummy", "shared_device"]].any(axis=None)
 
     def test_a_table_of_another_kind(self, tmp_path: Path) -> None:

@@ -25,9 +25,16 @@ from pbcore.source import source_digest
 from tests.results import factory
 
 KEY = {
-    "model": "tiny", "model_identity": {"revision": "r1"}, "task": "waiting_line/copy", "data_hash": "d", "sampler": "random-k2",
-    "settings": {"max_new_tokens": 32}, "dtype": "float32", "seeds": [0], "code": "c",
-}  # fmt: skip
+    "model": "tiny",
+    "model_identity": {"revision": "r1"},
+    "task": "waiting_line/copy",
+    "data_hash": "d",
+    "sampler": "random-k2",
+    "settings": {"max_new_tokens": 32},
+    "dtype": "float32",
+    "seeds": [0],
+    "code": "c",
+}
 
 
 def shards(tmp_path: Path, count: int = 3) -> list[Path]:
@@ -118,7 +125,9 @@ class TestResume:
         assert set(user_code("ideal", load_model("ideal"), "confidence-k2").values()) == {""}
 
     def test_code_version_of_this_package(self) -> None:
-        """By default a key holds the digest of the five packages that decide an answer, read where they are installed."""
+        """By default a key holds the digest of the five packages that decide an answer, read where they are
+        installed.
+        """
         names = [f"pbcore.{name}" for name in ("decoding", "metrics", "models", "tasks", "theory")]
         roots = {name: Path(str(import_module(name).__file__)).parent for name in names}
         assert code_version() == source_digest(roots)
@@ -143,7 +152,9 @@ class TestResume:
 
 class TestBaseline:
     def test_round_trip_and_one_line_a_cell(self, tmp_path: Path) -> None:
-        """A written baseline reads back equal to the run it came from, sorted, a line per cell, the same bytes each time."""
+        """A written baseline reads back equal to the run it came from, sorted, a line per cell, the same bytes each
+        time.
+        """
         entries = [
             *factory.grid(tasks=("waiting_line/copy",)),
             factory.cell("tiny", "text_writing/summarization", right=[0.25, 1 / 3, 1.0], headline="rouge_l"),

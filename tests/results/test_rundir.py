@@ -110,7 +110,9 @@ class TestCells:
 class TestCellFile:
     @given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=300))
     def test_distinct_and_safe(self, first: str, second: str) -> None:
-        """Distinct ids get names that differ even where case is ignored, without separators, short enough for any file system."""
+        """Distinct ids get names that differ even where case is ignored, without separators, short enough for any file
+        system.
+        """
         names = [cell_file(text) for text in (first, second)]
         assert (names[0].lower() == names[1].lower()) == (first == second)
         assert all("/" not in name and len(name.encode()) < 200 and not name.startswith(".tmp") for name in names)

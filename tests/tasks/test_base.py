@@ -17,8 +17,11 @@ class TestScore:
         assert task.score(answer, task.samples[0], ["accuracy"]) == {"accuracy": 1.0}
         assert task.score(answer, task.samples[0], []) == {}
         assert set(task.score(answer, task.samples[0])) == {
-            "accuracy", "accuracy_strict", "accuracy_any_layout", "accuracy_as_asked",
-        }  # fmt: skip
+            "accuracy",
+            "accuracy_strict",
+            "accuracy_any_layout",
+            "accuracy_as_asked",
+        }
 
     @pytest.mark.parametrize("prediction", [None, 5, ["a"]])
     def test_a_prediction_is_a_text(self, prediction: Any) -> None:

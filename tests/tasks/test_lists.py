@@ -85,7 +85,9 @@ class TestRoom:
 class TestWaitingLine:
     @pytest.mark.parametrize("operation", OPERATIONS)
     def test_samples_are_balanced_distinct_and_well_formed(self, operation: str) -> None:
-        """100 samples, 25 of each length, in turns; no person twice; no question twice; one shot before the question."""
+        """100 samples, 25 of each length, in turns; no person twice; no question twice; one shot before the
+        question.
+        """
         task = load_task(f"waiting_line/{operation}", seed=3)
         assert Counter(sample.length for sample in task.samples) == {3: 25, 4: 25, 5: 25, 6: 25}
         assert [sample.length for sample in task.samples[:4]] == [3, 4, 5, 6]
@@ -118,7 +120,9 @@ class TestWaitingLine:
 
     @pytest.mark.parametrize("operation", ["shuffle", *RANDOM])
     def test_labels_with_many_answers_have_the_official_layout(self, operation: str) -> None:
-        """`input` is the list, `word` the new item where there is one, `example` an answer that differs from the input."""
+        """`input` is the list, `word` the new item where there is one, `example` an answer that differs from
+        the input.
+        """
         for sample in load_task(f"waiting_line/{operation}", limit=40).samples:
             assert sample.label["input"] == json.loads(sample.input["context"])
             assert sample.label.get("word") == sample.input.get("word")

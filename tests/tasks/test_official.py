@@ -38,7 +38,9 @@ def row(**changes: object) -> dict[str, object]:
 class TestOfficialFiles:
     @pytest.mark.parametrize("name", task_names())
     def test_all_load(self, name: str) -> None:
-        """Every task has its 100 rows (108 sudokus), one shot where the paper has one, and the official answer as label."""
+        """Every task has its 100 rows (108 sudokus), one shot where the paper has one, and the official answer as
+        label.
+        """
         folder = reference("official-v1")
         task = load_task(name, data_dir=folder)
         assert len(task.samples) == (108 if name == "puzzle/sudoku" else 100)

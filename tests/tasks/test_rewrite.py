@@ -14,7 +14,8 @@ from pbcore.tasks.rewrite import NAMES, SOURCE, values_of
 from tests.reference import reference
 
 INSERTED = (
-    'You are managing a waiting line at a customer service desk.\n\nA new person "Di Fox" is inserted into the line at position 1:\n\n'
+    'You are managing a waiting line at a customer service desk.\n\nA new person "Di Fox" is inserted into the line at '
+    "position 1:\n\n"
     '["Ann Lee", "Bo Ray"]\n\nPlease put the new person at the specified position and provide only the final list.'
 )
 
@@ -80,7 +81,9 @@ class TestQuestions:
         assert [sample.input for sample in found.samples] == [sample.input for sample in own.samples]
 
     def test_it_is_found_in_published_prompts(self) -> None:
-        """Of 146 published answers to 11 tasks each prompt is this package's, filled with what was found, up to white space."""
+        """Of 146 published answers to 11 tasks each prompt is this package's, filled with what was found, up to white
+        space.
+        """
         published = [json.loads(line) for line in reference("golden", "real_outputs.jsonl").read_text().splitlines()]
         ours = {theirs: task_spec(name) for name, theirs in NAMES.items()}
         for row in published:
@@ -105,7 +108,10 @@ class TestQuestions:
         assert task.samples[0].input == {}
 
     def test_ids_are_numbers_and_order(self, tmp_path: Path) -> None:
-        """Files are in the order of the processes that wrote them; samples in the order of their ids. Limits and n choose among them."""
+        """Files are in the order of the processes that wrote them; samples in the order of their ids.
+
+        Limits and n choose among them.
+        """
         rows = [doc(8, metadata={"length": 3}), doc(0), doc(4)]
         where = folder(tmp_path, *rows)
         assert [s.index for s in load_task("waiting_line/insert_index", data_dir=where).samples] == [0, 4, 8]

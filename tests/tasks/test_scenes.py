@@ -21,8 +21,8 @@ TOKEN = re.compile(r"\w+|[^\w\s]")
 DIFFICULTIES = ["easy", "medium", "hard"]
 MANY = {"train": 2000, "test": 500}
 REPORTING = set(
-    TOKEN.findall("""will and her has so s his for because to they him cannot lend bring is wants needs not instead want asks
-    work the he looking with she do something else found left about on a an""")
+    TOKEN.findall("""will and her has so s his for because to they him cannot lend bring is wants needs not instead
+    want asks work the he looking with she do something else found left about on a an""")
 )
 SPLITS = {"train": ["apple", "river", "moon"], "test": ["lamp"]}
 
@@ -61,7 +61,9 @@ class TestWordSets:
 
     @pytest.mark.parametrize("difficulty", DIFFICULTIES)
     def test_no_word_set_or_sentence_in_both_splits(self, difficulty: str) -> None:
-        """Neither the words in any order nor the sentence of a test item is in the train split, whatever the number of words."""
+        """Neither the words in any order nor the sentence of a test item is in the train split, whatever the number of
+        words.
+        """
         train = sets(difficulty, "train") + sets(difficulty, "train", 3)
         test = sets(difficulty, "test") + sets(difficulty, "test", 3)
         assert not {frozenset(item["words"]) for item in train} & {frozenset(item["words"]) for item in test}
@@ -228,7 +230,9 @@ class TestAllKinds:
         assert 600 < len(types) <= 900
 
     def test_references_are_short_and_well_formed(self) -> None:
-        """At most 40 tokens, a capital first, a full stop or question mark last, no leftover of a template, no doubled word."""
+        """At most 40 tokens, a capital first, a full stop or question mark last, no leftover of a template, no doubled
+        word.
+        """
         for text in references("train"):
             tokens = TOKEN.findall(text)
             assert len(tokens) <= 40

@@ -126,8 +126,9 @@ class TestAddTasksFile:
             "Name the colours of the flag of Italy as a list.",
         ]
         assert task.score("[green, white, red]", task.samples[1], ["accuracy", "accuracy_strict"]) == {
-            "accuracy": 1.0, "accuracy_strict": 0.0,
-        }  # fmt: skip
+            "accuracy": 1.0,
+            "accuracy_strict": 0.0,
+        }
         with pytest.raises(ValueError, match="only the split test"):
             load_task("kitchen/flags", split="train")
 

@@ -52,16 +52,22 @@ class TestShuffle:
 
 
 class TestEqualities:
-    """Where a confidence just reaches the bound, noise decides: it lifts greedy tokens, and drawn ones half of the time."""
+    """Where a confidence just reaches the bound, noise decides: it lifts greedy tokens, and drawn ones half of the
+    time.
+    """
 
     @pytest.mark.parametrize("op", ["shuffle", "replace_random"])
     def test_two_items_at_a_threshold_of_one_half(self, op: str) -> None:
-        """Greedy reveals both and is right half of the time; of drawn tokens both are lifted in a fourth of the cases."""
+        """Greedy reveals both and is right half of the time; of drawn tokens both are lifted in a fourth of the
+        cases.
+        """
         assert accuracy(op, 2, "threshold-0.5") == 0.5
         assert accuracy(op, 2, "threshold-0.5+t1.0") == 1 - 1 / 4 / 2
 
     def test_a_factor_that_two_tokens_just_reach(self) -> None:
-        """Four items at ¼ and f = 2.25 = (2 + 1)(1 − ¼): greedy takes two, drawn tokens only where at least two of four are lifted."""
+        """Four items at ¼ and f = 2.25 = (2 + 1)(1 − ¼): greedy takes two, drawn tokens only where at least two of four
+        are lifted.
+        """
         two, one = Fraction(4 * 3, 4**2) / 2, Fraction(3 * 2, 3**2)
         assert accuracy("shuffle", 4, "factor-2.25") == two
         assert accuracy("shuffle", 4, "factor-2.25+t1.0") == pytest.approx(
@@ -121,10 +127,26 @@ class TestAgainstTryingEverything:
     @pytest.mark.parametrize("heat", ["", "+t1.0"])
     @pytest.mark.parametrize(
         "head",
-        ["random-k2", "random-k3", "left_to_right-k2", "margin-k2", "confidence-k2", "confidence-k3", "confidence-k4",
-         "threshold-0.9", "threshold-0.7", "threshold-0.45", "threshold-0.3", "threshold-0.2",
-         "factor-0.9", "factor-1.1", "factor-1.9", "factor-2.3", "factor-3.1"],
-    )  # fmt: skip
+        [
+            "random-k2",
+            "random-k3",
+            "left_to_right-k2",
+            "margin-k2",
+            "confidence-k2",
+            "confidence-k3",
+            "confidence-k4",
+            "threshold-0.9",
+            "threshold-0.7",
+            "threshold-0.45",
+            "threshold-0.3",
+            "threshold-0.2",
+            "factor-0.9",
+            "factor-1.1",
+            "factor-1.9",
+            "factor-2.3",
+            "factor-3.1",
+        ],
+    )
     def test_equals_the_slow_twin(self, op: str, heat: str, head: str) -> None:
         """All predictions and all orders of ties, for n = 3 and 4, and n = 4 in blocks of 2."""
         policy, number = head.split("-")

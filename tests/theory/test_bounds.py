@@ -18,9 +18,16 @@ from pbcore.theory.bounds import (
 from tests.theory import twins
 
 SMALL = [
-    *[(op, n) for op in ("shuffle", "shuffle_changed", "insert_random", "remove_random", "replace_random") for n in (2, 3, 4)],
-    ("latin_square", 2), ("latin_square", 3), ("copy", 4), ("insert_index", 3),
-]  # fmt: skip
+    *[
+        (op, n)
+        for op in ("shuffle", "shuffle_changed", "insert_random", "remove_random", "replace_random")
+        for n in (2, 3, 4)
+    ],
+    ("latin_square", 2),
+    ("latin_square", 3),
+    ("copy", 4),
+    ("insert_index", 3),
+]
 
 
 def listed(op: str, n: int) -> list[tuple[int, ...]]:

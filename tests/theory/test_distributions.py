@@ -19,7 +19,9 @@ SIZES = {"shuffle": 4, "latin_square": 3}
 
 
 def texts(sample: Sample) -> list[str]:
-    """Every text of a small sample that its task could accept: all orders, insertions, removals, replacements; all squares."""
+    """Every text of a small sample that its task could accept: all orders, insertions, removals, replacements; all
+    squares.
+    """
     label = sample.label
     if isinstance(label, str):
         return [label]
@@ -58,7 +60,9 @@ class TestMarginals:
     @given(data=st.data())
     @settings(max_examples=25, deadline=None)
     def test_equal_listing_and_filtering(self, name: str, data: st.DataObject) -> None:
-        """For any revealed tokens, those that fit no answer included, the marginals are those of the answers the scorer accepts."""
+        """For any revealed tokens, those that fit no answer included, the marginals are those of the answers the scorer
+        accepts.
+        """
         _, sample, answers = small(name)
         distribution = answer_distribution(sample)
         inner = range(sum(token != EOS for token in max(answers, key=lambda a: sum(t != EOS for t in a))) + 1)
@@ -83,7 +87,9 @@ class TestMarginals:
             assert (distribution.marginals(canvas) == distribution.marginals(distribution.canvas)).all()
 
     def test_fifteen_people_are_counted(self) -> None:
-        """Of 15! − 1 orders 14! − 1 begin with the first person; a first name fixes its last name and frees nobody else's place."""
+        """Of 15! − 1 orders 14! − 1 begin with the first person; a first name fixes its last name and frees nobody
+        else's place.
+        """
         sample = load_task("waiting_line/shuffle", n=15, limit=1).samples[0]
         distribution = answer_distribution(sample)
         who = [tokens(f'["{item}"]')[1:-1] for item in sample.label["input"]]
@@ -184,7 +190,9 @@ class TestAnswerDistribution:
 
     @pytest.mark.parametrize("symbols", [["A", "B", "C", "D"], ["New York", "A", "B", "C"], ["a b", "c d", "e", "f"]])
     def test_latin_squares_of_longer_symbols(self, symbols: list[str]) -> None:
-        """Symbols of two or three tokens: the first cell is uniform over the symbols' first tokens, and 576 squares are listed."""
+        """Symbols of two or three tokens: the first cell is uniform over the symbols' first tokens, and 576 squares are
+        listed.
+        """
         sample = load_task("puzzle/latin_square", limit=1).samples[0]
         found = answer_distribution(replace(sample, label={**dict(sample.label), "symbols": symbols}), 64)
         vocabulary = list(found.vocabulary)

@@ -1,4 +1,7 @@
-"""Two checkouts timed interleaved. Most tests use a pbcore of a few lines, which starts at once and sleeps as it is told."""
+"""Two checkouts timed interleaved.
+
+Most tests use a pbcore of a few lines, which starts at once and sleeps as it is told.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ phases:
 def test_trains_stops_goes_on_and_leaves_a_checkpoint_with_its_card(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Half the steps, then the rest from where the first command stopped; the checkpoint loads, and its card has every task."""
+    """Half the steps, then the rest from where the first command stopped; the checkpoint loads, and its card has every
+    task.
+    """
     (tmp_path / "recipe.yaml").write_text(RECIPE)
     command = ["--recipe", str(tmp_path / "recipe.yaml"), "--out", str(tmp_path / "run"), "--samples", "1"]
     assert main([*command, "--steps", "2"]) == 0

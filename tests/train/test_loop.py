@@ -35,7 +35,9 @@ def quiet(run: loop.Run) -> None:
 
 class TestTrain:
     def test_an_interrupted_run_ends_bit_identically(self, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-        """Saved at step 1 and gone on with in a fresh process' stead, the weights equal those of a run in one go, over two phases."""
+        """Saved at step 1 and gone on with in a fresh process' stead, the weights equal those of a run in one go, over
+        two phases.
+        """
         whole = loop.start(toy(), tokenizer)
         loop.train(whole, 4, quiet, every=1)
         first = loop.start(toy(), tokenizer)

@@ -9,7 +9,9 @@ from pbcore.train.network import masked_logits, network
 
 class TestMaskedLogits:
     def test_equals_the_models_own_forward(self) -> None:
-        """With padding and without, the asked positions' logits are those of `LlamaForCausalLM` under full attention."""
+        """With padding and without, the asked positions' logits are those of `LlamaForCausalLM` under full
+        attention.
+        """
         model = network(50, width=32, layers=3, heads=4, inner=48, mask_id=0, eos_id=1, seed=3)
         ids = torch.randint(5, 50, (3, 14), generator=torch.Generator().manual_seed(0))
         where = torch.zeros(3, 14, dtype=torch.bool)

@@ -17,7 +17,9 @@ def some_rows() -> list[Row]:
 
 class TestMaskedBatch:
     def test_only_canvas_is_masked_and_targets_are_what_was_there(self) -> None:
-        """Over many draws every canvas position is masked at some time, no prompt position ever; every row keeps a masked answer token."""
+        """Over many draws every canvas position is masked at some time, no prompt position ever; every row keeps a
+        masked answer token.
+        """
         rng, seen = torch.Generator().manual_seed(0), torch.zeros(2, 14, dtype=torch.bool)
         for _ in range(200):
             batch = masked_batch(some_rows(), WORDS, rng)
@@ -60,7 +62,9 @@ class TestMaskedBatch:
 
 class TestPairs:
     def test_names_are_masked_whole_and_punctuation_is_mostly_shown(self) -> None:
-        """With every row masked by pairs, a first name is a mask exactly when its last name is; in most rows all punctuation stays."""
+        """With every row masked by pairs, a first name is a mask exactly when its last name is; in most rows all
+        punctuation stays.
+        """
         tokenizer = build(
             ["<|mask|>", "<|eos|>", "<|unknown|>", '["', '", "', '"]', "Ann", " Lee", "Bob", " Ray", "Cy", " Poe"]
         )

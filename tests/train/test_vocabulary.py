@@ -71,7 +71,9 @@ class TestBuild:
         assert tokenizer.convert_ids_to_tokens(tokenizer(" zyzzyva")["input_ids"]) == [UNKNOWN]
 
     def test_survives_its_file(self, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-        """Saved and read again it gives the same ids, special tokens and template; the template stands in tokenizer_config.json."""
+        """Saved and read again it gives the same ids, special tokens and template; the template stands in
+        tokenizer_config.json.
+        """
         tokenizer.save_pretrained(tmp_path, save_jinja_files=False)
         again = PreTrainedTokenizerFast.from_pretrained(tmp_path)
         text = '["Anna Underwood"]\n1234'
