@@ -107,7 +107,7 @@ class TestWheel:
         """A stock cell's command names the installed file, so that it runs from any folder."""
         cells = ["-k", "waiting_line and shuffle", "--model", "ideal", "--sampler", "random-k32", "--limit", "4"]
         done = run(python, tmp_path, "--pyargs", "pbcore.benches", *cells, "-x", "-p", "no:cacheprovider")
-        (line,) = (line for line in done.stdout.splitlines() if line.startswith("rerun this sample:"))
+        line = next(line for line in done.stdout.splitlines() if line.startswith("rerun this sample:"))
         again = run(python, tmp_path, *shlex.split(line.partition("pytest ")[2]), "-p", "no:cacheprovider")
         assert "1 failed" in again.stdout
         assert "is wrong" in again.stdout
