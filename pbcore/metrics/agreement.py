@@ -30,6 +30,10 @@ _OUR_NAMES = {
 }
 
 
+# What a task's name holds → its scorer.
+_SCORERS = (("words_to_sentence", WORDS_TO_SENTENCE), ("summariz", SUMMARIZATION), ("paraphras", PARAPHRASING))
+
+
 @dataclass(slots=True)
 class Row:
     """One metric: values compared, those equal to 1e-6, the largest difference, and the answers that differ."""
@@ -51,23 +55,20 @@ def table(path: Path) -> list[Row]:
     if not published:
         raise InputError(f"{path} has no answers; give one JSON object per line")
     rows = {metric: Row(metric) for metric in _OUR_NAMES if any(entry.get(metric) is not None for entry in published)}
-    for part, scorer in (
-        ("words_to_sentence", WORDS_TO_SENTENCE),
-        ("summariz", SUMMARIZATION),
-        ("paraphras", PARAPHRASING),
-    ):
+    for part, scorer in _SCORERS:
         _compare([entry for entry in published if part in entry["task"]], scorer, rows)
     return list(rows.values())
 
 
 def _checked(entry: Any, where: str) -> dict[str, Any]:
-    """A line's entry.
+    """A line's entry; only the labels of text tasks are used.
 
     Raises InputError that names the place if task, response or label is missing or a value is not a number.
     """
     if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("task", "response")):
         raise InputError(f"{where}: give an object with task and response, both texts, and label")
-    if not isinstance(entry.get("label"), dict):
+    written = any(part in entry["task"] for part, _ in _SCORERS)
+    if written and not isinstance(entry.get("label"), dict):
         raise InputError(f'{where}: label {shown(entry.get("label"))}; give an object, such as {{"words": [...]}}')
     for metric in _OUR_NAMES:
         if not isinstance(entry.get(metric), int | float | None):

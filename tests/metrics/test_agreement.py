@@ -30,6 +30,8 @@ ANSWERS = [
         "rougeL": 2 / 7 + 9e-7,
     },
     {"task": "paraphrasing", "label": {"text": "A cat sat."}, "response": "It sat.", "inv_bleu": 1, "bertscore": 0.9},
+    {"task": "puzzles_sudoku_n4", "label": "2143\n4312", "response": "2143"},  # no text: passed by
+    {"task": "waiting_line_sort", "label": ["Ann", "Bob"], "response": '["Ann"]'},
 ]
 
 
@@ -100,7 +102,7 @@ class TestAgreement:
             ("{", "line 1: not valid JSON"),
             ("[1]", "line 1: give an object with task and response"),
             ('{"task": 3, "response": "x", "label": {}}', "line 1: give an object with task and response"),
-            ('{"task": "x", "response": "x", "label": [1]}', r"line 1: label \[1\]; give an object"),
+            ('{"task": "paraphrasing", "response": "x", "label": [1]}', r"line 1: label \[1\]; give an object"),
             (
                 '{"task": "x", "response": "x", "label": {}, "grammar": "1"}',
                 "line 1: grammar '1'; give a number or null",
