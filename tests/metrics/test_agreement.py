@@ -29,9 +29,9 @@ ANSWERS = [
         "response": "Anna walked a dog.",
         "rougeL": 2 / 7 + 9e-7,
     },
-    {"task": "paraphrasing", "label": {"text": "A cat sat."}, "response": "It sat.", "inv_bleu": 1, "bertscore": 0.9},
     {"task": "puzzles_sudoku_n4", "label": "2143\n4312", "response": "2143"},  # no text: passed by
     {"task": "waiting_line_sort", "label": ["Ann", "Bob"], "response": '["Ann"]'},
+    {"task": "paraphrasing", "label": {"text": "A cat sat."}, "response": "It sat.", "inv_bleu": 1, "bertscore": 0.9},
 ]
 
 
