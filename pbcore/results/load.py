@@ -15,7 +15,7 @@ from pbcore.results import published
 from pbcore.results.build import error_cell
 from pbcore.results.check import LoadError, check_schema, json_lines, parse_json, read_json
 from pbcore.results.flat import COLUMNS, CONDITIONS, RATES, RECORD_PROPERTY, frame
-from pbcore.results.record import READABLE, CellRecord, Conditions, SampleRecord
+from pbcore.results.record import READABLE, CellRecord, Conditions, SampleRecord, present_name
 from pbcore.results.rundir import StoredCell, open_run, with_samples
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import all_task_names
@@ -107,8 +107,9 @@ def load_stored(run_dir: str | Path, say: Callable[[str], None] | None = None) -
     cells = load_cells(results)
     if not lines.exists():
         return [StoredCell(cell, ()) for cell in cells]
-    samples = _samples(lines)
-    unknown = sorted(samples.keys() - {cell.id for cell in cells})
+    ids = {cell.id for cell in cells}
+    samples = {name if name in ids else _present_id(name): answers for name, answers in _samples(lines).items()}
+    unknown = sorted(samples.keys() - ids)
     if unknown:
         raise LoadError(f"{lines} has samples of cell {printable(unknown[0])}, which {results.name} lacks")
     return [with_samples(cell, samples.get(cell.id, ()), str(lines)) for cell in cells]
@@ -134,6 +135,12 @@ def _from_directory(source: Path) -> list[CellRecord]:
     if (source / "cells").is_dir():
         return []
     raise LoadError(f"{source} holds no results: neither cells/, results.json nor junit.xml")
+
+
+def _present_id(cell_id: str) -> str:
+    """The id that a cell of the first release has now; other ids stay."""
+    head, slash, sampler = cell_id.rpartition("/")
+    return f"{head}{slash}{present_name(sampler)}"
 
 
 def _from_json(source: Path) -> list[CellRecord]:

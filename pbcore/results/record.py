@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from types import GenericAlias
@@ -9,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
 
+from pbcore.names import SamplerNameError
 from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, adapter, checked, shape
 
@@ -170,6 +173,7 @@ def _from_schema_1(data: dict[str, Any], where: str) -> dict[str, Any]:
 
     Its failed cells had defaults for unknown conditions; these become None.
     """
+    data = _with_present_name(data)
     settings = data.get("settings", {})
     if not isinstance(settings, dict):
         raise LoadError(f"{where}: field settings is {shown(settings)}; it should be a mapping")
@@ -182,3 +186,26 @@ def _from_schema_1(data: dict[str, Any], where: str) -> dict[str, Any]:
     conditions = Conditions.unknown(**{**known, **measured, "versions": versions, "options": settings})
     rest = {name: value for name, value in data.items() if name not in CONDITIONS and name != "settings"}
     return {**rest, "conditions": asdict(conditions)}
+
+
+def _with_present_name(data: dict[str, Any]) -> dict[str, Any]:
+    """A record of schema 1 under the name that its sampler has now."""
+    old, cell_id = data.get("sampler"), data.get("id")
+    if not isinstance(old, str) or not isinstance(cell_id, str) or not cell_id.endswith(f"/{old}"):
+        return data
+    return {**data, "sampler": present_name(old), "id": cell_id.removesuffix(old) + present_name(old)}
+
+
+def present_name(sampler: str) -> str:
+    """The name that a sampler of a schema 1 record has now.
+
+    Its remasking was of the variants, and a policy's first parameter is written out now.
+    """
+    new = re.sub(r"\+remdm(\d+)(?=\+|$)", r"+remdm\1-early", sampler)
+    new = re.sub(r"\+rcr(?=\+|$)", "+rcr-max", new)
+    if new.partition("+")[0].count("-") != 1:
+        from pbcore.decoding import resolve  # imports torch: only for names whose parameters may be written otherwise
+
+        with contextlib.suppress(SamplerNameError):
+            new = str(resolve(new))
+    return new
