@@ -197,8 +197,10 @@ class Outcome:
         """The cells that neither reported nor left a record: after Ctrl-C a worker's last reports may be lost, its
         records are not.
         """
-        recorded = {entry.cell.id for entry in run_dir(self._config).read_cells(lambda damaged: None)}
         left = [name.cell_id for node_id, name in self.planned.items() if node_id not in self.finished]
+        if not left:
+            return []
+        recorded = {entry.cell.id for entry in run_dir(self._config).read_cells(lambda damaged: None)}
         return [cell_id for cell_id in left if cell_id not in recorded]
 
     def _verdict(self) -> list[str]:

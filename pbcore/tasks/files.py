@@ -30,12 +30,6 @@ class UnreadableFile(InputError):
     """A file that can't be read; the message names it and the line."""
 
 
-def one_line(name: object) -> str:
-    """A name or path for an error message: as it is, or quoted and escaped if it can't be printed on a line."""
-    text = str(name)
-    return text if text.isprintable() else repr(text)
-
-
 def read_text(path: Path) -> str:
     """A file's text. Raises UnreadableFile if it is not UTF-8."""
     data = path.read_bytes()

@@ -16,6 +16,7 @@ from pbcore.report.gates import gate_markdown, gate_text, rerun_command
 from pbcore.results import CellRecord, SampleRecord, error_cell
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell
+from pbcore.tasks.lists import OPERATIONS
 from pbcore.timing.verdict import judge_timing
 from tests.results import factory
 
@@ -138,7 +139,7 @@ class TestJudge:
 
     def test_holm_over_cells(self) -> None:
         """5 newly wrong fail alone (p = .03), but not among a dozen cells."""
-        names = [f"waiting_line/{name}" for name in factory.LIST_TASKS] + ["puzzle/sudoku", "puzzle/latin_square"]
+        names = [f"waiting_line/{name}" for name in OPERATIONS] + ["puzzle/sudoku", "puzzle/latin_square"]
         base = [factory.cell(task=name, right=answers(0)) for name in names]
         worse = factory.cell(task=names[0], right=answers(5))
         assert not gate([worse], base[:1]).ok

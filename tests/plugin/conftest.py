@@ -103,3 +103,14 @@ def run(in_process: Run) -> Run:
 
 
 SMALL = ("--model", "ideal", "--limit", "4", "--out", "out")
+
+# Columns of a run that two runs of the same cells need not share.
+TIMES = [
+    "seconds",
+    "samples_per_second",
+    "tokens_per_second",
+    "peak_memory_bytes",
+    "worker",
+    "shared_device",
+    "threads",
+]

@@ -14,17 +14,8 @@ import pandas as pd
 import pytest
 
 import pbcore
-from tests.plugin.conftest import Run
+from tests.plugin.conftest import TIMES, Run
 
-TIMES = [
-    "seconds",
-    "samples_per_second",
-    "tokens_per_second",
-    "peak_memory_bytes",
-    "worker",
-    "shared_device",
-    "threads",
-]
 CELLS = ["--model", "slow", "--limit", "2", "--task", "waiting_line/*", "--sampler", "random-k4", "-q"]
 
 

@@ -16,17 +16,7 @@ from pbcore.report import markdown
 from pbcore.report.plots import write_plots
 from pbcore.tasks import Sample, load_task
 from tests.models.checkpoints import llama_checkpoint
-from tests.plugin.conftest import SMALL, Run
-
-TIMES = [
-    "seconds",
-    "samples_per_second",
-    "tokens_per_second",
-    "peak_memory_bytes",
-    "worker",
-    "shared_device",
-    "threads",
-]
+from tests.plugin.conftest import SMALL, TIMES, Run
 
 
 def samples_of(task: str) -> Sequence[Sample]:

@@ -8,20 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pbcore.results import CellRecord, Conditions, RunDir, SampleRecord, build_cell
+from pbcore.tasks.lists import OPERATIONS
 from pbcore.tasks.scoring import Scored
-
-LIST_TASKS = (
-    "copy",
-    "sort",
-    "reverse",
-    "shuffle",
-    "insert_index",
-    "insert_random",
-    "remove_index",
-    "remove_random",
-    "replace_index",
-    "replace_random",
-)
 
 
 @dataclass(frozen=True)
@@ -92,7 +80,7 @@ def cell(
 
 def grid(
     models: Sequence[str] = ("ideal", "tiny"),
-    tasks: Sequence[str] = tuple(f"waiting_line/{name}" for name in LIST_TASKS),
+    tasks: Sequence[str] = tuple(f"waiting_line/{name}" for name in OPERATIONS),
     ks: Sequence[int] = (1, 2, 4, 8),
     policies: Sequence[str] = ("random", "confidence"),
 ) -> list[tuple[CellRecord, list[SampleRecord]]]:
