@@ -113,4 +113,5 @@ TIMES = [
     "worker",
     "shared_device",
     "threads",
+    "wait_policy",
 ]
