@@ -63,7 +63,7 @@ class Graph:
     def transposed_transition(self, tokens: Tensor, dsigma: float) -> Tensor:
         """The probability (M, N) of each token to become the present one (M,) by noise of `dsigma`."""
         kept = math.exp(-dsigma)
-        own = torch.nn.functional.one_hot(tokens, self.columns).double()
+        own = torch.nn.functional.one_hot(tokens, self.columns).float()
         if self.mask_id is None:
             return own * kept + (1 - kept) / self.columns
         return own * kept + (1 - kept) * (tokens == self.mask_id)[:, None]
@@ -88,7 +88,7 @@ def analytic(graph: Graph, noise: Noise, tokens: Tensor, score: Tensor, t: float
 
 def euler(graph: Graph, noise: Noise, tokens: Tensor, score: Tensor, t: float, step: float) -> Tensor:
     """The Euler predictor: probabilities (M, N) of the tokens at t − step, linear in the step."""
-    own = torch.nn.functional.one_hot(tokens, graph.columns).double()
+    own = torch.nn.functional.one_hot(tokens, graph.columns).float()
     return own + step * noise.rate(t) * graph.reverse_rate(tokens, score)
 
 
@@ -108,7 +108,7 @@ def draw(probabilities: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
     Negative probabilities count as 0, and the rest is divided by its sum.
     """
     clamped = probabilities.clamp(min=0)
-    cdf = clamped.cumsum(-1)  # (M, N)
+    cdf = clamped.double().cumsum(-1)  # (M, N)
     total = cdf[:, -1:]
     token = torch.searchsorted(cdf / total, uniforms[:, None], right=True).clamp(max=cdf.shape[-1] - 1)
     return token.squeeze(-1), (clamped.gather(-1, token) / total).squeeze(-1)
