@@ -77,7 +77,8 @@ def trajectory(model: Model, answer: Generation) -> Iterator[str]:
     named.
     """
     if answer.trajectory is None:
-        yield f"{model.name} decodes by itself and does not tell its steps; {answer.nfe} forwards"
+        forwards = "" if answer.nfe is None else f"; {answer.nfe} forwards"
+        yield f"{model.name} decodes by itself and does not tell its steps{forwards}"
         return
     mask = getattr(model, "mask_id", None)
     for step, (before, after) in enumerate(zip(answer.trajectory, answer.trajectory[1:], strict=False)):
