@@ -20,7 +20,7 @@ from pbcore.models.network import count_parameters
 from pbcore.models.sedd.config import SeddConfig, read, to_json
 from pbcore.models.sedd.model import Sedd
 from pbcore.models.sedd.network import SeddNetwork
-from pbcore.models.tokenizer import FileTokenizer, HashTokenizer, NoTokenizer, Tokenizer, read_tokenizer
+from pbcore.models.tokenizer import HashTokenizer, NoTokenizer, Tokenizer, read_tokenizer
 
 TOKENIZER = "openai-community/gpt2"  # of the published checkpoints, which have no tokenizer files
 
@@ -56,11 +56,16 @@ def save(network: SeddNetwork, folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(to_json(network.config), indent=2) + "\n", encoding="utf-8")
-    save_file({key: value.contiguous().cpu() for key, value in network.state_dict().items()}, folder / "model.safetensors")
+    save_file(
+        {key: value.contiguous().cpu() for key, value in network.state_dict().items()}, folder / "model.safetensors"
+    )
 
 
 def _filled(config: SeddConfig, folder: Path) -> SeddNetwork:
-    """The network with a checkpoint's weights. Raises ModelError naming missing and unexpected keys and wrong shapes."""
+    """The network with a checkpoint's weights.
+
+    Raises ModelError naming missing keys, unexpected keys and wrong shapes.
+    """
     network = SeddNetwork(config)
     tensors: dict[str, Any] = {}
     for file in shards(folder):
@@ -95,7 +100,7 @@ def _words(entry: ModelEntry, options: LoadOptions, folder: Path) -> tuple[Token
     if isinstance(tokenizer, NoTokenizer) and entry.source is not None:
         words = locate(ModelEntry(TOKENIZER, family="tokenizer", source=TOKENIZER, revision="main"), LoadOptions())
         tokenizer = read_tokenizer(words, entry.name, options.chat or entry.chat)
-    return tokenizer, tokenizer.eos_id if isinstance(tokenizer, FileTokenizer) else None
+    return tokenizer, tokenizer.eos_id
 
 
 def _info(entry: ModelEntry, options: LoadOptions, network: SeddNetwork, dtype: torch.dtype) -> dict[str, Any]:

@@ -15,26 +15,17 @@ from torch import Tensor
 
 from pbcore.decoding.draws import uniform
 from pbcore.errors import InputError
-from pbcore.models.base import Generation, Prompt
+from pbcore.models.base import Generation, Prompt, Request
 from pbcore.models.errors import ModelError
 from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw
 from pbcore.models.sedd.network import SeddNetwork
-from pbcore.models.tokenizer import Tokenizer
+from pbcore.models.tokenizer import Tokenizer, prompt_ids
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK
 
+OPEN = -1  # marks the positions to decode in a canvas of a model without a mask token
 START = 1 << 40  # the "step" of the draw of a uniform graph's first tokens, which no real step has
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One sequence: its ids, which of them are to be decoded, where its answer starts, and the key of its draws."""
-
-    ids: tuple[int, ...]
-    open: tuple[bool, ...]
-    start: int
-    key: int
 
 
 @dataclass(slots=True)
@@ -60,11 +51,11 @@ class Sedd:
         tokenizer: Tokenizer,
         eos_id: int,
         info: Mapping[str, Any],
-        batch: int = 8,
     ) -> None:
         config = network.config
         self.name, self.info, self.eos_id, self.mask_id = name, info, eos_id, config.mask_id
-        self._network, self._tokenizer, self._batch = network, tokenizer, batch
+        self._network, self._tokenizer = network, tokenizer
+        self._hole = OPEN if config.mask_id is None else config.mask_id
         self._graph = Graph(config.graph, config.columns)
         self._noise = Noise(config.noise, config.sigma_min, config.sigma_max)
         self.device = next(network.parameters()).device
@@ -73,22 +64,34 @@ class Sedd:
         """Raises InputError for a sampler other than `analytic-s…` and `euler-s…`."""
         self._steps(sampler)
 
-    def generate(
-        self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
-    ) -> list[Generation]:
-        """One Generation per prompt. A Sample's given tokens (infilling) stay where they are.
+    def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
+        """A prompt as a row; open positions of the canvas hold the mask id, or with the uniform graph OPEN.
 
-        Raises ModelError for a prompt that the model can't encode.
+        Raises ModelError for ids outside the vocabulary, too long rows, and a missing length.
         """
-        steps = self._steps(sampler)
-        rows = [self._row(prompt, max_new_tokens, place) for place, prompt in enumerate(prompts)]
-        order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))  # little padding
-        results: dict[int, Generation] = {}
-        for start in range(0, len(order), self._batch):
-            part = order[start : start + self._batch]
-            generations = self._decode([rows[i] for i in part], sampler.policy, steps, seed)
-            results.update(zip(part, generations, strict=True))
-        return [results[i] for i in range(len(rows))]
+        sample = prompt if isinstance(prompt, Sample) else None
+        before = prompt_ids(self._tokenizer, prompt, self.name)
+        if sample is not None and sample.canvas is not None:
+            canvas = self._infill(sample.canvas)
+        else:
+            length = max_new_tokens or (sample.max_new_tokens if sample else None)
+            if not isinstance(length, int) or length < 1:
+                raise ModelError(f"{self.name}: this prompt has no answer length; pass max_new_tokens")
+            canvas = [self._hole] * length
+        config = self._network.config
+        outside = [i for i in (*before, *canvas) if i != self._hole and not 0 <= i < config.tokens]
+        if outside:
+            raise ModelError(f"{self.name}: token ids {outside[:8]} are outside its vocabulary 0..{config.tokens - 1}")
+        if len(before) + len(canvas) > config.length:
+            sizes = f"prompt {len(before)} + answer {len(canvas)} tokens"
+            raise ModelError(
+                f"{self.name} was trained on {config.length} positions, and {sizes} are more; shorten them"
+            )
+        return Request(tuple(before), tuple(canvas), key, sample)
+
+    def answer(self, requests: Sequence[Request], sampler: SamplerName, *, seed: int) -> list[Generation]:
+        """One Generation per row. Given tokens (infilling) stay where they are."""
+        return self._decode(requests, sampler.policy, self._steps(sampler), seed)
 
     def _steps(self, sampler: SamplerName) -> int:
         allowed = f"{self.name} has its own decoding loop: use analytic-s32 or euler-s32 (32 steps and a denoising one)"
@@ -101,54 +104,22 @@ class Sedd:
             raise InputError(f"sampler {sampler}: the number of steps is a whole number of at least 1, e.g. -s32")
         return int(number)
 
-    def _row(self, prompt: Prompt, max_new_tokens: int | None, place: int) -> Row:
-        sample = prompt if isinstance(prompt, Sample) else None
-        before = self._prompt_ids(prompt)
-        if sample is not None and sample.canvas is not None:
-            canvas, is_open = self._infill(sample.canvas)
-        else:
-            length = max_new_tokens or (sample.max_new_tokens if sample else None)
-            if not isinstance(length, int) or length < 1:
-                raise ModelError(f"{self.name}: this prompt has no answer length; pass max_new_tokens")
-            canvas, is_open = [self.eos_id] * length, [True] * length
-        ids = (*before, *canvas)
-        outside = [i for i in ids if not 0 <= i < self._network.config.tokens]
-        if outside:
-            last = self._network.config.tokens - 1
-            raise ModelError(f"{self.name}: token ids {outside[:8]} are outside its vocabulary 0..{last}")
-        limit = self._network.config.length
-        if len(ids) > limit:
-            sizes = f"prompt {len(before)} + answer {len(canvas)} tokens"
-            raise ModelError(f"{self.name} was trained on {limit} positions, and {sizes} are more; shorten them")
-        return Row(ids, (*[False] * len(before), *is_open), len(before), sample.index if sample else place)
-
-    def _prompt_ids(self, prompt: Prompt) -> list[int]:
-        if isinstance(prompt, Sample):
-            return self._tokenizer.chat(prompt.messages)
-        if isinstance(prompt, str):
-            return self._tokenizer.text(prompt)
-        items: list[Any] = list(prompt)
-        return items if all(isinstance(item, int) for item in items) else self._tokenizer.chat(items)
-
-    def _infill(self, canvas: str) -> tuple[list[int], list[bool]]:
-        """Ids and open positions of a canvas in which each `[MASK]` is one token to decode."""
+    def _infill(self, canvas: str) -> list[int]:
+        """The ids of a canvas in which each `[MASK]` is one position to decode."""
         first, *rest = canvas.split(MASK)
         ids = list(self._tokenizer.piece(first))
-        is_open = [False] * len(ids)
-        for text in rest:
-            piece = self._tokenizer.piece(text)
-            ids += [self.eos_id, *piece]
-            is_open += [True, *[False] * len(piece)]
-        return ids, is_open
+        for piece in rest:
+            ids += [self._hole, *self._tokenizer.piece(piece)]
+        return ids
 
     @torch.inference_mode()
-    def _decode(self, rows: Sequence[Row], predictor: str, steps: int, seed: int) -> list[Generation]:
-        length = max(len(row.ids) for row in rows)
-        given = self._padded([row.ids for row in rows], length, self.eos_id)  # (R, T)
-        is_open = self._padded([row.open for row in rows], length, False)  # (R, T)
-        seen = self._padded([[True] * len(row.ids) for row in rows], length, False)
+    def _decode(self, rows: Sequence[Request], predictor: str, steps: int, seed: int) -> list[Generation]:
+        length = max(len(row.prompt_ids) + len(row.canvas) for row in rows)
+        given = self._padded([(*row.prompt_ids, *row.canvas) for row in rows], length, self.eos_id)  # (R, T)
+        is_open = given == self._hole
+        seen = self._padded([[True] * (len(row.prompt_ids) + len(row.canvas)) for row in rows], length, False)
         key = torch.tensor([row.key for row in rows], device=self.device)
-        first = torch.tensor([row.start for row in rows], device=self.device)
+        first = torch.tensor([len(row.prompt_ids) for row in rows], device=self.device)
         place = (torch.arange(length, device=self.device) - first[:, None]).clamp(min=0)  # (R, T) within the answer
         canvas = torch.where(is_open, self._first_tokens(seed, key, place), given)
         trace = _Trace(torch.where(is_open, 0, -1), torch.zeros(canvas.shape, device=self.device))
@@ -197,8 +168,8 @@ class Sedd:
     def _padded(self, rows: Sequence[Sequence[Any]], length: int, fill: Any) -> Tensor:
         return torch.tensor([[*row, *[fill] * (length - len(row))] for row in rows], device=self.device)
 
-    def _generation(self, row: Row, place: int, trace: _Trace, nfe: int) -> Generation:
-        span = slice(row.start, len(row.ids))
+    def _generation(self, row: Request, place: int, trace: _Trace, nfe: int) -> Generation:
+        span = slice(len(row.prompt_ids), len(row.prompt_ids) + len(row.canvas))
         canvases = [tuple(canvas[place, span].tolist()) for canvas in trace.canvases]
         ids = canvases[-1]
         ends = next((i for i, token in enumerate(ids) if token == self.eos_id), len(ids))

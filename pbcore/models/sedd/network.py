@@ -106,9 +106,7 @@ class _Block(nn.Module):
         self.norm1, self.norm2 = _Norm(width), _Norm(width)
         self.attn_qkv = nn.Linear(width, 3 * width, bias=False)
         self.attn_out = nn.Linear(width, width, bias=False)
-        self.mlp = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
-        )
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
         self.adaLN_modulation = _zero(nn.Linear(config.condition, 6 * width))
 
     def forward(self, hidden: Tensor, condition: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
