@@ -38,8 +38,20 @@ class TestJudgeTiming:
         assert found.ok
         assert why in found.reason
 
+    def test_the_margin_itself_is_no_failure(self) -> None:
+        """A fastest round that takes exactly the slowest base round and the margin passes; the medians are shown."""
+        found = judge_timing([1.5, 2.0, 1.5], [0.5, 1.0, 1.0], 0.5, head_machine=MACHINE, base_machine=MACHINE)
+        assert (found.ok, found.ratio) == (True, 1.5)
+        assert found.reason.startswith("median 1 s → 1.5 s (+50.0 %), fastest head round 1.5 s, slowest base round 1 s")
+
+    def test_rounds_without_a_time_are_not_judged(self) -> None:
+        """On either side."""
+        assert self.verdict([0.0, 1.0, 1.0], [1.0] * 3) == (False, True)
+        assert self.verdict([9.0] * 3, [1.0, 0.0, 1.0]) == (False, True)
+
     def test_too_few_rounds(self) -> None:
         """Two rounds say nothing; a negative margin is refused."""
         assert self.verdict([9.0] * 2, [1.0] * 3) == (False, True)
+        assert self.verdict([9.0] * 3, [1.0] * 2) == (False, True)
         with pytest.raises(ValueError, match="margin"):
             judge_timing([1.0] * 3, [1.0] * 3, -1, head_machine=MACHINE, base_machine=MACHINE)

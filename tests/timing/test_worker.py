@@ -77,6 +77,19 @@ class TestBench:
         assert log[-1][0] == "n"
 
 
+class TestGpu:
+    def test_the_clock_waits_for_the_device(self, log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+        """Before and after the decoding that is timed; on the CPU there is nothing to wait for."""
+        device = SimpleNamespace(type="cuda")
+        monkeypatch.setattr("torch.cuda.synchronize", lambda device: log.append(("waited", device.type)))
+        monkeypatch.setattr(pbcore, "load_model", lambda name: SimpleNamespace(name=name, device=device))
+        Bench().seconds(JOB)
+        assert [call[0] for call in log[1:]] == ["m", "waited", "m", "waited"]
+        device.type = "cpu"
+        Bench().seconds(JOB)
+        assert len(log) == 8
+
+
 class TestOwnTasks:
     def test_files_are_read_before_the_task_is_looked_for(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
