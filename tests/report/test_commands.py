@@ -44,6 +44,15 @@ class TestCommands:
         assert command("report", tmp_path / "none") == 2
         assert "does not exist" in capsys.readouterr().err
 
+    def test_the_page_of_a_run_has_its_facts(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """With --out every file that is written is named on the screen, and the page says how the run was made."""
+        run = factory.write(create(tmp_path, "a"), factory.grid(("tiny",), TWO, ks=(1, 2)))
+        assert command("report", run.path, "--out", tmp_path / "out") == 0
+        printed = capsys.readouterr().out.splitlines()
+        files = sorted(str(path) for path in (tmp_path / "out").iterdir())
+        assert sorted(line for line in printed if line in files) == files
+        assert "| command | `pytest benches` |" in (tmp_path / "out" / "report.md").read_text()
+
     def test_the_same_cells_of_two_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Two runs of the same cells stand side by side, in tables, PBx and curves; runs of other cells need no
         names.
