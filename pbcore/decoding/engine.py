@@ -24,7 +24,7 @@ from pbcore.decoding.checks import (
     check_numbers,
     check_tokens,
 )
-from pbcore.decoding.draws import uniform
+from pbcore.models.draws import uniform
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.protocol import Policy, Traits, traits
 from pbcore.decoding.review import marked, reviewed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ if TYPE_CHECKING:
     from pbcore.tasks.base import Task
 
 # Families that decode by themselves, and the policy whose parameters they read.
-OWN_DECODERS = {"diffusion_gemma": "eb"}
+OWN_DECODERS = {"diffusion_gemma": "eb", "causal": "ar"}
+_EXAMPLES = {"eb": "eb-0.1", "ar": "ar"}
 
 
 def may_decode_itself(model: str) -> bool:
@@ -18,7 +20,14 @@ def may_decode_itself(model: str) -> bool:
     from pbcore.models import resolve_model
 
     family = resolve_model(model).family
-    return family in OWN_DECODERS or family == "user"
+    return family in OWN_DECODERS or family in ("user", "unknown")
+
+
+def own_samplers(model: str) -> tuple[str, ...]:
+    """The samplers that stand for a profile's where the model can run none of those: `ar` for autoregressive models."""
+    from pbcore.models import resolve_model
+
+    return ("ar",) if resolve_model(model).family == "causal" else ()
 
 
 @cache
@@ -29,13 +38,13 @@ def why_not(model: str, task: str, sampler: str) -> str | None:
     from pbcore.theory.distributions import supports
 
     family, name = resolve_model(model).family, parse(sampler)
-    if family == "user":
+    if family in ("user", "unknown"):
         return None
     if family in OWN_DECODERS:
         own = OWN_DECODERS[family]
         if name.policy == own:
             return None
-        return f"{model} × samplers other than {own}: it decodes by itself, e.g. with --sampler {own}-0.1"
+        return f"{model} × samplers other than {own}: it decodes by itself, e.g. with --sampler {_EXAMPLES[own]}"
     if not _in_the_loop(sampler):
         return f"{model} × {sampler}: a sampler for models that decode by themselves"
     if family != "ideal":
@@ -57,6 +66,15 @@ def _in_the_loop(sampler: str) -> bool:
         return resolve(sampler).policy != "ar"
     except SamplerNameError:
         return False
+
+
+def cant_infill(model: str, task: Callable[[], Task]) -> str | None:
+    """Why a model can't do a task that is infilling; None if it can, or if the task is none. `task` loads it."""
+    from pbcore.models import resolve_model
+
+    if resolve_model(model).family not in OWN_DECODERS or all(sample.canvas is None for sample in task().samples):
+        return None
+    return f"{model} × {task().name.split('/')[0]}: infilling, whose given tokens a model that decodes by itself can't keep"
 
 
 def lacks_words(model: str, task: Task) -> str | None:
