@@ -74,7 +74,9 @@ def cant_infill(model: str, task: Callable[[], Task]) -> str | None:
 
     if resolve_model(model).family not in OWN_DECODERS or all(sample.canvas is None for sample in task().samples):
         return None
-    return f"{model} × {task().name.split('/')[0]}: infilling, whose given tokens a model that decodes by itself can't keep"
+    return (
+        f"{model} × {task().name.split('/')[0]}: infilling, and a model that decodes by itself can't keep given tokens"
+    )
 
 
 def lacks_words(model: str, task: Task) -> str | None:

@@ -1,4 +1,5 @@
-"""The interface between decoding and a model: Request, Query, Denoiser, Context, OwnDecoder, BatchDecoder, Generation."""
+"""The interface between decoding and models: Request, Query, Denoiser, Context, OwnDecoder, BatchDecoder and Generation.
+"""
 
 from __future__ import annotations
 

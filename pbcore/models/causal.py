@@ -84,7 +84,8 @@ class CausalModel:
         least = requested if requested is not None else sample.max_new_tokens if sample else self.length
         if not isinstance(least, int) or least < 1:
             raise ModelError(
-                f"{self.name}: max_new_tokens is the most tokens of an answer, a whole number of at least 1, not {least!r}"
+                f"{self.name}: max_new_tokens is the most tokens of an answer, a whole number of at least 1, not "
+                f"{least!r}"
             )
         room = least if self.limit is None else self.limit - prompt
         if room < least:
@@ -143,8 +144,8 @@ class CausalModel:
             )  # (R, P + L)
         if not bool(watch.confidences.isfinite().all()):
             raise ModelError(
-                f"{self.name}: its logits hold NaN or infinity; another dtype may help (float16 overflows where bfloat16 "
-                "does not)"
+                f"{self.name}: its logits hold NaN or infinity; another dtype may help (float16 overflows where "
+                "bfloat16 does not)"
             )
         answers = output[:, ids.shape[1] :].tolist()
         return [self._generation(request, row, answers[row], watch) for row, request in enumerate(requests)]

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from pbcore.models.causal import ANSWER_TOKENS, CausalModel
 from pbcore.models.checkpoints import from_pretrained
 from pbcore.models.device import find_device
@@ -60,7 +58,9 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
 
 
 def _with_draft(model: CausalModel, name: str, device: str, dtype: str | None) -> CausalModel:
-    """The model with one that drafts for it. Raises ModelError for one that isn't autoregressive or has other tokens."""
+    """The model with one that drafts for it. Raises ModelError for one that isn't autoregressive, or with other
+    tokens.
+    """
     from pbcore.models.registry import load_model
 
     small = load_model(name, device, dtype)
