@@ -23,11 +23,23 @@ def may_decode_itself(model: str) -> bool:
     return family in OWN_DECODERS or family in ("user", "unknown")
 
 
-def own_samplers(model: str) -> tuple[str, ...]:
-    """The samplers that stand for a profile's where the model can run none of those: `ar` for autoregressive models."""
+def own_sampler(model: str) -> str | None:
+    """The sampler that a model has instead of the profile's; None for models that run the profile's."""
     from pbcore.models import resolve_model
 
-    return ("ar",) if resolve_model(model).family == "causal" else ()
+    return "ar" if resolve_model(model).family == "causal" else None
+
+
+def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
+    """Why a model can't run a task whose answers are given in part; None if it can."""
+    from pbcore.models import resolve_model
+
+    if resolve_model(model).family not in OWN_DECODERS:
+        return None
+    task = load_task()
+    if all(sample.canvas is None for sample in task.samples):
+        return None
+    return f"{model} × {task.category}: infilling, and a model that decodes by itself can't keep given tokens"
 
 
 @cache
@@ -66,17 +78,6 @@ def _in_the_loop(sampler: str) -> bool:
         return resolve(sampler).policy != "ar"
     except SamplerNameError:
         return False
-
-
-def cant_infill(model: str, task: Callable[[], Task]) -> str | None:
-    """Why a model can't do a task that is infilling; None if it can, or if the task is none. `task` loads it."""
-    from pbcore.models import resolve_model
-
-    if resolve_model(model).family not in OWN_DECODERS or all(sample.canvas is None for sample in task().samples):
-        return None
-    return (
-        f"{model} × {task().name.split('/')[0]}: infilling, and a model that decodes by itself can't keep given tokens"
-    )
 
 
 def lacks_words(model: str, task: Task) -> str | None:

@@ -1,5 +1,4 @@
-"""The interface between decoding and models: Request, Query, Denoiser, Context, OwnDecoder, BatchDecoder and Generation.
-"""
+"""The interface between decoding and models: requests, queries, the three kinds of models, and their answers."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class CausalModel:
             temperature=temperature,
             seed=seed,
         )
-        config = GenerationConfig(
+        config = GenerationConfig(  # type: ignore[no-untyped-call]
             max_new_tokens=int(limits.max()),
             do_sample=False,  # `watch` draws
             eos_token_id=list(self.stop_ids) or None,

@@ -15,7 +15,8 @@ from pbcore.models.hub import locate
 from pbcore.models.loading import find_dtype, plain_info
 from pbcore.models.tokenizer import FileTokenizer, Tokenizer, read_tokenizer
 
-_IDS = ("eos_token_id", "pad_token_id", "bos_token_id", "transformers_version")
+# Settings in generation_config.json that are no rule for choosing tokens.
+_HARMLESS = ("eos_token_id", "pad_token_id", "bos_token_id", "transformers_version", "use_cache")
 
 
 def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> CausalModel:
@@ -123,8 +124,8 @@ def _plain_generation(module: Any) -> dict[str, Any]:
     from transformers import GenerationConfig
 
     own = module.generation_config.to_diff_dict()
-    module.generation_config = GenerationConfig()
-    return {key: value for key, value in own.items() if key not in _IDS and not key.startswith("_")}
+    module.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
+    return {key: value for key, value in own.items() if key not in _HARMLESS and not key.startswith(("_", "output_"))}
 
 
 def _commit(folder: Path) -> str | None:

@@ -78,5 +78,5 @@ class Limits(StoppingCriteria):
     def __init__(self, limits: Tensor, prompt: int) -> None:
         self._limits, self._prompt = limits, prompt
 
-    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:  # type: ignore[override]
+    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
         return input_ids.shape[1] - self._prompt >= self._limits
