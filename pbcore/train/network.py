@@ -1,5 +1,5 @@
-"""The network of `tiny` and `tiny-ar`: a small `LlamaForCausalLM` with full or causal attention, and the forward pass for
-training.
+"""The network of `tiny` and `tiny-ar`: a small `LlamaForCausalLM` with full or causal attention, and its training
+forward.
 """
 
 from __future__ import annotations
