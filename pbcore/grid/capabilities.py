@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,25 @@ if TYPE_CHECKING:
     from pbcore.models.tokenizer import Tokenizer
     from pbcore.tasks.base import Task
 
-# Families that decode by themselves, and the policy whose parameters they read.
-OWN_DECODERS = {"diffusion_gemma": "eb", "causal": "ar"}
-_EXAMPLES = {"eb": "eb-0.1", "ar": "ar"}
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """A family that decodes by itself: the policies whose names it reads, an example, whether it keeps given tokens,
+    and the samplers that it runs in place of a profile's.
+    """
+
+    policies: tuple[str, ...]
+    example: str
+    infills: bool = False
+    samplers: tuple[str, ...] = ()
+
+
+_STEPS = tuple(f"analytic-s{steps}" for steps in (32, 16, 8, 4, 2, 1))
+OWN_DECODERS = {
+    "diffusion_gemma": _Own(("eb",), "eb-0.1"),
+    "causal": _Own(("ar",), "ar", samplers=("ar",)),
+    "sedd": _Own(("analytic", "euler"), "analytic-s32", infills=True, samplers=_STEPS),
+}
 
 
 def may_decode_itself(model: str) -> bool:
@@ -23,18 +40,20 @@ def may_decode_itself(model: str) -> bool:
     return family in OWN_DECODERS or family in ("user", "unknown")
 
 
-def own_sampler(model: str) -> str | None:
-    """The sampler that a model has instead of the profile's; None for models that run the profile's."""
+def own_samplers(model: str) -> tuple[str, ...]:
+    """The samplers that a model has instead of the profile's; none for models that run the profile's."""
     from pbcore.models import resolve_model
 
-    return "ar" if resolve_model(model).family == "causal" else None
+    own = OWN_DECODERS.get(resolve_model(model).family)
+    return own.samplers if own else ()
 
 
 def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
     """Why a model can't run a task whose answers are given in part; None if it can."""
     from pbcore.models import resolve_model
 
-    if resolve_model(model).family not in OWN_DECODERS:
+    own = OWN_DECODERS.get(resolve_model(model).family)
+    if own is None or own.infills:
         return None
     task = load_task()
     if all(sample.canvas is None for sample in task.samples):
@@ -54,9 +73,10 @@ def why_not(model: str, task: str, sampler: str) -> str | None:
         return None
     if family in OWN_DECODERS:
         own = OWN_DECODERS[family]
-        if name.policy == own:
+        if name.policy in own.policies:
             return None
-        return f"{model} × samplers other than {own}: it decodes by itself, e.g. with --sampler {_EXAMPLES[own]}"
+        names = " and ".join(own.policies)
+        return f"{model} × samplers other than {names}: it decodes by itself, e.g. with --sampler {own.example}"
     if not _in_the_loop(sampler):
         return f"{model} × {sampler}: a sampler for models that decode by themselves"
     if family != "ideal":

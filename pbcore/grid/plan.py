@@ -73,7 +73,7 @@ class Plan:
 
     def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
         """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
-        from pbcore.grid.capabilities import no_infilling, own_sampler, why_not
+        from pbcore.grid.capabilities import no_infilling, own_samplers, why_not
         from pbcore.tasks.naming import category
 
         wanted = set(categories)
@@ -81,9 +81,9 @@ class Plan:
             for task in self.tasks:
                 if category(task) not in wanted or not (self.settings.task or self.profile.has_task(model, task)):
                     continue
-                own = own_sampler(model) if self.samplers is None else None
-                for sampler in self._samplers(task) if own is None else [own]:
-                    if self.samplers is None and own is None and not self.profile.has_sampler(model, sampler):
+                own = own_samplers(model) if self.samplers is None else ()
+                for sampler in own or self._samplers(task):
+                    if self.samplers is None and not own and not self.profile.has_sampler(model, sampler):
                         continue
                     reason = (
                         why_not(model, task, sampler)

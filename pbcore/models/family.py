@@ -1,4 +1,7 @@
-"""What a checkpoint is by its config.json: a masked diffusion model or an autoregressive one. Doesn't import torch."""
+"""What a checkpoint is by its config.json: a masked diffusion model, SEDD or an autoregressive one.
+
+Doesn't import torch.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-CAUSAL, MASKED = "causal", "masked"
+from pbcore.models.sedd.config import is_sedd
+
+CAUSAL, MASKED, SEDD = "causal", "masked", "sedd"
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")  # a model_type of these families begins so
 _CAUSAL_CLASSES = ("ForCausalLM", "LMHeadModel")
 
 
 def family_of(config: Mapping[str, Any]) -> str:
     """`masked` if config.json names a mask token, switches causal attention off or has the type of a diffusion family;
-    else `causal` if its architecture is one of transformers' for next tokens. Anything else is `masked`, whose loader
-    says what is missing.
+    `sedd` if it has the layout of SEDD's authors; else `causal` if its architecture is one of transformers' for next
+    tokens. Anything else is `masked`, whose loader says what is missing.
     """
+    if is_sedd(config):
+        return SEDD
     kind = str(config.get("model_type", "")).lower()
     if config.get("mask_token_id") is not None or config.get("is_causal") is False or kind.startswith(_DIFFUSION):
         return MASKED

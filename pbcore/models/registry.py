@@ -34,6 +34,7 @@ _LOADERS = {
     "masked": "pbcore.models.loading",
     "causal": "pbcore.models.causal_loading",
     "diffusion_gemma": "pbcore.models.native",
+    "sedd": "pbcore.models.sedd.load",
 }
 
 

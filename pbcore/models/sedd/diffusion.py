@@ -3,7 +3,7 @@ the next tokens.
 
 M positions, N columns. All in the scores' float32, as the authors compute it. The predictors' probabilities can be
 negative; `draw` takes those as 0. Beyond σ of about 16 (geometric noise up to σ = 20) the mask's probability is a
-difference of numbers that float32 can't tell apart, and about half of the masks stay for a step longer than they should.
+difference of numbers that float32 can't tell apart, and about half of the masks stay a step longer than they should.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pbcore.decoding.draws import uniform
 from pbcore.errors import InputError
 from pbcore.models.base import Generation, Prompt, Request
+from pbcore.models.draws import uniform
 from pbcore.models.errors import ModelError
 from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw
 from pbcore.models.sedd.network import SeddNetwork
