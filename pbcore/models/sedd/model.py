@@ -79,7 +79,8 @@ class Sedd:
                 raise ModelError(f"{self.name}: this prompt has no answer length; pass max_new_tokens")
             canvas = [self._hole] * length
         config = self._network.config
-        outside = [i for i in (*before, *canvas) if i != self._hole and not 0 <= i < config.tokens]
+        given = (*before, *(i for i in canvas if i != self._hole))
+        outside = [i for i in given if not 0 <= i < config.tokens]
         if outside:
             raise ModelError(f"{self.name}: token ids {outside[:8]} are outside its vocabulary 0..{config.tokens - 1}")
         if len(before) + len(canvas) > config.length:
