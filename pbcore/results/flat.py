@@ -42,6 +42,7 @@ RATES = (
     "tokens_per_second",
     "peak_memory_bytes",
 )
+_FIELDS = {"nfe": "nfe_mean"}
 CONDITIONS = ("error", "absent", "failures", "decoding", "text_after_eos", *record.CONDITIONS)
 
 
@@ -53,7 +54,6 @@ def row(cell: CellRecord) -> dict[str, Any]:
     (NaN in a DataFrame).
     """
     ran = cell.status == "ok"
-    counted = ran and "nfe" not in cell.absent
     headline = cell.scores.get(cell.headline)
     flat: dict[str, Any] = {
         "id": cell.id,
@@ -72,14 +72,9 @@ def row(cell: CellRecord) -> dict[str, Any]:
     }
     for name, score in cell.scores.items():
         flat |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
-    flat |= {
-        "nfe": cell.nfe_mean if counted else None,
-        "nfe_median": cell.nfe_median if counted else None,
-        "nfe_max": cell.nfe_max if counted else None,
-        "tokens_per_step": cell.tokens_per_step if counted else None,
-        "tokens_per_forward": cell.tokens_per_forward if counted else None,
-    }
-    flat |= {name: getattr(cell, name) if ran else None for name in RATES[5:]}
+    flat |= {name: getattr(cell, _FIELDS.get(name, name)) if ran else None for name in RATES}
+    if "nfe" in cell.absent:  # records of the first release have 0 there
+        flat |= dict.fromkeys(RATES[:5])
     flat |= {name: getattr(cell, name) for name in CONDITIONS if name not in record.CONDITIONS}
     flat |= {name: getattr(cell.conditions, name) for name in record.CONDITIONS}
     return flat | {

@@ -39,12 +39,13 @@ class Score:
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
     """One answer to one sample. `scores` and `details` as in `tasks.scoring.Scored`; `seed` the seed of its decoding;
-    `official_text` the text of the whole canvas, if there is text after the first EOS, else None."""
+    `official_text` the text of the whole canvas, if there is text after the first EOS, else None; `nfe` None if the
+    model doesn't report its forwards."""
 
     index: Count
     text: str
     scores: dict[str, Share]
-    nfe: Count
+    nfe: Count | None
     canvas_tokens: Count
     answer_tokens: Count
     details: dict[str, Any] = field(default_factory=dict)
@@ -114,7 +115,8 @@ class CellRecord:
     over samples of canvas tokens / NFE; `tokens_per_forward` is answer tokens before the first EOS / NFE, both summed
     over samples first.
 
-    `status` is `ok` or `error`; `absent` maps a metric to the reason why it was not measured. Each of the `n_samples`
+    `status` is `ok` or `error`; numbers that were not measured are None, and `absent` says why (`nfe` for all that
+    counts forwards, `seconds` for all that counts time). Each of the `n_samples`
     samples was answered once per seed; with several seeds, scores are means over samples of a sample's mean over seeds,
     and rates count every answer. `text_after_eos` counts the answers with text after the first EOS token.
     """
@@ -131,15 +133,15 @@ class CellRecord:
     scores: dict[str, Score] = field(default_factory=dict)
     headline: str = ""
     absent: dict[str, str] = field(default_factory=dict)
-    nfe_mean: Amount = 0.0
-    nfe_median: Amount = 0.0
-    nfe_max: Count = 0
-    tokens_per_step: Amount = 0.0
-    tokens_per_forward: Amount = 0.0
-    seconds: Amount = 0.0
+    nfe_mean: Amount | None = None
+    nfe_median: Amount | None = None
+    nfe_max: Count | None = None
+    tokens_per_step: Amount | None = None
+    tokens_per_forward: Amount | None = None
+    seconds: Amount | None = None
     rounds: list[Amount] = field(default_factory=list)
-    samples_per_second: Amount = 0.0
-    tokens_per_second: Amount = 0.0
+    samples_per_second: Amount | None = None
+    tokens_per_second: Amount | None = None
     peak_memory_bytes: Count = 0
     decoding: dict[str, Any] = field(default_factory=dict)  # order statistics: AR-ness, tokens per step …
     failures: dict[str, Count] = field(default_factory=dict)  # failure kind → samples

@@ -29,7 +29,7 @@ def ungraded() -> Entry:
 
 class TestTradeOffTables:
     def test_numbers(self) -> None:
-        """Score, wider side of the interval and tokens per step stand in the cell; the mean is over the row's tasks."""
+        """Score, bounds of the interval and tokens per step stand in the cell; the mean is over the row's tasks."""
         (table,) = trade_off_tables(
             frame(
                 record
@@ -42,7 +42,8 @@ class TestTradeOffTables:
         numbers = to_frame(table).loc["tiny", "confidence-k2"]
         assert numbers["waiting_line/copy", "score"] == 90
         assert numbers["waiting_line/shuffle", "tokens_per_step"] == 4
-        assert numbers["waiting_line/copy", "margin"] == pytest.approx(90 - 82.56, abs=0.01)
+        assert numbers["waiting_line/copy", "low"] == pytest.approx(82.56, abs=0.01)
+        assert numbers["waiting_line/copy", "high"] == pytest.approx(94.48, abs=0.01)
         assert (numbers["mean", "score"], numbers["mean", "tokens_per_step"]) == (70, 3)
 
     def test_a_missing_task_has_no_mean(self) -> None:
@@ -83,6 +84,31 @@ class TestTradeOffTables:
         )
         assert [line.sampler for line in table.lines] == ["random-k2", "random-k4", "random-k16"]
         assert table.tasks[:2] == ("waiting_line/copy", "waiting_line/sort")
+
+
+class TestIntervals:
+    def both(self) -> list[CellRecord]:
+        return [
+            factory.cell(task=task, right=right, n=40, nfe=8)[0]
+            for task, right in (("waiting_line/copy", 1.0), ("waiting_line/shuffle", 0.3))
+        ]
+
+    def test_bounds_as_they_are(self) -> None:
+        """Wilson's interval is not symmetric: both bounds are shown, on the terminal, in ASCII and in Markdown."""
+        (table,) = trade_off_tables(frame(self.both()))
+        assert "100 [91–100] 30 [18–45] 65.0" in terminal(table)
+        assert "100 [91-100] 30 [18-45] 65.0" in terminal(table, ascii=True)
+        assert "| 100 [91–100] | 30 [18–45] | 65.0 | 4.0 |" in markdown(table)
+
+    def test_scores_line_up(self) -> None:
+        """Scores of a column end in the same place, whatever their interval, and so do marks without one."""
+        records = [*self.both(), factory.cell(sampler="random-k1", right=0.0, n=40, nfe=8)[0]]
+        (table,) = trade_off_tables(frame(records))
+        lines = terminal(table).splitlines()
+        first = lines[1].index("copy")
+        assert [line[first : first + 3] for line in lines[3:5]] == ["100", "  ·"]
+        second = lines[1].index("shuffle")
+        assert [line[second : second + 8] for line in lines[3:5]] == ["30 [18–4", " 0 [0–9]"]
 
 
 class TestTerminal:
