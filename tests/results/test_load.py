@@ -189,9 +189,9 @@ class TestPublished:
         """Its metrics become columns of shares; the score is the accuracy, of text tasks the grammar."""
         (tmp_path / "p.csv").write_text(
             "table,model,task,setting,metric,value_percent\n"
-            "5,LLaDA,waiting_line_copy,k2,accuracy,95\n"
             "7,LLaDA,text_writing_summarization,k2,grammar,80\n"
             "7,LLaDA,text_writing_summarization,k2,rouge_l,40\n"
+            "5,LLaDA,waiting_line_copy,k2,accuracy,95\n"
         )
         table = load(tmp_path / "p.csv").set_index("task")
         copy, summary = table.loc["waiting_line/copy"], table.loc["text_writing/summarization"]
@@ -206,6 +206,7 @@ class TestPublished:
             "published",
         ]
         assert not table[["dummy", "shared_device"]].any(axis=None)
+        assert list(table.index) == ["text_writing/summarization", "waiting_line/copy"]  # as in the file
 
     def test_a_table_of_another_kind(self, tmp_path: Path) -> None:
         """Its columns are named, and those that are known."""
