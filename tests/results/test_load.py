@@ -96,6 +96,12 @@ class TestLoad:
         with pytest.raises(LoadError, match=name):
             load(tmp_path / name)
 
+    def test_lists_that_nest_too_deeply(self, tmp_path: Path) -> None:
+        """They are named as such, not as a bug."""
+        (tmp_path / "results.json").write_text("[" * 10**5)
+        with pytest.raises(LoadError, match=r"results\.json can't be read: its lists or mappings nest too deeply"):
+            load(tmp_path / "results.json")
+
     def test_newer_schema_is_refused(self, tmp_path: Path) -> None:
         """A results.json of another schema is not misread."""
         (tmp_path / "results.json").write_text('{"schema": 3, "cells": []}')
