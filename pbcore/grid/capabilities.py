@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pbcore.models.servers.spec import ServerSpec
     from pbcore.models.tokenizer import Tokenizer
     from pbcore.tasks.base import Task
 
@@ -18,19 +20,48 @@ def may_decode_itself(model: str) -> bool:
     from pbcore.models import resolve_model
 
     family = resolve_model(model).family
-    return family in OWN_DECODERS or family == "user"
+    return family in OWN_DECODERS or family in ("user", "server")
+
+
+def own_sampler(model: str) -> str | None:
+    """The sampler that a model has instead of the profile's; None for models that run the profile's."""
+    spec = server(model)
+    return None if spec is None else spec.sampler
+
+
+def server(model: str) -> ServerSpec | None:
+    """What a model behind a server is declared to be; None for other models."""
+    from pbcore.models import resolve_model
+    from pbcore.models.servers.spec import server_specs
+
+    return server_specs()[model] if resolve_model(model).family == "server" else None
+
+
+def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
+    """Why a model can't run a task whose answers are given in part; None if it can."""
+    if server(model) is None:
+        return None
+    task = load_task()
+    if all(sample.canvas is None for sample in task.samples):
+        return None
+    return f"{model} × {task.category}: infilling, which a server can't be asked for"
 
 
 @cache
 def why_not(model: str, task: str, sampler: str) -> str | None:
     """Why `model` can't run this task with this sampler; None if it can, or if only its `check` knows."""
     from pbcore.models import resolve_model
+    from pbcore.models.servers.spec import refusal
     from pbcore.names import parse
     from pbcore.theory.distributions import supports
 
     family, name = resolve_model(model).family, parse(sampler)
     if family == "user":
         return None
+    if family == "server":
+        spec = server(model)
+        reason = None if spec is None else refusal(spec, name)
+        return reason and f"{model} × {sampler}: {reason}"
     if family in OWN_DECODERS:
         own = OWN_DECODERS[family]
         if name.policy == own:
