@@ -23,10 +23,10 @@ def may_decode_itself(model: str) -> bool:
     return family in OWN_DECODERS or family in ("user", "server")
 
 
-def own_sampler(model: str) -> str | None:
-    """The sampler that a model has instead of the profile's; None for models that run the profile's."""
+def own_samplers(model: str) -> tuple[str, ...]:
+    """The samplers that stand for a profile's where the model can run none of those: the declared one of a server."""
     spec = server(model)
-    return None if spec is None else spec.sampler
+    return () if spec is None else (spec.sampler,)
 
 
 def server(model: str) -> ServerSpec | None:
@@ -37,31 +37,27 @@ def server(model: str) -> ServerSpec | None:
     return server_specs()[model] if resolve_model(model).family == "server" else None
 
 
-def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
-    """Why a model can't run a task whose answers are given in part; None if it can."""
-    if server(model) is None:
-        return None
-    task = load_task()
-    if all(sample.canvas is None for sample in task.samples):
-        return None
-    return f"{model} × {task.category}: infilling, which a server can't be asked for"
+def why_not(model: str, task: str, sampler: str) -> str | None:
+    """Why `model` can't run this task with this sampler; None if it can, or if only its `check` knows."""
+    from pbcore.models.servers.spec import refusal
+    from pbcore.names import parse
+
+    spec = server(model)
+    if spec is None:
+        return _why_not(model, task, sampler)
+    reason = refusal(spec, parse(sampler))
+    return None if reason is None else f"{model} × {sampler}: {reason}"
 
 
 @cache
-def why_not(model: str, task: str, sampler: str) -> str | None:
-    """Why `model` can't run this task with this sampler; None if it can, or if only its `check` knows."""
+def _why_not(model: str, task: str, sampler: str) -> str | None:
     from pbcore.models import resolve_model
-    from pbcore.models.servers.spec import refusal
     from pbcore.names import parse
     from pbcore.theory.distributions import supports
 
     family, name = resolve_model(model).family, parse(sampler)
     if family == "user":
         return None
-    if family == "server":
-        spec = server(model)
-        reason = None if spec is None else refusal(spec, name)
-        return reason and f"{model} × {sampler}: {reason}"
     if family in OWN_DECODERS:
         own = OWN_DECODERS[family]
         if name.policy == own:
@@ -88,6 +84,13 @@ def _in_the_loop(sampler: str) -> bool:
         return resolve(sampler).policy != "ar"
     except SamplerNameError:
         return False
+
+
+def cant_infill(model: str, task: Callable[[], Task]) -> str | None:
+    """Why a model can't do a task that is infilling; None if it can, or if the task is none. `task` loads it."""
+    if server(model) is None or all(sample.canvas is None for sample in task().samples):
+        return None
+    return f"{model} × {task().category}: infilling, which a server can't be asked for"
 
 
 def lacks_words(model: str, task: Task) -> str | None:

@@ -73,7 +73,7 @@ class Plan:
 
     def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
         """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
-        from pbcore.grid.capabilities import no_infilling, own_sampler, why_not
+        from pbcore.grid.capabilities import cant_infill, why_not
         from pbcore.tasks.naming import category
 
         wanted = set(categories)
@@ -81,13 +81,10 @@ class Plan:
             for task in self.tasks:
                 if category(task) not in wanted or not (self.settings.task or self.profile.has_task(model, task)):
                     continue
-                own = own_sampler(model) if self.samplers is None else None
-                for sampler in self._samplers(task) if own is None else [own]:
-                    if self.samplers is None and own is None and not self.profile.has_sampler(model, sampler):
-                        continue
+                for sampler in self._samplers(model, task):
                     reason = (
                         why_not(model, task, sampler)
-                        or no_infilling(model, partial(self.task, task))
+                        or cant_infill(model, partial(self.task, task))
                         or self._lacks_words(model, task)
                         or self._odd_blocks(task, sampler)
                     )
@@ -148,11 +145,17 @@ class Plan:
             return None
         return f"{task.split('/')[0]} × +b{block}: blocks of {block} don't divide the answers' length"
 
-    def _samplers(self, task: str) -> Iterable[str]:
+    def _samplers(self, model: str, task: str) -> Iterable[str]:
+        """The requested samplers, else those that the profile has for this model, else the model's own."""
+        from pbcore.grid.capabilities import own_samplers
+
         if self.samplers is not None:
             return self.samplers
+        if own := own_samplers(model):
+            return own
         canvas = min(sample.max_new_tokens for sample in self.task(task).samples) if self.profile.sweeps else 0
-        return self.profile.sampler_names(canvas)
+        names = self.profile.sampler_names(canvas)
+        return [name for name in names if self.profile.has_sampler(model, name)]
 
 
 def masked_tokens(sample: Sample) -> int:

@@ -86,6 +86,7 @@ class _Draft:
         self._usage: dict[str, int] = {}
         self._model: str | None = None
         self._finish: str | None = None
+        self._known = False
 
     @property
     def done(self) -> str:
@@ -121,10 +122,13 @@ class _Draft:
 
     def _count(self, usage: Any) -> None:
         names = (*_INPUT, "output_tokens")
+        self._known = True
         self._usage |= {name: value for name in names if (value := count(field_of(usage, name))) is not None}
 
     def reply(self, asked: str) -> Reply:
         seconds = time.perf_counter() - self._start
+        if self._finish is None and not self._known:
+            raise ValueError("nothing of an answer in it")
         if self._finish is None:
             raise ModelError(
                 f"model {self._spec.name} at {self._spec.base_url}: the answer broke off{self.done}, without a stop "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -116,14 +117,15 @@ class ServerModel:
         client = self._client = self._client or client_of(self.spec)
         session.version = session.version or version(self.spec)
         earlier = counters(self.spec)
-        start = time.perf_counter()
+        start, stop = time.perf_counter(), threading.Event()
         pool = ThreadPoolExecutor(min(self.spec.concurrency, len(new)), thread_name_prefix=f"pbcore-{self.name}")
-        futures = [pool.submit(self._ask_one, client, ask, digest, session) for ask, digest in new]
+        futures = [pool.submit(self._ask_one, client, ask, digest, session, stop) for ask, digest in new]
         try:
             for future in as_completed(futures):
                 future.result()
         except BaseException as error:
             # After Ctrl-C answers under way are still kept when they come, but nobody waits for them.
+            stop.set()
             pool.shutdown(wait=not isinstance(error, KeyboardInterrupt), cancel_futures=True)
             if not isinstance(error, ModelError):
                 raise
@@ -135,7 +137,16 @@ class ServerModel:
         for name, value in counters(self.spec).items():
             session.counters[name] = session.counters.get(name, 0.0) + value - earlier.get(name, 0.0)
 
-    def _ask_one(self, client: Client, ask: Ask, digest: str, session: Session) -> None:
+    def _ask_one(self, client: Client, ask: Ask, digest: str, session: Session, stop: threading.Event) -> None:
+        if stop.is_set():
+            return
+        try:
+            self._ask_and_keep(client, ask, digest, session)
+        except BaseException:
+            stop.set()
+            raise
+
+    def _ask_and_keep(self, client: Client, ask: Ask, digest: str, session: Session) -> None:
         reserved = most(self.spec, ask)
         if session.budget is not None:
             session.budget.reserve(reserved, self.spec)

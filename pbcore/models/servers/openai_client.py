@@ -129,6 +129,7 @@ class _Draft:
         self._texts: list[str] = []
         self._refusals: list[str] = []
         self._first: float | None = None
+        self._pieces = 0
         self._known: dict[str, Any] = {}
 
     @property
@@ -142,6 +143,7 @@ class _Draft:
             choices = piece.get("choices") if isinstance(piece, dict) else None
             if not isinstance(piece, dict) or not isinstance(choices, list):
                 raise ValueError("an answer without choices")
+            self._pieces += 1
             for choice in choices[:1]:
                 part = field_of(choice, "delta") or field_of(choice, "message") or {}
                 self._add(texts([field_of(part, "content")]), texts([field_of(part, "refusal")]))
@@ -165,6 +167,8 @@ class _Draft:
     def reply(self, asked: str) -> Reply:
         seconds = time.perf_counter() - self._start
         finish = self._known.get("finish")
+        if finish is None and not self._pieces:
+            raise ValueError("nothing of an answer in it")
         if finish is None:
             raise ModelError(
                 f"model {self._spec.name} at {self._spec.base_url}: the answer broke off{self.done}, without a finish "
