@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from pbcore.tasks.base import Task
 
 # Families that decode by themselves, and the policy whose parameters they read.
-OWN_DECODERS = {"diffusion_gemma": "eb"}
+OWN_DECODERS = {"diffusion_gemma": "eb", "causal": "ar"}
+_EXAMPLES = {"eb": "eb-0.1", "ar": "ar"}
 
 
 def may_decode_itself(model: str) -> bool:
@@ -20,13 +21,17 @@ def may_decode_itself(model: str) -> bool:
     from pbcore.models import resolve_model
 
     family = resolve_model(model).family
-    return family in OWN_DECODERS or family in ("user", "server")
+    return family in OWN_DECODERS or family in ("user", "unknown", "server")
 
 
-def own_samplers(model: str) -> tuple[str, ...]:
-    """The samplers that stand for a profile's where the model can run none of those: the declared one of a server."""
+def own_sampler(model: str) -> str | None:
+    """The sampler that a model has instead of the profile's; None for models that run the profile's."""
+    from pbcore.models import resolve_model
+
     spec = server(model)
-    return () if spec is None else (spec.sampler,)
+    if spec is not None:
+        return spec.sampler
+    return "ar" if resolve_model(model).family == "causal" else None
 
 
 def server(model: str) -> ServerSpec | None:
@@ -35,6 +40,18 @@ def server(model: str) -> ServerSpec | None:
     from pbcore.models.servers.spec import server_specs
 
     return server_specs()[model] if resolve_model(model).family == "server" else None
+
+
+def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
+    """Why a model can't run a task whose answers are given in part; None if it can."""
+    from pbcore.models import resolve_model
+
+    if resolve_model(model).family not in (*OWN_DECODERS, "server"):
+        return None
+    task = load_task()
+    if all(sample.canvas is None for sample in task.samples):
+        return None
+    return f"{model} × {task.category}: infilling, and a model that decodes by itself can't keep given tokens"
 
 
 def why_not(model: str, task: str, sampler: str) -> str | None:
@@ -56,13 +73,13 @@ def _why_not(model: str, task: str, sampler: str) -> str | None:
     from pbcore.theory.distributions import supports
 
     family, name = resolve_model(model).family, parse(sampler)
-    if family == "user":
+    if family in ("user", "unknown"):
         return None
     if family in OWN_DECODERS:
         own = OWN_DECODERS[family]
         if name.policy == own:
             return None
-        return f"{model} × samplers other than {own}: it decodes by itself, e.g. with --sampler {own}-0.1"
+        return f"{model} × samplers other than {own}: it decodes by itself, e.g. with --sampler {_EXAMPLES[own]}"
     if not _in_the_loop(sampler):
         return f"{model} × {sampler}: a sampler for models that decode by themselves"
     if family != "ideal":
@@ -84,13 +101,6 @@ def _in_the_loop(sampler: str) -> bool:
         return resolve(sampler).policy != "ar"
     except SamplerNameError:
         return False
-
-
-def cant_infill(model: str, task: Callable[[], Task]) -> str | None:
-    """Why a model can't do a task that is infilling; None if it can, or if the task is none. `task` loads it."""
-    if server(model) is None or all(sample.canvas is None for sample in task().samples):
-        return None
-    return f"{model} × {task().category}: infilling, which a server can't be asked for"
 
 
 def lacks_words(model: str, task: Task) -> str | None:

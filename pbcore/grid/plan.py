@@ -73,7 +73,7 @@ class Plan:
 
     def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
         """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
-        from pbcore.grid.capabilities import cant_infill, why_not
+        from pbcore.grid.capabilities import no_infilling, own_sampler, why_not
         from pbcore.tasks.naming import category
 
         wanted = set(categories)
@@ -81,10 +81,13 @@ class Plan:
             for task in self.tasks:
                 if category(task) not in wanted or not (self.settings.task or self.profile.has_task(model, task)):
                     continue
-                for sampler in self._samplers(model, task):
+                own = own_sampler(model) if self.samplers is None else None
+                for sampler in self._samplers(task) if own is None else [own]:
+                    if self.samplers is None and own is None and not self.profile.has_sampler(model, sampler):
+                        continue
                     reason = (
                         why_not(model, task, sampler)
-                        or cant_infill(model, partial(self.task, task))
+                        or no_infilling(model, partial(self.task, task))
                         or self._lacks_words(model, task)
                         or self._odd_blocks(task, sampler)
                     )
@@ -145,17 +148,11 @@ class Plan:
             return None
         return f"{task.split('/')[0]} × +b{block}: blocks of {block} don't divide the answers' length"
 
-    def _samplers(self, model: str, task: str) -> Iterable[str]:
-        """The requested samplers, else those that the profile has for this model, else the model's own."""
-        from pbcore.grid.capabilities import own_samplers
-
+    def _samplers(self, task: str) -> Iterable[str]:
         if self.samplers is not None:
             return self.samplers
-        if own := own_samplers(model):
-            return own
         canvas = min(sample.max_new_tokens for sample in self.task(task).samples) if self.profile.sweeps else 0
-        names = self.profile.sampler_names(canvas)
-        return [name for name in names if self.profile.has_sampler(model, name)]
+        return self.profile.sampler_names(canvas)
 
 
 def masked_tokens(sample: Sample) -> int:
@@ -254,16 +251,18 @@ def _default_models(profile: Profile) -> tuple[str, ...]:
     return tuple(model for model in profile.models if model in known)
 
 
-def _check_model(name: str) -> None:
+def _check_model(name: str, option: str = "--model") -> None:
     from pbcore.models.registry import resolve_model
 
     try:
         resolve_model(name)
     except (ValueError, RuntimeError) as error:
-        raise InputError(f"--model: {error}") from error
+        raise InputError(f"{option}: {error}") from error
 
 
 def _check_loading(settings: Settings) -> None:
+    if settings.draft is not None:
+        _check_model(settings.draft, "--draft")
     from pbcore.models.entry import LoadOptions
     from pbcore.models.errors import ModelError
 

@@ -14,7 +14,7 @@ from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
 from pbcore.plugin.rundir import run_dir
-from pbcore.plugin.servers import asking, is_served, timed, told, untimed
+from pbcore.plugin.servers import asking, counted, is_served, timed, told, untimed
 from pbcore.plugin.state import drilled, plan, settings
 
 if TYPE_CHECKING:
@@ -133,12 +133,13 @@ class Cell:
         benchmark: Any,
     ) -> None:
         from pbcore.analysis.decoding_order import order_statistics
-        from pbcore.results.build import build_cell
+        from pbcore.results.build import build_cell, generated
         from pbcore.results.flat import properties
         from pbcore.results.record import CellRecord
 
         config = self.item.config
         answers, peak, session = decoded
+        rates, uncounted = counted(session)
         facts = CellRecord(
             self.id,
             self.name.model,
@@ -152,17 +153,18 @@ class Cell:
             length=_span(task.options.get("lengths") or ()),
             headline=task.headline,
             peak_memory_bytes=None if peak is None else peak.reported,
+            **rates,
         )
         cell, samples = build_cell(
             facts,
             [one.answer for one in answers],
             scored,
             rounds=benchmark.stats["data"] if session is None else timed(session),
-            absent=untimed(session),
+            absent=untimed(session) | uncounted,
             indices=[one.sample.index for one in answers],
             seeds=[one.seed for one in answers],
         )
-        cell = replace(cell, decoding=order_statistics(samples))
+        cell = replace(cell, decoding=order_statistics(samples) | generated([one.answer for one in answers]))
         if session is not None:
             cell = told(cell, samples, session)
         run_dir(config).write_cell(cell, samples)

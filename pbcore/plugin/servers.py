@@ -95,6 +95,18 @@ def told(cell: CellRecord, samples: list[SampleRecord], session: Session) -> Cel
     return replace(cell, served=part)
 
 
+def counted(session: Session | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Forwards by the server's own counters, over all requests together, and why single samples have none; empty where
+    it has no such counters, or some answers were not asked for now.
+    """
+    steps = 0.0 if session is None else session.counters.get("denoising_steps", 0.0)
+    if session is None or session.kept or not session.asked or steps <= 0:
+        return {}, {}
+    tokens = session.counters.get("committed_tokens")
+    rates = {"nfe_mean": steps / session.asked, "tokens_per_forward": None if tokens is None else tokens / steps}
+    return rates, {"tokens_per_step": "the server counts the forwards of all requests together"}
+
+
 def timed(session: Session) -> list[float]:
     """The seconds of the requests; none if some answers were not asked for now."""
     return [] if session.kept else [session.seconds]
