@@ -33,9 +33,9 @@ class Worker:
         self.shutting_down = True
 
 
-def begin(models: list[str], workers: int) -> tuple[ModelScheduling, list[Worker], list[str]]:
+def begin(models: list[str], workers: int, alone: str = "-") -> tuple[ModelScheduling, list[Worker], list[str]]:
     said: list[str] = []
-    scheduler = ModelScheduling(workers, lambda node_id: node_id.split("/")[0], said.append)
+    scheduler = ModelScheduling(workers, lambda node_id: node_id.split("/")[0], said.append, lambda m: m == alone)
     nodes = [Worker(f"gw{i}") for i in range(workers)]
     collection = [f"{model}/{i}" for i, model in enumerate(models)]
     for node in nodes:
@@ -81,6 +81,14 @@ class TestModelScheduling:
         scheduler, nodes, collection = begin(["small"] * 2 + ["big"] * 20, 2)
         play(scheduler, nodes, collection)
         assert sorted(node.models for node in nodes) == [["big"], ["small", "big"]]
+
+    def test_a_model_behind_a_server_stays_with_one_worker(self) -> None:
+        """Its requests at once are limited per process; idle workers help with other models, and end."""
+        for others in (["b"] * 3, ["b"] * 20, []):
+            scheduler, nodes, collection = begin(["served"] * 10 + others, 3, alone="served")
+            assert sorted(play(scheduler, nodes, collection)) == sorted(collection)
+            assert sum("served" in node.models for node in nodes) == 1
+            assert scheduler.tests_finished
 
     def test_few_cells_are_spread(self) -> None:
         """Two cells of one model and two workers: one each."""
