@@ -11,6 +11,7 @@ import torch
 
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.samplers import policy
+from pbcore.decoding.sharing import LIVE, ForwardStore
 from pbcore.errors import InputError
 from pbcore.models.base import Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
 from pbcore.names import SamplerName, SamplerNameError, parse
@@ -29,13 +30,15 @@ def decode(
     seed: int = 0,
     record: bool = False,
     batch_size: int | None = None,
+    store: ForwardStore | None = None,
 ) -> list[Generation]:
     """Decodes each prompt with a sampler; one Generation per prompt, in order.
 
     `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids; Samples have their
     own length and canvas. A row's random numbers depend on `seed` and its identity alone (a Sample's index, else the
     index in `prompts`), so results don't depend on `batch_size`, the most rows decoded together (default: 8 on CPU, 32
-    on GPU). It halves when memory runs out.
+    on GPU). It halves when memory runs out. A `store` of this model shares forwards between calls: answers and NFE stay
+    the same.
 
     Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't encode, ValueError for
     impossible lengths and arguments of the wrong type, DecodingError for unusable logits or a policy that breaks its
@@ -53,6 +56,8 @@ def decode(
         )
     if type(seed) is not int:
         raise InputError(f"seed is a whole number, not {seed!r}")
+    if store is not None:
+        store.begin(model)
     if isinstance(model, OwnDecoder):
         _check_own(model, name)
         return model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
@@ -64,12 +69,17 @@ def decode(
         )
     rule = policy(name)
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
+    if store is not None and not store.serves(rule, name):
+        store = None
     results: list[Generation | None] = [None] * len(requests)
     size = batch_size or DEFAULT_BATCH.get(model.device.type, 8)
+
+    def work(rows: list[int], size: int) -> list[Generation]:
+        chosen = [requests[i] for i in rows]
+        return denoise(model, chosen, rule, name, seed=seed, record=record, store=store, at_once=size)
+
     for batch in _batches(requests, name, model.mask_id):
-        for part, generations in _in_pieces(
-            batch, size, lambda rows: denoise(model, [requests[i] for i in rows], rule, name, seed=seed, record=record)
-        ):
+        for part, generations in _in_pieces(batch, size, work, LIVE if store is not None else 1):
             for i, generation in zip(part, generations, strict=True):
                 results[i] = generation
     return [result for result in results if result is not None]
@@ -105,18 +115,20 @@ def _batches(requests: Sequence[Request], name: SamplerName, mask_id: int) -> li
 
 
 def _in_pieces(
-    rows: list[int], size: int, work: Callable[[list[int]], list[Generation]]
+    rows: list[int], size: int, work: Callable[[list[int], int], list[Generation]], batches: int
 ) -> Iterator[tuple[list[int], list[Generation]]]:
-    """Decodes `rows` in parts of `size`, halved whenever memory runs out; raises if one row alone doesn't fit."""
+    """Decodes `rows` in parts of some `batches` of `size`, which is halved whenever memory runs out; raises if one row
+    alone doesn't fit.
+    """
     start = 0
     while start < len(rows):
-        part = rows[start : start + size]
+        part = rows[start : start + size * batches]
         try:
-            generations = work(part)
+            generations = work(part, size)
         except torch.OutOfMemoryError:
-            if len(part) == 1:
+            if min(size, len(part)) == 1:
                 raise
-            size = max(1, len(part) // 2)
+            size = max(1, min(size, len(part)) // 2)
             torch.cuda.empty_cache()
             continue
         yield part, generations
