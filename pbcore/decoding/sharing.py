@@ -68,9 +68,13 @@ class ForwardStore:
         self.size = self.shared = self.computed = self.batches = 0
         self.seconds = 0.0
 
+    def holds(self, model: object) -> bool:
+        """Whether these are this model's forwards."""
+        return model is self._model
+
     def begin(self, model: object) -> None:
         """A decoding begins. Raises InputError if it is that of another model."""
-        if model is not self._model:
+        if not self.holds(model):
             raise InputError(f"this store holds forwards of {self._model.name}; make one ForwardStore for each model")
         self._turn += 1
 

@@ -14,9 +14,11 @@ from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
 from pbcore.plugin.rundir import run_dir
+from pbcore.plugin.sharing import ABSENT, Shared, shared_forwards
 from pbcore.plugin.state import drilled, plan, settings
 
 if TYPE_CHECKING:
+    from pbcore.decoding.sharing import ForwardStore
     from pbcore.models.base import Generation, Model
     from pbcore.models.memory import Peak
     from pbcore.results.record import Conditions
@@ -54,12 +56,18 @@ class Cell:
         """
         benchmark.extra_info["cell"] = self.id
         rounds = 1 if drilled(self.item.config) else self.settings.rounds
-        answers, peak = benchmark.pedantic(self._decode, args=(model, task.samples), rounds=rounds)
+        shared = shared_forwards(self.item.config, model, self.name)
+        if shared is None:
+            answers, peak = benchmark.pedantic(self._decode, args=(model, task.samples), rounds=rounds)
+        else:
+            benchmark.skipped = True  # no statistics of a time that isn't the cell's own, and no warning of that
+            with shared.counted() as store:
+                answers, peak = self._decode(model, task.samples, store)
         scored = task.score_many([self._text(one.answer) for one in answers], [one.sample for one in answers])
         if drilled(self.item.config):
             drilldown.judge(self.item, model, task, answers, scored)
         else:
-            self._record(model, task, answers, scored, benchmark, peak)
+            self._record(model, task, answers, scored, benchmark, peak, shared)
         return scored
 
     def key(self, model: Model, task: Task) -> str:
@@ -83,7 +91,9 @@ class Cell:
             own_code=user_code(self.name.model, model, self.name.sampler),
         )
 
-    def _decode(self, model: Model, samples: Sequence[Sample]) -> tuple[list[Answered], Peak]:
+    def _decode(
+        self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None
+    ) -> tuple[list[Answered], Peak]:
         """Every sample's answer by every seed, and the peak memory; returns when the device has finished, so that the
         clock is right.
         """
@@ -95,9 +105,10 @@ class Cell:
         device = getattr(model, "device", torch.device(self.settings.device))
         record, size = drilled(self.item.config), self.settings.batch_size
         answers: list[Answered] = []
+        sampler = self.name.sampler
         with peak_memory(device) as peak:
             for seed in self.settings.seed:
-                decoded = decode(model, samples, self.name.sampler, seed=seed, record=record, batch_size=size)
+                decoded = decode(model, samples, sampler, seed=seed, record=record, batch_size=size, store=store)
                 answers += [Answered(sample, seed, answer) for sample, answer in zip(samples, decoded, strict=True)]
         return answers, peak
 
@@ -113,6 +124,7 @@ class Cell:
         scored: Sequence[Scored],
         benchmark: Any,
         peak: Peak,
+        shared: Shared | None,
     ) -> None:
         from pbcore.analysis.decoding_order import order_statistics
         from pbcore.results.build import build_cell
@@ -128,13 +140,17 @@ class Cell:
             replace(conditions(config, model, task), key=self.key(model, task), peak_memory_is=peak.kind),
             length=_span(task.options.get("lengths") or ()),
             headline=task.headline,
-            peak_memory_bytes=peak.reported,
+            peak_memory_bytes=peak.reported if shared is None else None,
+            seconds_estimated=None if shared is None else shared.seconds,
+            forwards_shared=None if shared is None else shared.shared,
+            forwards_computed=None if shared is None else shared.computed,
         )
         cell, samples = build_cell(
             facts,
             [one.answer for one in answers],
             scored,
-            rounds=benchmark.stats["data"],
+            rounds=benchmark.stats["data"] if shared is None else [],
+            absent=None if shared is None else ABSENT,
             indices=[one.sample.index for one in answers],
             seeds=[one.seed for one in answers],
         )

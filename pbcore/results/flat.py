@@ -41,6 +41,9 @@ RATES = (
     "samples_per_second",
     "tokens_per_second",
     "peak_memory_bytes",
+    "seconds_estimated",
+    "forwards_shared",
+    "forwards_computed",
 )
 _FIELDS = {"nfe": "nfe_mean"}
 CONDITIONS = ("error", "absent", "failures", "decoding", "text_after_eos", *record.CONDITIONS)
