@@ -11,7 +11,7 @@ from pbcore.printable import shown
 
 GRAPHS = ("absorb", "uniform")
 NOISES = ("loglinear", "geometric")
-_NUMBERS = {
+_NUMBERS: Mapping[str, type] = {
     "tokens": int,
     "model.hidden_size": int,
     "model.cond_dim": int,
@@ -62,7 +62,7 @@ def read(raw: Mapping[str, Any], where: str) -> SeddConfig:
     values: dict[str, Any] = {}
     for key, kind in _NUMBERS.items():
         value = _at(raw, key)
-        if type(value) is not kind or (kind is int and value < 1):
+        if type(value) is not kind or (kind is int and int(value) < 1):
             problems.append(f"{key} is {shown(value)}, not {'true or false' if kind is bool else 'a positive number'}")
         values[key] = value
     for key, allowed in (("graph.type", GRAPHS), ("noise.type", NOISES)):

@@ -29,7 +29,7 @@ class Noise:
     def total(self, t: float) -> float:
         if self.kind == "loglinear":
             return -math.log1p(-LOGLINEAR * t)
-        return self.low ** (1 - t) * self.high**t
+        return float(self.low ** (1 - t) * self.high**t)
 
     def rate(self, t: float) -> float:
         if self.kind == "loglinear":

@@ -34,7 +34,8 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
     kind = find_dtype(dtype or "float32", place)
     if entry.dummy:
         config = read(entry.shape or {}, entry.name)
-        network, tokenizer = _random(config, entry.layers), HashTokenizer(config.tokens)
+        network = _random(config, entry.layers)
+        tokenizer: Tokenizer = HashTokenizer(config.tokens)
         eos_id: int | None = entry.eos_id if entry.eos_id is not None else config.tokens - 1
     else:
         folder = locate(entry, options)

@@ -47,7 +47,8 @@ class SeddNetwork(nn.Module):
         if self.config.scale_by_sigma:
             total = sigma.float()[row]  # (M,)
             scores = scores - (torch.expm1(total).log() + math.log(self.config.columns - 1))[:, None]
-        return scores.scatter(-1, ids[want][:, None], 0.0)
+        result: Tensor = scores.scatter(-1, ids[want][:, None], 0.0)
+        return result
 
 
 class _Embedding(nn.Module):
@@ -69,7 +70,7 @@ class _SigmaMap(nn.Module):
         places = torch.arange(FREQUENCIES, dtype=torch.float32, device=sigma.device)
         angles = sigma.float()[:, None] * torch.exp(-math.log(10000) * places / FREQUENCIES)  # (R, 128)
         waves = torch.cat([angles.cos(), angles.sin()], dim=-1)
-        result: Tensor = self.mlp(waves.to(self.mlp[0].weight.dtype))
+        result: Tensor = self.mlp(waves.to(next(self.mlp.parameters()).dtype))
         return result
 
 
