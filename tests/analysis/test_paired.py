@@ -30,17 +30,17 @@ class TestMcnemar:
 
 
 class TestPermutation:
-    @given(st.lists(st.integers(-9, 9), max_size=7))
-    def test_by_all_sign_patterns(self, tenths: list[int]) -> None:
-        """Equal to counting every pattern of signs."""
-        losses = [abs(value) for value in tenths]
-        seen = sum(-value for value in tenths if value < 0)
+    @given(st.lists(st.integers(-9, 9), max_size=7), st.sampled_from([0.1, 1e-4]))
+    def test_by_all_sign_patterns(self, values: list[int], unit: float) -> None:
+        """Equal to counting every pattern of signs, down to differences of the resolution itself."""
+        losses = [abs(value) for value in values]
+        seen = sum(-value for value in values if value < 0)
         patterns = [
             sum(loss for loss, sign in zip(losses, signs, strict=True) if sign)
             for signs in product((0, 1), repeat=len(losses))
         ]
         expected = sum(total >= seen for total in patterns) / len(patterns)
-        assert permutation([value / 10 for value in tenths]) == pytest.approx(expected)
+        assert permutation([value * unit for value in values]) == pytest.approx(expected)
 
     @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 30))
     def test_is_mcnemar_on_binary_scores(self, b: int, c: int, same: int) -> None:
