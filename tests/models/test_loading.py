@@ -25,5 +25,5 @@ class TestFindDtype:
 
     def test_an_unknown_name(self) -> None:
         """The message lists those that are known."""
-        with pytest.raises(ModelError, match="dtype 'float3' is not known; choose from .*float32"):
+        with pytest.raises(ModelError, match=r"dtype 'float3' is not known; choose from .*float32"):
             find_dtype("float3", torch.device("cpu"))
