@@ -102,7 +102,7 @@ class TestIds:
         """pytest counts them as such."""
         result = run(*ONE, "--shard", "1/3")
         assert len(ids(result)) == 6
-        result.stdout.fnmatch_lines(["6/16 tests collected (10 deselected)*"])
+        result.stdout.fnmatch_lines(["*(10 deselected)*"])
 
 
 class TestOwnDecoders:
