@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +174,39 @@ class TestResume:
         before = (project.path / "out").stat().st_mtime_ns, len(server.asked)
         run(f"{FIVE} --resume out --sample 3").assert_outcomes(passed=1)
         assert before == ((project.path / "out").stat().st_mtime_ns, len(server.asked))
+
+
+class TestEnds:
+    @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+    def test_what_was_paid_for_is_kept(self, project: pytest.Pytester, run: Run, end: signal.Signals) -> None:
+        """A run that is killed, or interrupted, in the middle of a cell has its answers on disk: of those that the
+        server gave no more are asked again than were under way.
+        """
+
+        def slow(number: int, body: dict[str, Any]) -> Act:
+            return replace(right(number, body), pause=0.05)
+
+        with serving(slow) as server:
+            declare(project, server, concurrency=2)
+            words = f"{MINE} --task copy --limit 20 --out out -q".split()
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "pytest", "benches", *words], cwd=project.path, stdout=subprocess.PIPE
+                )
+            finally:
+                signal.signal(signal.SIGINT, before)
+            while len(server.asked) < 6:
+                assert process.poll() is None, process.communicate()[0]
+                time.sleep(0.01)
+            process.send_signal(end)
+            process.communicate()
+            asked = len(server.asked)
+            (file,) = (project.path / "out" / "cells").glob("*.answers.jsonl")
+            came = len(lines(file))
+            assert asked - (2 if end == signal.SIGKILL else 0) <= came <= asked < 20
+            run(f"{MINE} --task copy --limit 20 --resume out").assert_outcomes(passed=1)
+            assert len(server.asked) - asked == 20 - came
 
 
 class TestBeforeTheFirstCell:
