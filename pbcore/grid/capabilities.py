@@ -20,7 +20,7 @@ def may_decode_itself(model: str) -> bool:
     from pbcore.models import resolve_model
 
     family = resolve_model(model).family
-    return family in OWN_DECODERS or family in ("user", "unknown")
+    return family == "diffusion_gemma" or family in ("user", "unknown")  # those of ar are known
 
 
 def own_sampler(model: str) -> str | None:
