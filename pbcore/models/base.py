@@ -194,16 +194,16 @@ class Generation:
     """One decoded answer.
 
     `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards this
-    row took part in (None: not reported). `steps[i]` is the step (0-based) at which position i was revealed for good,
-    −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when recorded) is the canvas
-    before each step, then the final one. `official_text` is the text of the whole canvas where some follows the first
-    EOS, and else None.
+    row took part in (None for both: not reported). `steps[i]` is the step (0-based) at which position i was revealed
+    for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when recorded) is the
+    canvas before each step, then the final one. `official_text` is the text of the whole canvas where some follows the
+    first EOS, and else None.
     """
 
     text: str
     token_ids: tuple[int, ...]
     nfe: int | None
-    answer_tokens: int
+    answer_tokens: int | None
     steps: tuple[int, ...] = ()
     confidences: tuple[float, ...] = ()
     trajectory: tuple[tuple[int, ...], ...] | None = None

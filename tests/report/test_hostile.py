@@ -159,7 +159,7 @@ class TestOutput:
         text: Any = out.buffer
         lines = text.getvalue().decode("ascii").split("\n")
         at = next(i for i, line in enumerate(lines) if "tok/step" in line)
-        assert "100+-16" in lines[at + 2]
+        assert "100 [84-100]" in lines[at + 2]
         assert len({len(line) for line in (lines[at], lines[at + 2], lines[at + 3])}) == 1
 
     def test_real_width(
