@@ -24,17 +24,20 @@ from pbcore.decoding.checks import (
     check_numbers,
     check_tokens,
 )
-from pbcore.decoding.prediction import predict
+from pbcore.decoding.prediction import Prediction, predict
 from pbcore.decoding.protocol import Policy, Traits, traits
 from pbcore.decoding.review import marked, reviewed
 from pbcore.decoding.rows import Log, Rows, join, start
 from pbcore.decoding.schedule import quota
+from pbcore.decoding.sharing import ForwardStore, SharedContext
 from pbcore.decoding.state import clear
 from pbcore.decoding.step import Move, Step
 from pbcore.errors import InputError
 from pbcore.models.base import Context, Denoiser, Generation, Query, Request, complete
 from pbcore.models.draws import uniform
 from pbcore.names import SamplerName
+
+Source = Context | SharedContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,13 @@ def denoise(
     *,
     seed: int = 0,
     record: bool = False,
+    store: ForwardStore | None = None,
+    at_once: int | None = None,
 ) -> list[Generation]:
     """Decodes a batch; one Generation per request, in order.
+
+    A `store` answers for the canvases that it knows, if it can serve the sampler; the other rows share forwards of
+    `at_once` rows (default: all).
 
     Raises DecodingError for logits of another shape, dtype or device than asked for, NaN and +inf, and for a policy
     that returns something else than its protocol allows, or reveals nothing though it declares no `cap`. Raises
@@ -71,7 +79,11 @@ def denoise(
     check_needs(model, declared, name)
     rows, log = start(model, requests, record)
     job = _Job(model, policy, declared, name, _block_length(name, rows.n_targets, requests), seed, log)
-    context = model.prepare(requests, cache=name.cache, seed=seed)
+    context: Source
+    if store is not None and store.serves(policy, name):
+        context = store.prepare(requests, seed, at_once or len(requests))
+    else:
+        context = model.prepare(requests, cache=name.cache, seed=seed)
     rows = _advance(job, rows, context)
     while len(rows.origin):
         if name.cache:
@@ -82,17 +94,14 @@ def denoise(
     return [log.generation(model, request, i) for i, request in enumerate(requests)]
 
 
-def _step(
-    job: _Job, rows: Rows, context: Context, window: tuple[int, int] | None = None, refresh: bool = False
-) -> None:
+def _step(job: _Job, rows: Rows, context: Source, window: tuple[int, int] | None = None, refresh: bool = False) -> None:
     """One forward and one move of the policy, for every row."""
     job.log.record(rows)
     step, where = _forward(job, rows, context, window, refresh)
     masked = step.masked
     if job.name.no_early_eos:
         early = (step.token == job.model.eos_id) & (masked.cumsum(-1) > 1)
-        step.masked = masked & ~early
-        step.logits = step.logits[~early[masked]]
+        step._hide(early)
     move = as_move(job.name.policy, job.policy.select(step), step)
     _apply(job, _bounded(job, move, step, masked, rows), step, where, rows)
     if job.name.eos_stop:
@@ -100,7 +109,7 @@ def _step(
 
 
 def _forward(
-    job: _Job, rows: Rows, context: Context, window: tuple[int, int] | None, refresh: bool
+    job: _Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool
 ) -> tuple[Step, Tensor]:
     """One forward: the policy's Step, and the canvas index (R, C) of each slot."""
     place, where, inside = rows.active(job.size, job.traits.reach == "prefix")  # (R, C) each
@@ -108,22 +117,22 @@ def _forward(
     masked = inside & (present == job.model.mask_id)
     revealed = inside & ~masked
     query = Query(rows.canvas, marked(rows.canvas, where, masked), rows.nfe, window, refresh)
-    logits, again = _logits(job, context, query, where, revealed)  # (M, V), (N, V)
     draws = uniform(job.seed, rows.key, rows.nfe, place) if job.name.temperature else None  # (R, C)
-    token, confidence = predict(logits, job.name.temperature, None if draws is None else draws[masked])
-    check_numbers(job.model, confidence, masked.nonzero()[:, 0], rows)
+    if isinstance(context, SharedContext):
+        seen, again = context.predict(query), None
+    else:
+        logits, again = _logits(job, context, query, where, revealed)  # (M, V), (N, V)
+        seen = Prediction(*predict(logits, job.name.temperature, None if draws is None else draws[masked]), logits)
+    check_numbers(job.model, seen.confidence, masked.nonzero()[:, 0], rows)
     slots = rows.in_block(job.size)  # (R,)
     step = Step(
         masked=masked,
         inside=inside,
-        token=present.masked_scatter(masked, token),
-        confidence=torch.zeros(masked.shape, dtype=confidence.dtype, device=masked.device).masked_scatter(
-            masked, confidence
-        ),
+        token=present.masked_scatter(masked, seen.token),
+        confidence=_spread(masked, seen.confidence),
         position=place,
         index=rows.index,
         nfe=rows.nfe,
-        logits=logits,
         quota=quota(job.name, slots, rows.index, masked.sum(-1)),
         slots=slots,
         asked=rows.targets.shape[1],
@@ -133,12 +142,20 @@ def _forward(
         temperature=job.name.temperature,
         frequencies=job.model.frequencies,
         reach=job.traits.reach,
+        reads=job.traits.reads,
+        _logits=seen.logits,
+        _numbers={name: _spread(masked, values) for name, values in seen.numbers.items()},
         _states=rows.states,
     )
     if again is not None:
         step.review = reviewed(again, revealed, present, job.name.temperature, draws)
         check_numbers(job.model, step.review.confidence[revealed], revealed.nonzero()[:, 0], rows)
     return step, where
+
+
+def _spread(masked: Tensor, values: Tensor) -> Tensor:
+    """Values (M,) of the candidates in their slots (R, C), 0 elsewhere."""
+    return torch.zeros(masked.shape, dtype=values.dtype, device=masked.device).masked_scatter(masked, values)
 
 
 def _logits(job: _Job, context: Context, query: Query, where: Tensor, revealed: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -218,7 +235,7 @@ def _apply(job: _Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None
     rows.index = rows.index + 1
 
 
-def _cached_block(job: _Job, rows: Rows, context: Context) -> Rows:
+def _cached_block(job: _Job, rows: Rows, context: Source) -> Rows:
     """One block with a cache. Rows that finish it early wait for the others, without further forwards."""
     block, window = int(rows.block[0]), rows.window(job.size)
     inner, part, finished, refresh = copy.copy(context), rows, [], True
@@ -234,7 +251,7 @@ def _cached_block(job: _Job, rows: Rows, context: Context) -> Rows:
     return join(finished)
 
 
-def _advance(job: _Job, rows: Rows, context: Context) -> Rows:
+def _advance(job: _Job, rows: Rows, context: Source) -> Rows:
     """Moves rows to their next block, logs the finished ones and returns the others."""
     first = rows.block_of_first_mask(job.model.mask_id, job.size)
     # A policy that reaches back may mask earlier blocks again, so the block never falls.

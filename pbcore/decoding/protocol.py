@@ -10,7 +10,12 @@ from torch import Tensor
 
 from pbcore.decoding.step import Move, Step
 
-ALLOWED = {"review": (None, "seen", "hidden"), "rewrites": (False, True), "reach": ("block", "prefix")}
+ALLOWED = {
+    "review": (None, "seen", "hidden"),
+    "rewrites": (False, True),
+    "reach": ("block", "prefix"),
+    "reads": ("distributions", "numbers"),
+}
 NEEDS = frozenset({"frequencies"})
 
 
@@ -36,6 +41,8 @@ class Traits:
     - `reach`: whose slots it gets: the active `block`'s, or with `prefix` those of all blocks up to the active one.
       That block then ends
       when none of them is masked.
+    - `reads`: what it reads of a position: the model's `distributions` (`step.logits`), or only `numbers`: token,
+      confidence, `step.margin()`, `step.entropy()`. A store can answer for numbers without a forward.
     - `needs`: what the model must have; the only one known is `frequencies`, the tokens' background probabilities.
     """
 
@@ -43,6 +50,7 @@ class Traits:
     review: str | None = None
     rewrites: bool = False
     reach: str = "block"
+    reads: str = "distributions"
     needs: frozenset[str] = frozenset()
 
 

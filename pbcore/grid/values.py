@@ -52,6 +52,13 @@ def shard(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def amount(text: str) -> float:
+    """A number above 0, such as `1` or `0.5`."""
+    if not re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII) or float(text) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0; write e.g. 1 or 0.5")
+    return float(text)
+
+
 def share(text: str) -> float:
     """`10%` or `0.1` as a fraction."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text)

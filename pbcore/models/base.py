@@ -100,6 +100,8 @@ class Denoiser(Protocol):
     - `caches`, the KV caches it can run with (`prefix`, `dual`): none;
     - `reviews`, the ways in which it can re-predict revealed tokens (`seen`: visible to the model; `hidden`: hidden
       from it): none;
+    - `deterministic`, whether a row's logits follow from its request and canvas alone, not from step, seed or the rows
+      beside it, so that they can be shared (`--share-forwards`): no;
     - `frequencies`, the background probability of each token: None;
     - `stop_ids`, the tokens that end an answer: the EOS;
     - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark reads answers: None,
@@ -118,6 +120,9 @@ class Denoiser(Protocol):
 
     @property
     def reviews(self) -> frozenset[str]: ...
+
+    @property
+    def deterministic(self) -> bool: ...
 
     @property
     def frequencies(self) -> Tensor | None:
@@ -183,6 +188,7 @@ class _Completed:
 _OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
     "caches": lambda model: frozenset(),
     "reviews": lambda model: frozenset(),
+    "deterministic": lambda model: False,
     "frequencies": lambda model: None,
     "stop_ids": lambda model: frozenset({model.eos_id}),
     "whole_text": lambda model: lambda token_ids: None,

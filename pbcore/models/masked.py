@@ -44,6 +44,7 @@ class MaskedModel:
     device: torch.device
     info: Mapping[str, Any]
     frequencies: Tensor | None = None  # (V,) background probability of each token, for pc
+    deterministic: bool = True
 
     @property
     def caches(self) -> frozenset[str]:

@@ -15,9 +15,11 @@ from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.servers import asking, counted, is_served, timed, told, untimed
+from pbcore.plugin.sharing import ABSENT, Shared, shared_forwards
 from pbcore.plugin.state import drilled, plan, settings
 
 if TYPE_CHECKING:
+    from pbcore.decoding.sharing import ForwardStore
     from pbcore.models.base import Generation, Model
     from pbcore.models.memory import Peak
     from pbcore.models.servers.model import Session
@@ -29,11 +31,15 @@ RECORDED = pytest.StashKey[bool]()  # of an item: its record is written
 
 
 class Decoded(NamedTuple):
-    """The answers of a cell and how they came about; `session` of a model behind a server alone."""
+    """The answers of a cell and how they came about.
+
+    `session` of a model behind a server, `shared` with shared forwards.
+    """
 
     answers: list[Answered]
-    peak: Peak | None
-    session: Session | None
+    peak: Peak | None = None
+    session: Session | None = None
+    shared: Shared | None = None
 
 
 class Answered(NamedTuple):
@@ -63,15 +69,13 @@ class Cell:
         In the drill-down nothing is recorded: the test fails at the first wrong answer.
         """
         benchmark.extra_info["cell"] = self.id
-        # A second round would pay a server twice.
-        rounds = 1 if drilled(self.item.config) or is_served(model) else self.settings.rounds
-        decoded: Decoded = benchmark.pedantic(self._decode, args=(model, task.samples), rounds=rounds)
+        decoded, rounds = self._timed(model, task.samples, benchmark)
         answers = decoded.answers
         scored = task.score_many([self._text(one.answer) for one in answers], [one.sample for one in answers])
         if drilled(self.item.config):
             drilldown.judge(self.item, model, task, answers, scored)
         else:
-            self._record(model, task, decoded, scored, benchmark)
+            self._record(model, task, decoded, scored, rounds, benchmark)
         return scored
 
     def key(self, model: Model, task: Task) -> str:
@@ -95,28 +99,40 @@ class Cell:
             own_code=user_code(self.name.model, model, self.name.sampler),
         )
 
-    def _decode(self, model: Model, samples: Sequence[Sample]) -> Decoded:
+    def _timed(self, model: Model, samples: Sequence[Sample], benchmark: Any) -> tuple[Decoded, list[float]]:
+        """The answers, and the seconds of each round; none where forwards are shared."""
+        shared = shared_forwards(self.item.config, model, self.name)
+        if shared is not None:
+            benchmark.skipped = True  # no statistics of a time that isn't the cell's own, and no warning of that
+            with shared.counted() as store:
+                return self._decode(model, samples, store)._replace(shared=shared), []
+        # A second round would pay a server twice.
+        rounds = 1 if drilled(self.item.config) or is_served(model) else self.settings.rounds
+        decoded: Decoded = benchmark.pedantic(self._decode, args=(model, samples), rounds=rounds)
+        return decoded, benchmark.stats["data"] if decoded.session is None else timed(decoded.session)
+
+    def _decode(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> Decoded:
         """Every sample's answer by every seed, and the peak memory; returns when the device has finished, so that the
         clock is right.
         """
         if is_served(model):
             with asking(self.item, self.id, model) as session:
-                return Decoded(self._answers(model, samples), None, session)
+                return Decoded(self._answers(model, samples), session=session)
         import torch
 
         from pbcore.models.memory import peak_memory
 
         device = getattr(model, "device", torch.device(self.settings.device))
         with peak_memory(device) as peak:
-            return Decoded(self._answers(model, samples), peak, None)
+            return Decoded(self._answers(model, samples, store), peak)
 
-    def _answers(self, model: Model, samples: Sequence[Sample]) -> list[Answered]:
+    def _answers(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> list[Answered]:
         from pbcore.decoding import decode
 
         record, size = drilled(self.item.config), self.settings.batch_size
         answers: list[Answered] = []
         for seed in self.settings.seed:
-            decoded = decode(model, samples, self.name.sampler, seed=seed, record=record, batch_size=size)
+            decoded = decode(model, samples, self.name.sampler, seed=seed, record=record, batch_size=size, store=store)
             answers += [Answered(sample, seed, answer) for sample, answer in zip(samples, decoded, strict=True)]
         return answers
 
@@ -130,6 +146,7 @@ class Cell:
         task: Task,
         decoded: Decoded,
         scored: Sequence[Scored],
+        rounds: Sequence[float],
         benchmark: Any,
     ) -> None:
         from pbcore.analysis.decoding_order import order_statistics
@@ -138,7 +155,7 @@ class Cell:
         from pbcore.results.record import CellRecord
 
         config = self.item.config
-        answers, peak, session = decoded
+        answers, peak, session, shared = decoded
         rates, uncounted = counted(session)
         facts = CellRecord(
             self.id,
@@ -152,15 +169,18 @@ class Cell:
             ),
             length=_span(task.options.get("lengths") or ()),
             headline=task.headline,
-            peak_memory_bytes=None if peak is None else peak.reported,
+            peak_memory_bytes=None if peak is None or shared is not None else peak.reported,
+            seconds_estimated=None if shared is None else shared.seconds,
+            forwards_shared=None if shared is None else shared.shared,
+            forwards_computed=None if shared is None else shared.computed,
             **rates,
         )
         cell, samples = build_cell(
             facts,
             [one.answer for one in answers],
             scored,
-            rounds=benchmark.stats["data"] if session is None else timed(session),
-            absent=untimed(session) | uncounted,
+            rounds=rounds,
+            absent=untimed(session) | uncounted | (ABSENT if shared is not None else {}),
             indices=[one.sample.index for one in answers],
             seeds=[one.seed for one in answers],
         )

@@ -42,6 +42,9 @@ RATES = (
     "samples_per_second",
     "tokens_per_second",
     "peak_memory_bytes",
+    "seconds_estimated",
+    "forwards_shared",
+    "forwards_computed",
 )
 SERVED = ("first_token_seconds", "tokens_in", "tokens_out", "cost")
 _FIELDS = {"nfe": "nfe_mean"}

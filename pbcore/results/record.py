@@ -121,7 +121,10 @@ class CellRecord:
     `status` is `ok` or `error`; numbers that were not measured are None, and `absent` says why (`nfe` for all that
     counts forwards, `seconds` for all that counts time). Each of the `n_samples`
     samples was answered once per seed; with several seeds, scores are means over samples of a sample's mean over seeds,
-    and rates count every answer. `text_after_eos` counts the answers with text after the first EOS token.
+    and rates count every answer. Where forwards were shared between cells, `forwards_shared` of the cell's NFE were
+    answered by other cells' and `forwards_computed` by the model (elsewhere both are None); `seconds_estimated` is what
+    all of them would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with
+    text after the first EOS token.
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
@@ -146,6 +149,9 @@ class CellRecord:
     samples_per_second: Amount | None = None
     tokens_per_second: Amount | None = None
     peak_memory_bytes: Count | None = None
+    seconds_estimated: Amount | None = None
+    forwards_shared: Count | None = None
+    forwards_computed: Count | None = None
     decoding: dict[str, Any] = field(default_factory=dict)  # order statistics: AR-ness, tokens per step …
     failures: dict[str, Count] = field(default_factory=dict)  # failure kind → samples
     text_after_eos: Count = 0
