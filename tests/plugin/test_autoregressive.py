@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 import pbcore.results
+from pbcore.models import model_names
 from tests.plugin.conftest import Run
 from tests.plugin.test_collection import ids
 
+pytestmark = pytest.mark.skipif("tiny-ar" not in model_names(), reason="no embedded tiny-ar in this copy")
 COPY = ("--task", "copy", "--limit", "3")
 
 
