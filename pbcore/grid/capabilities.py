@@ -21,7 +21,7 @@ def may_decode_itself(model: str) -> bool:
     from pbcore.models import resolve_model
 
     family = resolve_model(model).family
-    return family in OWN_DECODERS or family in ("user", "unknown", "server")
+    return family in ("diffusion_gemma", "user", "unknown", "server")  # the samplers of `causal` are known
 
 
 def own_sampler(model: str) -> str | None:
