@@ -24,7 +24,6 @@ from pbcore.decoding.checks import (
     check_numbers,
     check_tokens,
 )
-from pbcore.decoding.draws import uniform
 from pbcore.decoding.prediction import Prediction, predict
 from pbcore.decoding.protocol import Policy, Traits, traits
 from pbcore.decoding.review import marked, reviewed
@@ -35,6 +34,7 @@ from pbcore.decoding.state import clear
 from pbcore.decoding.step import Move, Step
 from pbcore.errors import InputError
 from pbcore.models.base import Context, Denoiser, Generation, Query, Request, complete
+from pbcore.models.draws import uniform
 from pbcore.names import SamplerName
 
 Source = Context | SharedContext

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from pbcore.decoding.draws import categorical
+from pbcore.models.draws import categorical
 
 
 @dataclass(frozen=True, slots=True)

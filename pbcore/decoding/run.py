@@ -13,7 +13,7 @@ from pbcore.decoding.engine import denoise
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.sharing import LIVE, ForwardStore
 from pbcore.errors import InputError
-from pbcore.models.base import Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
+from pbcore.models.base import BatchDecoder, Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample
 
@@ -61,31 +61,45 @@ def decode(
     if isinstance(model, OwnDecoder):
         _check_own(model, name)
         return model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
-    model = complete(model)
+    model, answered, batches = _decoder(model, name, seed, record, store)
+    requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
+    results: list[Generation | None] = [None] * len(requests)
+    size = batch_size or DEFAULT_BATCH.get(model.device.type, 8)
+    for batch in _batches(requests, name, getattr(model, "mask_id", None)):
+        for part, generations in _in_pieces(
+            batch, size, lambda rows, size: answered([requests[i] for i in rows], size), batches
+        ):
+            for i, generation in zip(part, generations, strict=True):
+                results[i] = generation
+    return [result for result in results if result is not None]
+
+
+def _decoder(
+    given: Denoiser | BatchDecoder, name: SamplerName, seed: int, record: bool, store: ForwardStore | None
+) -> tuple[Denoiser | BatchDecoder, Callable[[list[Request], int], list[Generation]], int]:
+    """The model, with all members that decoding needs, what decodes rows of it in batches of a size, and how many
+    batches it takes at a time.
+    """
+    if isinstance(given, BatchDecoder):
+        _check_own(given, name)
+        return given, lambda rows, size: given.answer(rows, name, seed=seed), 1
+    model = complete(given)
     if name.policy == "ar":
         raise InputError(
             f"{model.name} is a masked diffusion model; sampler 'ar' is for models with their own decoding loop; try "
             "left_to_right-k1"
         )
     rule = policy(name)
-    requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
     if store is not None and not store.serves(rule, name):
         store = None
-    results: list[Generation | None] = [None] * len(requests)
-    size = batch_size or DEFAULT_BATCH.get(model.device.type, 8)
 
-    def work(rows: list[int], size: int) -> list[Generation]:
-        chosen = [requests[i] for i in rows]
-        return denoise(model, chosen, rule, name, seed=seed, record=record, store=store, at_once=size)
+    def answered(rows: list[Request], size: int) -> list[Generation]:
+        return denoise(model, rows, rule, name, seed=seed, record=record, store=store, at_once=size)
 
-    for batch in _batches(requests, name, model.mask_id):
-        for part, generations in _in_pieces(batch, size, work, LIVE if store is not None else 1):
-            for i, generation in zip(part, generations, strict=True):
-                results[i] = generation
-    return [result for result in results if result is not None]
+    return model, answered, 1 if store is None else LIVE
 
 
-def _check_own(model: OwnDecoder, name: SamplerName) -> None:
+def _check_own(model: OwnDecoder | BatchDecoder, name: SamplerName) -> None:
     """Raises SamplerNameError with the model's own complaint about a sampler that it can't run."""
     try:
         model.check(name)
@@ -93,7 +107,7 @@ def _check_own(model: OwnDecoder, name: SamplerName) -> None:
         raise SamplerNameError(str(error)) from error
 
 
-def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, index: int) -> Request:
+def _encode(model: Denoiser | BatchDecoder, prompt: Prompt, max_new_tokens: int | None, index: int) -> Request:
     if isinstance(prompt, Sample):
         return model.encode(prompt, max_new_tokens, prompt.index)
     if not isinstance(prompt, Sequence) or not prompt:
@@ -102,7 +116,7 @@ def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, index: 
     return model.encode(prompt, max_new_tokens, index)
 
 
-def _batches(requests: Sequence[Request], name: SamplerName, mask_id: int) -> list[list[int]]:
+def _batches(requests: Sequence[Request], name: SamplerName, mask_id: int | None) -> list[list[int]]:
     """Rows that may share a batch, sorted by prompt length to keep padding small.
 
     With a cache they need the same masked positions.

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NoReturn
 import torch
 from torch import Tensor
 
-from pbcore.decoding.draws import uniform
 from pbcore.decoding.prediction import NUMBERS, predict, rowwise
 from pbcore.decoding.state import State
 from pbcore.errors import InputError
+from pbcore.models.draws import uniform
 
 
 @dataclass(frozen=True, slots=True)

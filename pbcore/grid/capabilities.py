@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ if TYPE_CHECKING:
     from pbcore.tasks.base import Task
 
 # Families that decode by themselves, and the policy whose parameters they read.
-OWN_DECODERS = {"diffusion_gemma": "eb"}
+OWN_DECODERS = {"diffusion_gemma": "eb", "causal": "ar"}
+_EXAMPLES = {"eb": "eb-0.1", "ar": "ar"}
 
 
 def may_decode_itself(model: str) -> bool:
@@ -18,7 +20,26 @@ def may_decode_itself(model: str) -> bool:
     from pbcore.models import resolve_model
 
     family = resolve_model(model).family
-    return family in OWN_DECODERS or family == "user"
+    return family in OWN_DECODERS or family in ("user", "unknown")
+
+
+def own_sampler(model: str) -> str | None:
+    """The sampler that a model has instead of the profile's; None for models that run the profile's."""
+    from pbcore.models import resolve_model
+
+    return "ar" if resolve_model(model).family == "causal" else None
+
+
+def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
+    """Why a model can't run a task whose answers are given in part; None if it can."""
+    from pbcore.models import resolve_model
+
+    if resolve_model(model).family not in OWN_DECODERS:
+        return None
+    task = load_task()
+    if all(sample.canvas is None for sample in task.samples):
+        return None
+    return f"{model} × {task.category}: infilling, and a model that decodes by itself can't keep given tokens"
 
 
 @cache
@@ -29,13 +50,13 @@ def why_not(model: str, task: str, sampler: str) -> str | None:
     from pbcore.theory.distributions import supports
 
     family, name = resolve_model(model).family, parse(sampler)
-    if family == "user":
+    if family in ("user", "unknown"):
         return None
     if family in OWN_DECODERS:
         own = OWN_DECODERS[family]
         if name.policy == own:
             return None
-        return f"{model} × samplers other than {own}: it decodes by itself, e.g. with --sampler {own}-0.1"
+        return f"{model} × samplers other than {own}: it decodes by itself, e.g. with --sampler {_EXAMPLES[own]}"
     if not _in_the_loop(sampler):
         return f"{model} × {sampler}: a sampler for models that decode by themselves"
     if family != "ideal":

@@ -120,6 +120,11 @@ class Settings:
     trust_remote_code: bool = _option(
         Role.LOADS, "run the code that comes with a checkpoint whose architecture is unknown", None
     )
+    draft: str | None = _option(
+        Role.LOADS,
+        "smaller autoregressive model, with the same tokenizer, whose drafts ar-draft5 verifies",
+        metavar="MODEL",
+    )
     batch_size: int | None = _option(
         Role.COMPUTES,
         "rows decoded at a time; changes speed and memory, never an answer in float32",
@@ -301,6 +306,8 @@ def check(settings: Settings) -> Settings:
         )
     if settings.revision is not None and len(settings.model) != 1:
         raise InputError("--revision names a commit of one model: give it with exactly one --model")
+    if settings.draft is None and any(name.startswith("ar-draft") for name in settings.sampler):
+        raise InputError("--sampler ar-draft…: add --draft MODEL, a smaller model with the same tokenizer")
     if settings.gate_time is not None and not (settings.gate or settings.against):
         raise InputError("--gate-time needs a baseline to compare with: add --gate BASELINE or --against REV")
     if settings.against is not None and settings.gate_time is None:

@@ -1,4 +1,4 @@
-"""The interface between the decoding loop and a model: Request, Query, Denoiser, Context, OwnDecoder, Generation."""
+"""The interface between decoding and models: requests, queries, the three kinds of models, and their answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample
 
-__all__ = ["Context", "Denoiser", "Generation", "Model", "ModelError", "OwnDecoder", "Prompt", "Query", "Request"]
+__all__ = [
+    "BatchDecoder",
+    "Context",
+    "Denoiser",
+    "Generation",
+    "Model",
+    "ModelError",
+    "OwnDecoder",
+    "Prompt",
+    "Query",
+    "Request",
+]
 
 Prompt = Sample | Sequence[Message] | str | Sequence[int]
 
@@ -208,9 +219,7 @@ class Generation:
 
 @runtime_checkable
 class OwnDecoder(Protocol):
-    """A model with its own decoding loop (DiffusionGemma, autoregressive models, APIs): it gets the prompts and returns
-    answers.
-    """
+    """A model with its own decoding loop (DiffusionGemma, APIs): it gets the prompts and returns answers."""
 
     name: str
     info: Mapping[str, Any]
@@ -224,4 +233,29 @@ class OwnDecoder(Protocol):
     ) -> list[Generation]: ...
 
 
-Model = Denoiser | OwnDecoder
+@runtime_checkable
+class BatchDecoder(Protocol):
+    """A model with its own decoding loop that answers batches of rows (autoregressive models).
+
+    `decode` forms the batches, as for a Denoiser, and halves them when memory runs out; a row's answer must not depend
+    on the others.
+    """
+
+    name: str
+    info: Mapping[str, Any]
+    device: torch.device
+
+    def check(self, sampler: SamplerName) -> None:
+        """Raises ValueError for a sampler this model can't run, naming those it can."""
+        ...
+
+    def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
+        """A prompt as a row, whose canvas is as long as the answer can get. Raises ModelError if that can't be."""
+        ...
+
+    def answer(self, requests: Sequence[Request], sampler: SamplerName, *, seed: int) -> list[Generation]:
+        """One Generation per row."""
+        ...
+
+
+Model = Denoiser | OwnDecoder | BatchDecoder

@@ -49,7 +49,8 @@ class LoadOptions:
 
     `revision` overrides the registry's commit. Only with `trust_remote_code` is code run that comes with a checkpoint.
     `quantization` is one of QUANTIZATIONS. `device_map` is passed to transformers (`auto` spreads a model over GPUs).
-    `mask_id`, `eos_id`, `shift` and `chat` (template or plain) override the registry and config.json.
+    `mask_id`, `eos_id`, `shift` and `chat` (template or plain) override the registry and config.json. `draft` names the
+    smaller model whose drafts an autoregressive model verifies (`ar-draft5`).
     """
 
     revision: str | None = None
@@ -61,6 +62,7 @@ class LoadOptions:
     eos_id: int | None = None
     shift: bool | None = None
     chat: str | None = None
+    draft: str | None = None
 
     def __post_init__(self) -> None:
         if self.quantization is not None and self.quantization not in QUANTIZATIONS:

@@ -19,6 +19,7 @@ import yaml
 from pbcore.errors import InputError
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.family import family_of_folder, family_of_hub
 from pbcore.printable import shown
 from pbcore.registry import Registry, hint
 
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
     from pbcore.models.base import Model
 
 _HERE = Path(__file__).parent
+UNKNOWN = "unknown"  # family of a hub model whose config.json is not on this machine yet
 _DUMMY = re.compile(r"dummy(?:-l([1-9]\d*))?")
 _LOADERS = {
     "ideal": "pbcore.models.ideal",
     "masked": "pbcore.models.loading",
+    "causal": "pbcore.models.causal_loading",
     "diffusion_gemma": "pbcore.models.native",
 }
 
@@ -110,9 +113,9 @@ def resolve_model(name: str) -> ModelEntry:
         return ModelEntry(name, family="user", factory=factories[name])
     path = Path(name).expanduser()
     if path.is_dir():
-        return ModelEntry(path.name or name, family="masked", folder=path.resolve())
+        return ModelEntry(path.name or name, family=family_of_folder(path), folder=path.resolve())
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
-        return ModelEntry(name, family="masked", source=name, revision="main")
+        return ModelEntry(name, family=family_of_hub(name, "main") or UNKNOWN, source=name, revision="main")
     raise ModelError(
         f"unknown model {name!r}; {hint(base, model_names())} A checkpoint folder or a hub id (owner/name) is also a "
         "valid name"
@@ -129,15 +132,22 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     entry = resolve_model(name)
     if entry.factory is not None:
         return _made(entry, entry.factory(device=device, dtype=dtype, **options))
-    loaded: Model = import_module(_LOADERS[entry.family]).load(entry, device, dtype, LoadOptions.of(options))
+    given = LoadOptions.of(options)
+    if entry.family == UNKNOWN:
+        from pbcore.models.hub import locate
+
+        entry = replace(entry, family=family_of_folder(locate(entry, given)))
+    # With a mask token of the user's choice any checkpoint is a masked model.
+    family = "masked" if entry.family == "causal" and given.mask_id is not None else entry.family
+    loaded: Model = import_module(_LOADERS[family]).load(entry, device, dtype, given)
     return loaded
 
 
 def _made(entry: ModelEntry, model: Any) -> Model:
     """What a user's factory returned. Raises ModelError if it is no model."""
-    from pbcore.models.base import OwnDecoder, missing_members
+    from pbcore.models.base import BatchDecoder, OwnDecoder, missing_members
 
-    missing = [] if isinstance(model, OwnDecoder) else missing_members(model)
+    missing = [] if isinstance(model, OwnDecoder | BatchDecoder) else missing_members(model)
     if missing:
         raise ModelError(
             f"model {entry.name!r}: its factory returned {shown(model)}, not a Denoiser or OwnDecoder: "

@@ -127,7 +127,7 @@ class Cell:
         shared: Shared | None,
     ) -> None:
         from pbcore.analysis.decoding_order import order_statistics
-        from pbcore.results.build import build_cell
+        from pbcore.results.build import build_cell, generated
         from pbcore.results.flat import properties
         from pbcore.results.record import CellRecord
 
@@ -154,7 +154,7 @@ class Cell:
             indices=[one.sample.index for one in answers],
             seeds=[one.seed for one in answers],
         )
-        cell = replace(cell, decoding=order_statistics(samples))
+        cell = replace(cell, decoding=order_statistics(samples) | generated([one.answer for one in answers]))
         run_dir(config).write_cell(cell, samples)
         self.item.user_properties.extend(properties(cell))
         benchmark.extra_info.update(properties(cell))

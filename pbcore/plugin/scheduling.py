@@ -22,9 +22,9 @@ class ModelScheduling:
     """xdist's scheduler protocol. Items wait in one queue per group, (model, task) or (model, "") for all its tasks; a
     worker keeps to its group while that has items left.
 
-    Then it takes a task of its model that nobody has begun, else a model that nobody has begun, else any such task, else
-    it helps the group with the most items left. `group_of` reads the group from a node id (("", "") for tests that are
-    no cells).
+    Then it takes a task of its model that nobody has begun, else a model that nobody has begun, else any such task,
+    else it helps the group with the most items left. `group_of` reads the group from a node id (("", "") for tests that
+    are no cells).
     """
 
     def __init__(self, workers: int, group_of: Callable[[str], Group], complain: Callable[[str], None]) -> None:

@@ -88,6 +88,19 @@ def build_cell(
     return cell, samples
 
 
+def generated(answers: Sequence[Answer]) -> dict[str, Any]:
+    """What models with `generate` tell of their answers: how many ended by themselves (`stop`) or at their limit
+    (`length`), and the mean forwards of the model that drafted; empty for other models.
+    """
+    told = [getattr(answer, "extra", {}) for answer in answers]
+    ends = Counter(extra["finish_reason"] for extra in told if "finish_reason" in extra)
+    drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
+    return {
+        **({"finish": dict(sorted(ends.items()))} if ends else {}),
+        **({"draft_forwards": sum(drafted) / len(told)} if drafted else {}),
+    }
+
+
 def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
     """The record of a cell that could not be run: status `error` with its cause, no scores."""
     cause = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
