@@ -36,6 +36,13 @@ def probability(logits: Tensor, token: Tensor) -> Tensor:
     return torch.cat(results)
 
 
+def without_mask(logits: Tensor, mask_id: int, share: bool) -> Tensor | None:
+    """Excludes the mask token from logits (M, V), in place; with `share` returns the probability (M,) that it had."""
+    had = torch.cat([torch.softmax(piece, dim=-1)[:, mask_id] for piece in pieces_of(logits)]) if share else None
+    logits[:, mask_id] = -torch.inf
+    return had
+
+
 def pieces_of(logits: Tensor, budget: int = 1 << 24) -> tuple[Tensor, ...]:
     """Rows of (M, V) in chunks of at most `budget` numbers, as float32 or float64; one empty chunk if there are no
     rows.

@@ -66,7 +66,7 @@ def decode(
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
     results: list[Generation | None] = [None] * len(requests)
     size = batch_size or DEFAULT_BATCH.get(model.device.type, 8)
-    for batch in _batches(requests, name, model.mask_id):
+    for batch in _batches(requests, name, model):
         for part, generations in _in_pieces(
             batch, size, lambda rows: denoise(model, [requests[i] for i in rows], rule, name, seed=seed, record=record)
         ):
@@ -92,14 +92,15 @@ def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, index: 
     return model.encode(prompt, max_new_tokens, index)
 
 
-def _batches(requests: Sequence[Request], name: SamplerName, mask_id: int) -> list[list[int]]:
+def _batches(requests: Sequence[Request], name: SamplerName, model: Denoiser) -> list[list[int]]:
     """Rows that may share a batch, sorted by prompt length to keep padding small.
 
-    With a cache they need the same masked positions.
+    With a cache they need the same masked positions, except for a block model.
     """
+    alike, mask_id = name.cache is not None and not model.block, model.mask_id
     shapes: dict[tuple[bool, ...] | None, list[int]] = {}
     for i, request in enumerate(requests):
-        shape = tuple(token == mask_id for token in request.canvas) if name.cache else None
+        shape = tuple(token == mask_id for token in request.canvas) if alike else None
         shapes.setdefault(shape, []).append(i)
     return [sorted(rows, key=lambda i: len(requests[i].prompt_ids)) for rows in shapes.values()]
 

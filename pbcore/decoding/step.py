@@ -40,12 +40,13 @@ class Review:
     """The model's new predictions for the active block's revealed tokens; 0 in all other slots.
 
     `token` is the prediction, `confidence` its probability, and `support` the probability of the token that stands
-    there.
+    there. `mask` is the probability of the mask token, if the policy needs it.
     """
 
     token: Tensor  # (R, C) long
     confidence: Tensor  # (R, C) float
     support: Tensor  # (R, C) float
+    mask: Tensor | None = None  # (R, C) float
 
 
 @dataclass(slots=True)
@@ -75,6 +76,9 @@ class Step:
     review: Review | None = None  # if the policy declares `review`
     frequencies: Tensor | None = None  # (V,) float: background probabilities of the tokens, if the model has them
     reach: str = "block"  # the policy's `reach`
+    size: int = 0  # block length; of a single block over the whole canvas, the longest row's target positions
+    requested: Tensor | None = None  # (R,) long: tokens asked for
+    mask: Tensor | None = None  # (R, C) float: probability of the mask token at a candidate, if the policy needs it
     _states: dict[str, State] = field(default_factory=dict)
 
     def scatter(self, values: Tensor, fill: float = 0.0) -> Tensor:

@@ -53,7 +53,7 @@ class NativeNetwork:
             mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)[
                 :, None
             ]  # (R, 1, Q, T), added
-        if cache is not None:
+        if isinstance(cache, StaticCache):
             for layer in cache.layers:
                 layer.cumulative_length.fill_(start)
         output = self._module.model(
