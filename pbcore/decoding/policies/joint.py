@@ -22,10 +22,12 @@ class JointThreshold:
 
     LLaDA2.1, arXiv 2602.08676. A full block is edited further until nothing changes, for at most `post` steps. γ .5
     with `edit` 0 is the paper's speedy mode, .7 with .5 its quality mode. Where fewer than `least` slots exceed γ, the
-    `least` best are revealed. The answer of a block model ends with its first EOS; with `early` no block follows one. For models trained to edit; other models
-    re-predict visible tokens poorly.
+    `least` best are revealed. A token where the mask itself is predicted with more than `edit` is masked again,
+    as in the authors' code, which may go on with that for ever; here a block ends after as many steps as it has slots,
+    and `post` more. The answer of a block model ends with its first EOS; with `early` no block follows one. For models
+    trained to edit; other models re-predict visible tokens poorly.
 
-    State: steps since the block was full.
+    State: steps since the block was first full.
     """
 
     gamma: float = 0.5
@@ -55,14 +57,17 @@ class JointThreshold:
         least = torch.full_like(step.index, self.least)  # (R,)
         fill = chosen(step, lambda confidence: surer_or_first(step, confidence, self.gamma, least))
         assert step.review.mask is not None
-        sure = step.review.confidence * (1 - step.review.mask) > self.edit
-        edit = revealed & (step.review.token != step.token) & sure & (step.review.mask <= step.review.confidence)
+        own = step.review.confidence * (1 - step.review.mask)  # (R, C)
+        blank = revealed & (step.review.mask > own)
+        edit = revealed & ~blank & (step.review.token != step.token) & (own > self.edit)
+        remask = blank & (step.review.mask > self.edit)
         after = step.state("joint after", per="row")  # (R,)
-        after.copy_(torch.where(full, after + 1, 0.0))
+        after += full
         fills = ~(step.masked & ~fill).any(-1)
-        changed = (fill | edit).any(-1)
+        changed = (fill | edit | remask).any(-1)
         return Move(
             fill,
+            remask,
             token=torch.where(edit, step.review.token, step.token),
             confidence=torch.where(edit, step.review.confidence, step.confidence),
             revise=edit,
