@@ -150,7 +150,7 @@ def _forward(
         temperature=job.name.temperature,
         frequencies=job.model.frequencies,
         reach=job.traits.reach,
-        size=job.size,
+        size=rows.n_targets if job.blocks is None and job.name.block is None else torch.full_like(slots, job.size),
         requested=rows.requested,
         mask=None if share is None else _scattered(masked, share),
         _states=rows.states,

@@ -76,7 +76,7 @@ class Step:
     review: Review | None = None  # if the policy declares `review`
     frequencies: Tensor | None = None  # (V,) float: background probabilities of the tokens, if the model has them
     reach: str = "block"  # the policy's `reach`
-    size: int = 0  # block length; of a single block over the whole canvas, the longest row's target positions
+    size: Tensor | None = None  # (R,) long: block length; of a single block, the row's target positions
     requested: Tensor | None = None  # (R,) long: tokens asked for
     mask: Tensor | None = None  # (R, C) float: probability of the mask token at a candidate, if the policy needs it
     _states: dict[str, State] = field(default_factory=dict)

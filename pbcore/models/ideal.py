@@ -48,6 +48,7 @@ class Ideal:
     caches: frozenset[str] = frozenset()
     reviews = frozenset({"hidden"})  # exact: the marginal given all other tokens
     stop_ids = frozenset({eos_id})
+    block = None
     frequencies: Tensor | None = None
 
     def __init__(self, device: str | torch.device = "cpu", noise: float = NOISE) -> None:

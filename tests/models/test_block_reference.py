@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -153,7 +152,9 @@ class TestDecodings:
                 continue
             size = case["block_size"]
             loaded = stopping_at(model("fast-dllm-v2-tiny", block=size), case["stop_token"])
-            name = f"fast_dllm_v2-{case['threshold']}-part{case['small_block_size']}" + "+dual" * case["use_block_cache"]
+            name = (
+                f"fast_dllm_v2-{case['threshold']}-part{case['small_block_size']}" + "+dual" * case["use_block_cache"]
+            )
             out = decoded(loaded, case, name, case["max_new_tokens"])
             assert list(out.token_ids) == case["output"], name
             denoise = case["block_forwards"] + case["sub_block_forwards"]
@@ -171,8 +172,9 @@ class TestDecodings:
         for case in cases("decode_stable_diffcoder.json"):
             size = case["block_length"]
             loaded = stopping_at(model("stable-diffcoder-tiny", block=size), case["eos_id"])
-            name = "stable_diffcoder" + (
-                f"-steps{case['steps']}" if case["threshold"] is None else f"-{case['threshold']}"
+            schedule = case["threshold"] is None
+            name = (
+                f"stable_diffcoder-{case['steps']}" if schedule else f"stable_diffcoder_threshold-{case['threshold']}"
             )
             out = decoded(loaded, case, name, case["gen_length"])
             assert list(out.token_ids) == case["output"], name

@@ -24,6 +24,7 @@ from pbcore.decoding.policies import (
     sdar_static,
     slowfast,
     stable_diffcoder,
+    stable_diffcoder_threshold,
     threshold,
     wino,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "sdar_static",
     "slowfast",
     "stable_diffcoder",
+    "stable_diffcoder_threshold",
     "threshold",
     "wino",
 ]

@@ -10,8 +10,7 @@ from torch import Tensor
 from pbcore.decoding.course import Course
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.policies.sdar_dynamic import surer_or_first
-from pbcore.decoding.policies.sdar_static import check_steps
-from pbcore.decoding.schedule import share
+from pbcore.decoding.policies.sdar_static import check_steps, spread
 from pbcore.decoding.step import Step
 from pbcore.decoding.whole import NEEDS, chosen
 
@@ -45,5 +44,5 @@ class Llada2:
     def select(self, step: Step) -> Tensor:
         assert step.requested is not None
         steps = step.requested.clamp(max=self.steps)  # (R,)
-        count = share(step.size, steps, step.index)  # (R,)
+        count = spread(step, steps)  # (R,)
         return chosen(step, lambda confidence: surer_or_first(step, confidence, self.gamma, count))

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from pbcore.decoding.course import Course
 from pbcore.decoding.policies.registry import register_policy
-from pbcore.decoding.policies.sdar_static import SDAR, check_steps
-from pbcore.decoding.schedule import share
+from pbcore.decoding.policies.sdar_static import SDAR, check_steps, spread
 from pbcore.decoding.step import Step
 from pbcore.decoding.whole import NEEDS, chosen
 
@@ -36,7 +35,7 @@ class SdarDynamic:
             raise ValueError(f"the threshold is a probability in [0, 1], not {self.gamma}")
 
     def select(self, step: Step) -> Tensor:
-        count = share(step.size, self.steps, step.index)  # (R,)
+        count = spread(step, self.steps)  # (R,)
         return chosen(step, lambda confidence: surer_or_first(step, confidence, self.gamma, count))
 
 

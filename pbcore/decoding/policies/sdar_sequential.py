@@ -9,8 +9,7 @@ from torch import Tensor
 
 from pbcore.decoding.course import Course
 from pbcore.decoding.policies.registry import register_policy
-from pbcore.decoding.policies.sdar_static import SDAR, check_steps
-from pbcore.decoding.schedule import share
+from pbcore.decoding.policies.sdar_static import SDAR, check_steps, spread
 from pbcore.decoding.step import Step
 from pbcore.decoding.whole import NEEDS, chosen
 
@@ -28,5 +27,5 @@ class SdarSequential:
         check_steps(self.steps)
 
     def select(self, step: Step) -> Tensor:
-        leftmost = step.first(-step.position.double(), share(step.size, self.steps, step.index))
+        leftmost = step.first(-step.position.double(), spread(step, self.steps))
         return chosen(step, lambda confidence: leftmost)

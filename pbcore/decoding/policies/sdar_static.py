@@ -33,7 +33,7 @@ class SdarStatic:
         check_steps(self.steps)
 
     def select(self, step: Step) -> Tensor:
-        count = share(step.size, self.steps, step.index)  # (R,)
+        count = spread(step, self.steps)  # (R,)
         return chosen(step, lambda confidence: step.first(confidence, count))
 
 
@@ -41,3 +41,9 @@ def check_steps(steps: int) -> None:
     """Raises ValueError for less than one step per block."""
     if steps < 1:
         raise ValueError(f"steps is the most steps in a block, at least 1, not {steps}")
+
+
+def spread(step: Step, steps: int | Tensor) -> Tensor:
+    """How many tokens (R,) SDAR's schedule of `steps` reveals now: its part of the whole block length."""
+    assert step.size is not None
+    return share(step.size, steps, step.index)

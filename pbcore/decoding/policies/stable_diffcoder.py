@@ -1,4 +1,4 @@
-"""Stable-DiffCoder's decoder."""
+"""Stable-DiffCoder's schedule."""
 
 from __future__ import annotations
 
@@ -14,35 +14,27 @@ from pbcore.decoding.schedule import share
 from pbcore.decoding.step import Step
 from pbcore.decoding.whole import NEEDS, chosen
 
+STABLE_DIFFCODER = Course(fill="length", pads=True, store="unstopped")
+
 
 @register_policy("stable_diffcoder")
 @dataclass(frozen=True, slots=True)
 class StableDiffcoder:
-    """Spreads a block's masks over its steps, earlier steps more; with γ reveals all of confidence ≥ γ instead, and
-    always the best.
+    """Reveals the surest tokens, a block's masks spread over its share of `steps`, earlier steps more
+    (Stable-DiffCoder).
 
-    `steps` are those of the whole answer (default: one per token), shared equally by its blocks, a first block that the
-    prompt begins not counted. With γ and too few steps the authors' code leaves masks in a block; here it goes on until
-    none is left.
+    `steps` are those of the whole answer (0: one per token asked for), shared equally by length // block blocks: a
+    first block that the prompt begins isn't counted. The answer has exactly the length asked for.
     """
 
-    gamma: float | None = None
-    steps: int | None = None
-    course: ClassVar[Course] = Course(fill="length", pads=True, store="unstopped")
+    steps: int = 0
+    course: ClassVar[Course] = STABLE_DIFFCODER
     needs: ClassVar[frozenset[str]] = NEEDS
 
-    def __post_init__(self) -> None:
-        if self.gamma is not None and not 0 <= self.gamma <= 1:
-            raise ValueError(f"the threshold is a probability in [0, 1], not {self.gamma}")
-        if self.steps is not None and self.steps < 1:
-            raise ValueError(f"steps is the number of steps of the whole answer, at least 1, not {self.steps}")
-
     def select(self, step: Step) -> Tensor:
-        gamma = self.gamma
-        if gamma is not None:
-            return chosen(step, lambda confidence: step.at_least_best(confidence >= gamma, confidence))
         assert step.requested is not None
-        blocks = (step.requested // step.size).clamp(min=1)  # (R,)
-        steps = step.requested if self.steps is None else torch.full_like(blocks, self.steps)
+        assert step.size is not None
+        blocks = (step.requested // step.size.clamp(min=1)).clamp(min=1)  # (R,)
+        steps = torch.full_like(blocks, self.steps) if self.steps else step.requested
         count = share(step.slots, (steps // blocks).clamp(min=1), step.index)  # (R,)
         return chosen(step, lambda confidence: step.first(confidence, count))
