@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from pbcore.decoding.course import Course
-from pbcore.decoding.draws import uniform
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.rows import Log, Rows
 from pbcore.decoding.state import clear
 from pbcore.errors import InputError
 from pbcore.models.base import BlockContext, Denoiser, Request
+from pbcore.models.draws import uniform
 from pbcore.names import SamplerName
 
 

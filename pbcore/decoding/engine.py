@@ -26,7 +26,6 @@ from pbcore.decoding.checks import (
     check_numbers,
     check_tokens,
 )
-from pbcore.decoding.draws import uniform
 from pbcore.decoding.prediction import predict, without_mask
 from pbcore.decoding.protocol import Policy, Traits, traits
 from pbcore.decoding.review import marked, reviewed
@@ -36,6 +35,7 @@ from pbcore.decoding.state import clear
 from pbcore.decoding.step import Move, Step
 from pbcore.errors import InputError
 from pbcore.models.base import Context, Denoiser, Generation, Query, Request, complete
+from pbcore.models.draws import uniform
 from pbcore.names import SamplerName
 
 
@@ -256,7 +256,7 @@ def _cached_block(job: _Job, rows: Rows, context: Context) -> Rows:
     return join(finished)
 
 
-def _advance(job: _Job, rows: Rows, context: Context) -> Rows:
+def _advance(job: _Job, rows: Rows, context: Any) -> Rows:
     """Moves rows to their next block, logs the finished ones and returns the others."""
     if job.blocks:
         settle(job.blocks, rows, context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pbcore.decoding.draws import categorical
+from pbcore.models.draws import categorical
 
 
 def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[Tensor, Tensor]:

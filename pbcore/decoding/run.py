@@ -6,13 +6,14 @@ Forms batches, halves them when memory runs out, hands over to models with their
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import torch
 
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.samplers import policy
 from pbcore.errors import InputError
-from pbcore.models.base import Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
+from pbcore.models.base import BatchDecoder, Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample
 
@@ -56,26 +57,34 @@ def decode(
     if isinstance(model, OwnDecoder):
         _check_own(model, name)
         return model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
+    model, answered = _decoder(model, name, seed, record)
+    requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
+    results: list[Generation | None] = [None] * len(requests)
+    size = batch_size or DEFAULT_BATCH.get(model.device.type, 8)
+    for batch in _batches(requests, name, model):
+        for part, generations in _in_pieces(batch, size, lambda rows: answered([requests[i] for i in rows])):
+            for i, generation in zip(part, generations, strict=True):
+                results[i] = generation
+    return [result for result in results if result is not None]
+
+
+def _decoder(
+    model: Model, name: SamplerName, seed: int, record: bool
+) -> tuple[Denoiser | BatchDecoder, Callable[[list[Request]], list[Generation]]]:
+    """The model, with all members that decoding needs, and what decodes a batch of its rows."""
+    if isinstance(model, BatchDecoder):
+        _check_own(model, name)
+        return model, partial(model.answer, sampler=name, seed=seed)
     model = complete(model)
     if name.policy == "ar":
         raise InputError(
             f"{model.name} is a masked diffusion model; sampler 'ar' is for models with their own decoding loop; try "
             "left_to_right-k1"
         )
-    rule = policy(name)
-    requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
-    results: list[Generation | None] = [None] * len(requests)
-    size = batch_size or DEFAULT_BATCH.get(model.device.type, 8)
-    for batch in _batches(requests, name, model):
-        for part, generations in _in_pieces(
-            batch, size, lambda rows: denoise(model, [requests[i] for i in rows], rule, name, seed=seed, record=record)
-        ):
-            for i, generation in zip(part, generations, strict=True):
-                results[i] = generation
-    return [result for result in results if result is not None]
+    return model, partial(denoise, model, policy=policy(name), name=name, seed=seed, record=record)
 
 
-def _check_own(model: OwnDecoder, name: SamplerName) -> None:
+def _check_own(model: OwnDecoder | BatchDecoder, name: SamplerName) -> None:
     """Raises SamplerNameError with the model's own complaint about a sampler that it can't run."""
     try:
         model.check(name)
@@ -83,7 +92,7 @@ def _check_own(model: OwnDecoder, name: SamplerName) -> None:
         raise SamplerNameError(str(error)) from error
 
 
-def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, index: int) -> Request:
+def _encode(model: Denoiser | BatchDecoder, prompt: Prompt, max_new_tokens: int | None, index: int) -> Request:
     if isinstance(prompt, Sample):
         return model.encode(prompt, max_new_tokens, prompt.index)
     if not isinstance(prompt, Sequence) or not prompt:
@@ -92,15 +101,15 @@ def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, index: 
     return model.encode(prompt, max_new_tokens, index)
 
 
-def _batches(requests: Sequence[Request], name: SamplerName, model: Denoiser) -> list[list[int]]:
+def _batches(requests: Sequence[Request], name: SamplerName, model: Denoiser | BatchDecoder) -> list[list[int]]:
     """Rows that may share a batch, sorted by prompt length to keep padding small.
 
     With a cache they need the same masked positions, except for a block model.
     """
-    alike, mask_id = name.cache is not None and not model.block, model.mask_id
+    mask_id = None if isinstance(model, BatchDecoder) or model.block else model.mask_id
     shapes: dict[tuple[bool, ...] | None, list[int]] = {}
     for i, request in enumerate(requests):
-        shape = tuple(token == mask_id for token in request.canvas) if alike else None
+        shape = tuple(token == mask_id for token in request.canvas) if name.cache else None
         shapes.setdefault(shape, []).append(i)
     return [sorted(rows, key=lambda i: len(requests[i].prompt_ids)) for rows in shapes.values()]
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 import torch
 from torch import Tensor
 
-from pbcore.decoding.draws import uniform
 from pbcore.decoding.prediction import pieces_of, predict
 from pbcore.decoding.state import State
+from pbcore.models.draws import uniform
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,11 @@ class Settings:
     trust_remote_code: bool = _option(
         Role.LOADS, "run the code that comes with a checkpoint whose architecture is unknown", None
     )
+    draft: str | None = _option(
+        Role.LOADS,
+        "smaller autoregressive model, with the same tokenizer, whose drafts ar-draft5 verifies",
+        metavar="MODEL",
+    )
     batch_size: int | None = _option(
         Role.COMPUTES,
         "rows decoded at a time; changes speed and memory, never an answer in float32",
@@ -144,6 +149,13 @@ class Settings:
     tasks: tuple[Path, ...] = _option(
         Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"
     )
+    models: tuple[Path, ...] = _option(
+        Role.ANSWERS,
+        "YAML file with models behind servers (repeatable; docs/servers.md)",
+        Path,
+        many=True,
+        metavar="FILE",
+    )
     n: tuple[int, ...] | None = _option(
         Role.ANSWERS,
         "items of the lists (2-60) and words of the word sets (1-7): 15, 3-6 or 5,10,20",
@@ -170,6 +182,13 @@ class Settings:
         Role.SELECTS,
         "drill-down: every sample is an item and a wrong answer fails it (implied by -x unless a gate is given)",
         None,
+    )
+    max_cost: float | None = _option(
+        Role.SELECTS,
+        "stop before the answers of priced models behind servers cost more than USD, earlier runs of the same "
+        "directory included",
+        values.dollars,
+        metavar="USD",
     )
     gate: tuple[Path, ...] = _option(
         Role.JUDGES,
@@ -236,7 +255,7 @@ class Settings:
         was timed.
         """
         given = self._given(Role.ANSWERS, Role.LOADS)
-        own = ("seed", "gpu", "n", "tasks")  # seeds, device, length and task of the record
+        own = ("seed", "gpu", "n", "tasks", "models")  # seeds, device, length, task and model of the record
         kept = {name: value for name, value in given.items() if name not in own}
         return {"device": self.device, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
 
@@ -267,6 +286,8 @@ def check(settings: Settings) -> Settings:
         )
     if settings.revision is not None and len(settings.model) != 1:
         raise InputError("--revision names a commit of one model: give it with exactly one --model")
+    if settings.draft is None and any(name.startswith("ar-draft") for name in settings.sampler):
+        raise InputError("--sampler ar-draft…: add --draft MODEL, a smaller model with the same tokenizer")
     if settings.gate_time is not None and not (settings.gate or settings.against):
         raise InputError("--gate-time needs a baseline to compare with: add --gate BASELINE or --against REV")
     if settings.against is not None and settings.gate_time is None:

@@ -18,7 +18,8 @@ from transformers import (
 )
 
 from pbcore.models.errors import ModelError
-from pbcore.models.families import FAMILIES, body, family_of
+from pbcore.models.families import FAMILIES, body
+from pbcore.models.marks import recognised
 
 # LLaDA's names → Llama's, as regular expressions over whole keys.
 LLADA_KEYS = {
@@ -108,7 +109,7 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
     for LLaDA options that Llama lacks.
     """
     kind = str(raw.get("model_type", "")).lower()
-    family = family_of(raw)
+    family = recognised(raw)
     if family is not None:
         return _of_family(family, raw, where, layers)
     if kind == "llada":

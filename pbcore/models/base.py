@@ -1,4 +1,4 @@
-"""The interface between the decoding loop and a model: Request, Query, Denoiser, Context, OwnDecoder, Generation."""
+"""The interface between decoding and models: requests, queries, the three kinds of models, and their answers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample
 
 __all__ = [
+    "BatchDecoder",
     "BlockContext",
     "Context",
     "Denoiser",
@@ -225,9 +226,10 @@ class Generation:
     """One decoded answer.
 
     `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards this
-    row took part in. `steps[i]` is the step (0-based) at which position i was revealed for good, −1 if it was given,
-    and `confidences[i]` its probability then. `trajectory` (only when recorded) is the canvas before each step, then
-    the final one. `official_text` is the text of the whole canvas where some follows the first EOS, and else None.
+    row took part in (None for both: not reported). `steps[i]` is the step (0-based) at which position i was revealed
+    for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when recorded) is the
+    canvas before each step, then the final one. `official_text` is the text of the whole canvas where some follows the
+    first EOS, and else None.
 
     For a block model `nfe` counts denoising and storing forwards; `store` of them stored a finished block, and
     `prefill`, not in `nfe`, ran the prompt. Both are None for other models.
@@ -235,8 +237,8 @@ class Generation:
 
     text: str
     token_ids: tuple[int, ...]
-    nfe: int
-    answer_tokens: int
+    nfe: int | None
+    answer_tokens: int | None
     steps: tuple[int, ...] = ()
     confidences: tuple[float, ...] = ()
     trajectory: tuple[tuple[int, ...], ...] | None = None
@@ -248,9 +250,7 @@ class Generation:
 
 @runtime_checkable
 class OwnDecoder(Protocol):
-    """A model with its own decoding loop (DiffusionGemma, autoregressive models, APIs): it gets the prompts and returns
-    answers.
-    """
+    """A model with its own decoding loop (DiffusionGemma, APIs): it gets the prompts and returns answers."""
 
     name: str
     info: Mapping[str, Any]
@@ -264,4 +264,29 @@ class OwnDecoder(Protocol):
     ) -> list[Generation]: ...
 
 
-Model = Denoiser | OwnDecoder
+@runtime_checkable
+class BatchDecoder(Protocol):
+    """A model with its own decoding loop that answers batches of rows (autoregressive models).
+
+    `decode` forms the batches, as for a Denoiser, and halves them when memory runs out; a row's answer must not depend
+    on the others.
+    """
+
+    name: str
+    info: Mapping[str, Any]
+    device: torch.device
+
+    def check(self, sampler: SamplerName) -> None:
+        """Raises ValueError for a sampler this model can't run, naming those it can."""
+        ...
+
+    def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
+        """A prompt as a row, whose canvas is as long as the answer can get. Raises ModelError if that can't be."""
+        ...
+
+    def answer(self, requests: Sequence[Request], sampler: SamplerName, *, seed: int) -> list[Generation]:
+        """One Generation per row."""
+        ...
+
+
+Model = Denoiser | OwnDecoder | BatchDecoder

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,30 +112,46 @@ def load_with_transformers(
 
     Raises ModelError naming the package to install, or the missing and unexpected keys.
     """
-    shards(folder)
     _refuse(folder, [], [], [], arch.problems)
     if any("query_key_value" in text for text in arch.keys.values()):
         raise ModelError(
             f"{folder}: {arch.kind} fuses q, k and v, which transformers' loader can't split; leave quantization and "
             "device_map out"
         )
+    mapping = {f"^{pattern}$": text for pattern, text in arch.keys.items()}
+    options = replace(options, device_map=options.device_map or str(device))
+    return _full_attention(
+        from_pretrained(arch.model_class, folder, device, dtype, options, config=arch.config, key_mapping=mapping)
+    )
+
+
+def from_pretrained(
+    model_class: Any, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions, **more: Any
+) -> nn.Module:
+    """A model of one of transformers' classes with a checkpoint's weights, as the options say; `more` goes to
+    `from_pretrained`.
+
+    Raises ModelError naming the package to install, or the missing and unexpected keys.
+    """
+    shards(folder)
+    spread = options.device_map or (str(device) if options.quantization else None)
     try:
-        model, info = arch.model_class.from_pretrained(
+        model, info = model_class.from_pretrained(
             folder,
-            config=arch.config,
             dtype=dtype,
-            key_mapping={f"^{pattern}$": text for pattern, text in arch.keys.items()},
-            device_map=options.device_map or str(device),
+            device_map=spread,
             quantization_config=_quantization(options.quantization, dtype),
             attn_implementation=options.attn_implementation,
             output_loading_info=True,
             local_files_only=True,
+            **more,
         )
-    except (ImportError, ValueError, RuntimeError) as error:
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
         raise ModelError(f"{folder}: {error}") from error
     unexpected = [key for key in info["unexpected_keys"] if not key.endswith(_IGNORED)]
     _refuse(folder, sorted(info["missing_keys"]), sorted(unexpected), [])
-    return _full_attention(model)
+    loaded: nn.Module = model if spread else model.to(device)
+    return loaded
 
 
 def _quantization(name: str | None, dtype: torch.dtype) -> Any:

@@ -51,7 +51,7 @@ class LoadOptions:
     `revision` overrides the registry's commit. Only with `trust_remote_code` is code run that comes with a checkpoint.
     `quantization` is one of QUANTIZATIONS. `device_map` is passed to transformers (`auto` spreads a model over GPUs).
     `mask_id`, `eos_id`, `shift`, `block` (block length) and `chat` (template or plain) override the registry and
-    config.json.
+    config.json. `draft` names the smaller model whose drafts an autoregressive model verifies (`ar-draft5`).
     """
 
     revision: str | None = None
@@ -64,6 +64,7 @@ class LoadOptions:
     shift: bool | None = None
     chat: str | None = None
     block: int | None = None
+    draft: str | None = None
 
     def __post_init__(self) -> None:
         if self.quantization is not None and self.quantization not in QUANTIZATIONS:

@@ -1,7 +1,6 @@
 """Families that share a body with transformers' own classes under other names: block diffusion and mixtures of experts.
 
-A family is told by `architectures`, else by its own `model_type` or keys: LLaDA-MoE calls itself `llada`, and
-Stable-DiffCoder `llama`.
+`marks` tells a checkpoint's family; this module says how each is loaded.
 """
 
 from __future__ import annotations
@@ -54,7 +53,8 @@ class Keys:
         self.only("use_sliding_window", False)
         rope = dict(self.raw.get("rope_scaling") or self.raw.get("rope_parameters") or {})
         rope["rope_type"] = rope.pop("type", None) or rope.get("rope_type") or "default"
-        rope.setdefault("rope_theta", self.raw.get("rope_theta") or (rope.get("rope_theta") or self.need("rope_theta")))
+        if "rope_theta" not in rope:
+            rope["rope_theta"] = self.need("rope_theta")
         return {
             "vocab_size": self.need("vocab_size"),
             "hidden_size": self.need("hidden_size"),
@@ -75,18 +75,24 @@ class Keys:
         return int(self.raw.get("head_dim") or self.need("hidden_size") // (self.need("num_attention_heads") or 1))
 
 
+def _configured(config_class: Any, **values: Any) -> PretrainedConfig:
+    """A config whose class takes more than its annotations say; it checks its values itself."""
+    config: PretrainedConfig = config_class(**values)
+    return config
+
+
 def _sdar(keys: Keys) -> PretrainedConfig:
-    bias = bool(keys.raw.get("attention_bias", False))
     return Qwen3Config(
         **keys.sizes(),
         intermediate_size=keys.need("intermediate_size"),
         head_dim=int(keys.need("head_dim")),
-        attention_bias=bias,
+        attention_bias=bool(keys.raw.get("attention_bias", False)),
     )
 
 
 def _sdar_moe(keys: Keys) -> PretrainedConfig:
-    return Qwen3MoeConfig(
+    return _configured(
+        Qwen3MoeConfig,
         **keys.sizes(),
         intermediate_size=keys.need("intermediate_size"),
         head_dim=int(keys.need("head_dim")),
@@ -94,9 +100,7 @@ def _sdar_moe(keys: Keys) -> PretrainedConfig:
         moe_intermediate_size=keys.need("moe_intermediate_size"),
         num_experts=keys.need("num_experts"),
         num_experts_per_tok=keys.need("num_experts_per_tok"),
-        norm_topk_prob=bool(
-            keys.need("norm_topk_prob") if "norm_topk_prob" not in keys.raw else keys.raw["norm_topk_prob"]
-        ),
+        norm_topk_prob=bool(keys.need("norm_topk_prob")),
         decoder_sparse_step=keys.raw.get("decoder_sparse_step") or 1,
         mlp_only_layers=list(keys.raw.get("mlp_only_layers") or []),
     )
@@ -129,11 +133,10 @@ def _llada_moe(keys: Keys) -> PretrainedConfig:
         keys.problems.append(f"moe_layer_freq {frequency!r} (known: one 0 or 1 for each layer)")
         frequency = [1] * int(sizes["num_hidden_layers"])
     dense = [i for i, moe in enumerate(frequency) if not moe]
-    return Qwen3MoeConfig(
+    return _configured(
+        Qwen3MoeConfig,
         **sizes,
-        intermediate_size=keys.need("dense_intermediate_size")
-        if dense
-        else keys.raw.get("dense_intermediate_size") or 1,
+        intermediate_size=keys.need("dense_intermediate_size") if dense else 1,
         head_dim=keys.head_dim(),
         attention_bias=bool(keys.raw.get("attention_bias", False)),
         moe_intermediate_size=keys.need("expert_intermediate_size"),
@@ -164,7 +167,8 @@ def _llada2(keys: Keys) -> PretrainedConfig:
     if keys.need("topk_group") > groups:
         keys.problems.append(f"topk_group {keys.raw['topk_group']} of {groups} groups")
     per_token = int(keys.need("num_experts_per_tok"))
-    return Glm4MoeConfig(
+    return _configured(
+        Glm4MoeConfig,
         **sizes,
         intermediate_size=keys.need("intermediate_size"),
         head_dim=keys.head_dim(),
@@ -194,14 +198,12 @@ _LLADA2_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How to tell and load a family.
+    """How to load a family.
 
-    `own` are config keys that only it has. `block_key` names its block length; `block`, `mask_id` and `eos_id` are the
+    `block_key` names its block length; `block`, `mask_id` and `eos_id` are the
     values that its authors' code uses where config.json says nothing. A family without blocks has full attention.
     """
 
-    architectures: tuple[str, ...]
-    own: tuple[str, ...]
     model_class: Any
     config: Callable[[Keys], PretrainedConfig]
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -211,71 +213,18 @@ class Family:
     mask_id: int | None = None
     eos_id: int | None = None
     shift: bool = False
-    model_types: tuple[str, ...] = ()
 
 
 FAMILIES: Mapping[str, Family] = {
-    "sdar": Family(
-        ("SDARForCausalLM",), (), Qwen3ForCausalLM, _sdar, block_key="block_size", mask_id=151669, model_types=("sdar",)
-    ),
-    "sdar_moe": Family(
-        ("SDARMoeForCausalLM", "SDARMoEForCausalLM"),
-        (),
-        Qwen3MoeForCausalLM,
-        _sdar_moe,
-        block_key="block_size",
-        mask_id=151669,
-        model_types=("sdar_moe",),
-    ),
+    "sdar": Family(Qwen3ForCausalLM, _sdar, block_key="block_size", mask_id=151669),
+    "sdar_moe": Family(Qwen3MoeForCausalLM, _sdar_moe, block_key="block_size", mask_id=151669),
     "fast_dllm_v2": Family(
-        ("Fast_dLLM_QwenForCausalLM",),
-        ("bd_size",),
-        Qwen2ForCausalLM,
-        _fast_dllm_v2,
-        block_key="bd_size",
-        mask_id=151665,
-        eos_id=151645,
-        shift=True,
-        model_types=("fast_dllm_qwen",),
+        Qwen2ForCausalLM, _fast_dllm_v2, block_key="bd_size", mask_id=151665, eos_id=151645, shift=True
     ),
-    "stable_diffcoder": Family(
-        ("StableDiffcoderForCausalLM",), (), LlamaForCausalLM, _stable_diffcoder, block=4, mask_id=5
-    ),
-    "llada_moe": Family(
-        ("LLaDAMoEModelLM", "LLaDAMoEModel"),
-        ("expert_intermediate_size", "moe_layer_freq"),
-        Qwen3MoeForCausalLM,
-        _llada_moe,
-        blocks=False,
-        mask_id=156895,
-    ),
-    "llada2": Family(
-        ("LLaDA2MoeModelLM",),
-        (),
-        Glm4MoeForCausalLM,
-        _llada2,
-        keys=_LLADA2_KEYS,
-        block=32,
-        mask_id=156895,
-        eos_id=156892,
-        model_types=("llada2_moe",),
-    ),
+    "stable_diffcoder": Family(LlamaForCausalLM, _stable_diffcoder, block=4, mask_id=5),
+    "llada_moe": Family(Qwen3MoeForCausalLM, _llada_moe, blocks=False, mask_id=156895),
+    "llada2": Family(Glm4MoeForCausalLM, _llada2, keys=_LLADA2_KEYS, block=32, mask_id=156895, eos_id=156892),
 }
-
-
-def family_of(raw: Mapping[str, Any]) -> str | None:
-    """The family that a config.json names in `architectures` or `auto_map`, else by its own keys or `model_type`."""
-    auto = raw.get("auto_map")
-    classes = [str(value).rpartition(".")[2] for value in auto.values()] if isinstance(auto, Mapping) else []
-    named = {str(name).casefold() for name in [*(raw.get("architectures") or []), *classes]}
-    kind = str(raw.get("model_type", "")).casefold()
-    for name, family in FAMILIES.items():
-        if named & {known.casefold() for known in family.architectures}:
-            return name
-    for name, family in FAMILIES.items():
-        if kind in family.model_types or (family.own and all(key in raw for key in family.own)):
-            return name
-    return None
 
 
 def body(name: str, raw: Mapping[str, Any], where: str) -> tuple[PretrainedConfig, tuple[str, ...]]:

@@ -19,7 +19,7 @@ from pbcore.models.blocks import BlockContext
 from pbcore.models.errors import ModelError
 from pbcore.models.network import Network
 from pbcore.models.shadow import with_shadows
-from pbcore.models.tokenizer import Tokenizer
+from pbcore.models.tokenizer import Tokenizer, prompt_ids
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK
 
@@ -73,7 +73,7 @@ class MaskedModel:
         missing length.
         """
         sample = prompt if isinstance(prompt, Sample) else None
-        ids = self._prompt_ids(prompt)
+        ids = prompt_ids(self.tokenizer, prompt, self.name)
         if sample is not None and sample.canvas is not None:
             canvas = self._infill(sample.canvas)
         else:
@@ -114,19 +114,6 @@ class MaskedModel:
         logits[:, self.mask_id] = -torch.inf
         worst = logits.topk(self.top_k, dim=-1).values[:, -1:]  # (M, 1)
         return logits.masked_fill_(logits < worst, -torch.inf)
-
-    def _prompt_ids(self, prompt: Prompt) -> list[int]:
-        if isinstance(prompt, Sample):
-            return self.tokenizer.chat(prompt.messages)
-        if isinstance(prompt, str):
-            return self.tokenizer.text(prompt)
-        items = list(prompt)
-        if all(isinstance(item, int) for item in items):
-            return [int(item) for item in items]  # type: ignore[call-overload]
-        if not all(isinstance(item, Mapping) and {"role", "content"} <= item.keys() for item in items):
-            allowed = "a Sample, messages with role and content, text or token ids"
-            raise ModelError(f"{self.name} can't encode the prompt {str(items)[:80]}: give {allowed}")
-        return self.tokenizer.chat(items)  # type: ignore[arg-type]
 
     def _infill(self, canvas: str) -> list[int]:
         first, *rest = canvas.split(MASK)

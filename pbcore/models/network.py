@@ -54,7 +54,8 @@ class NativeNetwork:
                 :, None
             ]  # (R, 1, Q, T), added
         if isinstance(cache, StaticCache):
-            for layer in cache.layers:
+            layers: Any = cache.layers
+            for layer in layers:
                 layer.cumulative_length.fill_(start)
         output = self._module.model(
             ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=cache is not None

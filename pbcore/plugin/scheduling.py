@@ -22,11 +22,19 @@ class ModelScheduling:
     items left.
 
     A worker whose model is done takes a model that nobody has begun, else helps the model with the most items left.
-    `model_of` reads the model from a node id ("" for tests that are no cells).
+    `model_of` reads the model from a node id ("" for tests that are no cells). Models that are `alone` stay with one
+    worker: a server's limit of requests at once holds per process.
     """
 
-    def __init__(self, workers: int, model_of: Callable[[str], str], complain: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        workers: int,
+        model_of: Callable[[str], str],
+        complain: Callable[[str], None],
+        alone: Callable[[str], bool] = lambda model: False,
+    ) -> None:
         self._expected = workers
+        self._alone = alone
         self._model_of = model_of
         self._complain = complain
         self._collections: dict[Any, list[str]] = {}
@@ -124,7 +132,7 @@ class ModelScheduling:
     def _feed(self, node: Any) -> None:
         while len(self._pending[node]) < MIN_PENDING and self._send(node):
             pass
-        if not self._waiting() and not node.shutting_down:
+        if self._choose(node) is None and not node.shutting_down:
             node.shutdown()
 
     def _send(self, node: Any) -> bool:
@@ -147,13 +155,21 @@ class ModelScheduling:
             return own
         begun = set(self._model.values())
         free = [model for model in left if model not in begun]
-        return free[0] if free else max(left, key=lambda model: left[model], default=None)
+        shared = [model for model in left if not self._alone(model)]
+        return free[0] if free else max(shared, key=lambda model: left[model], default=None)
 
 
 def model_of(config: pytest.Config, node_id: str) -> str:
     """The model of the cell that a node id names; "" for other tests."""
     name = cell_of(config, node_id)
     return "" if name is None else name.model
+
+
+def behind_a_server(model: str) -> bool:
+    """Whether a model answers behind a server; "" is none."""
+    from pbcore.grid.capabilities import server
+
+    return bool(model) and server(model) is not None
 
 
 class CellsOrOthers:
@@ -183,7 +199,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> CellsOrOther
     from xdist.scheduler import LoadScheduling
 
     terminal = config.pluginmanager.get_plugin("terminalreporter")
-    ours = ModelScheduling(_workers(config), partial(model_of, config), terminal.write_line if terminal else log)
+    complain = terminal.write_line if terminal else log
+    ours = ModelScheduling(_workers(config), partial(model_of, config), complain, behind_a_server)
     return CellsOrOthers(
         LoadScheduling(config, log), ours, lambda ids: any(cell_of(config, node_id) for node_id in ids)
     )

@@ -27,9 +27,10 @@ def summary(records: Iterable[CellRecord], width: int = 100) -> str:
 
 def _facts(cells: list[CellRecord]) -> list[str]:
     ran = [cell for cell in cells if cell.status == "ok"]
-    seconds, samples = sum(cell.seconds for cell in ran), sum(cell.n_samples for cell in ran)
+    times, samples = [cell.seconds for cell in ran if cell.seconds is not None], sum(cell.n_samples for cell in ran)
+    untimed = f" ({len(ran) - len(times)} without a time of their own)" if len(times) < len(ran) else ""
     data = _joined(cell.conditions.data_source or "unknown" for cell in cells)
-    lines = [f"{len(cells)} cells, {samples:,} samples, {seconds:.1f} s of decoding; data: {data}"]
+    lines = [f"{len(cells)} cells, {samples:,} samples, {sum(times):.1f} s of decoding{untimed}; data: {data}"]
     dummies = {cell.model for cell in cells if cell.conditions.dummy}
     if dummies:
         lines.append(f"left out of the tables (random weights, for timing only): {_joined(dummies)}")

@@ -149,5 +149,5 @@ def _preferred(first: StoredCell, second: StoredCell) -> StoredCell:
     return min(
         first,
         second,
-        key=lambda entry: (entry.cell.status != "ok", not entry.samples, entry.cell.seconds, repr(entry.cell)),
+        key=lambda entry: (entry.cell.status != "ok", not entry.samples, entry.cell.seconds or 0, repr(entry.cell)),
     )

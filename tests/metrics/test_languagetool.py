@@ -159,6 +159,21 @@ class TestMaven:
         (tmp_path / "bin" / "mvn").unlink()
         assert maven.install(tmp_path / "target") == done
 
+    def test_what_maven_brings_must_be_what_was_recorded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A mirror's changed jar is never installed; one that changes later is refused."""
+        monkeypatch.setattr(maven, "recorded_digests", lambda: {"a.jar": hashlib.sha256(b"x").hexdigest()})
+        read = "for a; do case $a in -DoutputDirectory=*) out=${a#*=};; esac; done"
+        self.a_maven(tmp_path, monkeypatch, f'#!/bin/sh\n{read}\nmkdir -p "$out"\nprintf $BRINGS > $out/a.jar\n')
+        monkeypatch.setenv("BRINGS", "y")
+        with pytest.raises(Unavailable, match=r"a\.jar differs"):
+            maven.install(tmp_path / "target")
+        assert list((tmp_path / "target").iterdir()) == []
+        monkeypatch.setenv("BRINGS", "x")
+        done = maven.install(tmp_path / "target")
+        (done.jar.parent / "a.jar").write_bytes(b"y")
+        with pytest.raises(Unavailable, match=r"a\.jar differs"):
+            maven.install(tmp_path / "target")
+
     def test_mavens_error_is_passed_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without a network the message holds what Maven said and what else can be done; nothing is left behind."""
         self.a_maven(tmp_path, monkeypatch, "#!/bin/sh\necho '[INFO] x'; echo '[ERROR] Unknown host repo'; exit 1\n")
@@ -265,3 +280,18 @@ class TestVerdictCache:
         assert cache.get(["a"]) == {}
         with pytest.raises(sqlite3.DatabaseError):
             sqlite3.connect(path).execute("SELECT 1 FROM verdicts")
+
+    def test_a_closed_cache_opens_anew(self, tmp_path: Path) -> None:
+        """Closing ends the connection; one that never came about is closed as well."""
+        cache = VerdictCache(tmp_path / "c.sqlite")
+        cache.put({"a": []})
+        connection = cache._connection
+        assert connection is not None
+        cache.close()
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
+        assert cache.get(["a"]) == {"a": []}
+        unusable = VerdictCache(tmp_path)
+        with pytest.warns(UserWarning, match="can't be used"):
+            unusable.put({"a": []})
+        unusable.close()

@@ -172,10 +172,8 @@ class TestDecodings:
         for case in cases("decode_stable_diffcoder.json"):
             size = case["block_length"]
             loaded = stopping_at(model("stable-diffcoder-tiny", block=size), case["eos_id"])
-            schedule = case["threshold"] is None
-            name = (
-                f"stable_diffcoder-{case['steps']}" if schedule else f"stable_diffcoder_threshold-{case['threshold']}"
-            )
+            rule = "stable_diffcoder" + "_threshold" * (case["threshold"] is not None)
+            name = f"{rule}-{case['threshold'] or case['steps']}"
             out = decoded(loaded, case, name, case["gen_length"])
             assert list(out.token_ids) == case["output"], name
             forwards = (out.prefill, out.nfe - (out.store or 0), out.store, out.nfe)

@@ -62,6 +62,8 @@ def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.Mon
     monkeypatch.setattr(markdown, "write_plots", lambda cells, path: [])
     # Tasks, policies, models and scorers that a run inside adds stay with it.
     monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})
+    for name in ("_ADDED", "_FILES"):
+        monkeypatch.setattr(f"pbcore.models.servers.spec.{name}", {})
     for registry in (POLICIES, FACTORIES, SCORERS):
         monkeypatch.setattr(registry, "_registered", dict(registry.all()))
     pytester.syspathinsert(ROOT)

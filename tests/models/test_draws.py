@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from scipy import stats
 
-from pbcore.decoding.draws import categorical, uniform
+from pbcore.models.draws import categorical, uniform
 
 
 def draw(seed: int, keys: int, positions: int, nfe: int = 0, salt: int = 0) -> torch.Tensor:
