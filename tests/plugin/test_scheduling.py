@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from pbcore.plugin import scheduling
-from pbcore.plugin.scheduling import CellsOrOthers, ModelScheduling
+from pbcore.plugin.scheduling import CellsOrOthers, Group, ModelScheduling
 
 
 @dataclass(eq=False)
@@ -19,6 +20,7 @@ class Worker:
     name: str
     queue: list[int] = field(default_factory=list)
     models: list[str] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
     shutting_down: bool = False
 
     @property
@@ -28,14 +30,26 @@ class Worker:
     def send_runtest_some(self, indices: list[int]) -> None:
         assert not self.shutting_down
         self.queue += indices
+        self.sent += indices
 
     def shutdown(self) -> None:
         self.shutting_down = True
 
 
-def begin(models: list[str], workers: int) -> tuple[ModelScheduling, list[Worker], list[str]]:
+def by_model(node_id: str) -> Group:
+    return node_id.split("/")[0], ""
+
+
+def by_task(node_id: str) -> Group:
+    model, task, *_ = node_id.split("/")
+    return model, task
+
+
+def begin(
+    models: list[str], workers: int, group_of: Callable[[str], Group] = by_model, alone: str = "-"
+) -> tuple[ModelScheduling, list[Worker], list[str]]:
     said: list[str] = []
-    scheduler = ModelScheduling(workers, lambda node_id: node_id.split("/")[0], said.append)
+    scheduler = ModelScheduling(workers, group_of, said.append, lambda model: model == alone)
     nodes = [Worker(f"gw{i}") for i in range(workers)]
     collection = [f"{model}/{i}" for i, model in enumerate(models)]
     for node in nodes:
@@ -82,6 +96,14 @@ class TestModelScheduling:
         play(scheduler, nodes, collection)
         assert sorted(node.models for node in nodes) == [["big"], ["small", "big"]]
 
+    def test_a_model_behind_a_server_stays_with_one_worker(self) -> None:
+        """Its requests at once are limited per process; idle workers help with other models, and end."""
+        for others in (["b"] * 3, ["b"] * 20, []):
+            scheduler, nodes, collection = begin(["served"] * 10 + others, 3, alone="served")
+            assert sorted(play(scheduler, nodes, collection)) == sorted(collection)
+            assert sum("served" in node.models for node in nodes) == 1
+            assert scheduler.tests_finished
+
     def test_few_cells_are_spread(self) -> None:
         """Two cells of one model and two workers: one each."""
         _, nodes, _ = begin(["a", "a"], 2)
@@ -110,10 +132,19 @@ class TestModelScheduling:
         done = play(scheduler, [*nodes, fresh], collection)
         assert sorted([*done, crashed]) == sorted(collection)
 
+    def test_a_task_stays_on_one_worker(self) -> None:
+        """Where cells share forwards, a worker ends its task before the next, and two meet only in the last one."""
+        cells = [f"a/{task}" for task in "stuvw" for _ in range(8)] + ["b/s"] * 6
+        scheduler, nodes, collection = begin(cells, 2, by_task)
+        assert sorted(play(scheduler, nodes, collection)) == sorted(collection)
+        of = [{by_task(collection[index]) for index in node.sent} for node in nodes]
+        assert len(of[0] & of[1]) <= 1
+        assert [node.models for node in nodes] == [["a"], ["b", "a"]]
+
     def test_workers_that_disagree_run_nothing(self) -> None:
         """Different collections end the run with a message instead of running wrong tests."""
         said: list[str] = []
-        scheduler = ModelScheduling(2, lambda node_id: "", said.append)
+        scheduler = ModelScheduling(2, lambda node_id: ("", ""), said.append)
         nodes = [Worker("gw0"), Worker("gw1")]
         for node, collection in zip(nodes, (["a"], ["b"]), strict=True):
             scheduler.add_node(node)
@@ -127,7 +158,7 @@ class TestNewWorkers:
     def test_other_tests_than_the_first_workers_are_refused(self) -> None:
         """A replacement that collects something else gets no work, and the message names it."""
         said: list[str] = []
-        scheduler = ModelScheduling(1, lambda node_id: "", said.append)
+        scheduler = ModelScheduling(1, lambda node_id: ("", ""), said.append)
         first, other = Worker("gw0"), Worker("gw1")
         scheduler.add_node(first)
         scheduler.add_node_collection(first, ["a", "b", "c", "d"])
@@ -168,7 +199,7 @@ class TestCellsOrOthers:
         """With cells the workers known so far come over to the scheduling by models; later collections change
         nothing.
         """
-        plain, ours = (ModelScheduling(2, lambda node_id: "", print) for _ in range(2))
+        plain, ours = (ModelScheduling(2, lambda node_id: ("", ""), print) for _ in range(2))
         either = CellsOrOthers(plain, ours, lambda ids: "cell" in ids)
         nodes = [Worker("gw0"), Worker("gw1")]
         for node in nodes:
