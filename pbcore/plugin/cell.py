@@ -14,7 +14,7 @@ from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
 from pbcore.plugin.rundir import run_dir
-from pbcore.plugin.sharing import ABSENT, Shared, shared_forwards
+from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled, plan, settings
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Cell:
         if shared is None:
             answers, peak = benchmark.pedantic(self._decode, args=(model, task.samples), rounds=rounds)
         else:
-            benchmark.skipped = True  # no statistics of a time that isn't the cell's own, and no warning of that
+            self.item.stash[UNTIMED] = True
             with shared.counted() as store:
                 answers, peak = self._decode(model, task.samples, store)
         scored = task.score_many([self._text(one.answer) for one in answers], [one.sample for one in answers])
