@@ -65,7 +65,7 @@ def decode(
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
     results: list[Generation | None] = [None] * len(requests)
     size = batch_size or DEFAULT_BATCH.get(model.device.type, 8)
-    for batch in _batches(requests, name, getattr(model, "mask_id", None)):
+    for batch in _batches(requests, name, model):
         for part, generations in _in_pieces(
             batch, size, lambda rows, size: answered([requests[i] for i in rows], size), batches
         ):
@@ -116,11 +116,12 @@ def _encode(model: Denoiser | BatchDecoder, prompt: Prompt, max_new_tokens: int 
     return model.encode(prompt, max_new_tokens, index)
 
 
-def _batches(requests: Sequence[Request], name: SamplerName, mask_id: int | None) -> list[list[int]]:
+def _batches(requests: Sequence[Request], name: SamplerName, model: Denoiser | BatchDecoder) -> list[list[int]]:
     """Rows that may share a batch, sorted by prompt length to keep padding small.
 
-    With a cache they need the same masked positions.
+    With a cache they need the same masked positions, except for a block model.
     """
+    mask_id = None if isinstance(model, BatchDecoder) or model.block else model.mask_id
     shapes: dict[tuple[bool, ...] | None, list[int]] = {}
     for i, request in enumerate(requests):
         shape = tuple(token == mask_id for token in request.canvas) if name.cache else None

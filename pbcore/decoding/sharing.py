@@ -40,7 +40,7 @@ def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
     if not getattr(model, "deterministic", False) or name.temperature or name.cache:
         return False
     declared = traits(policy)
-    return declared.reads == "numbers" and declared.review is None
+    return declared.reads == "numbers" and declared.review is None and not getattr(model, "block", None)
 
 
 @dataclass(slots=True)

@@ -170,6 +170,13 @@ class Settings:
     tasks: tuple[Path, ...] = _option(
         Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"
     )
+    models: tuple[Path, ...] = _option(
+        Role.ANSWERS,
+        "YAML file with models behind servers (repeatable; docs/servers.md)",
+        Path,
+        many=True,
+        metavar="FILE",
+    )
     n: tuple[int, ...] | None = _option(
         Role.ANSWERS,
         "items of the lists (2-60) and words of the word sets (1-7): 15, 3-6 or 5,10,20",
@@ -196,6 +203,13 @@ class Settings:
         Role.SELECTS,
         "drill-down: every sample is an item and a wrong answer fails it (implied by -x unless a gate is given)",
         None,
+    )
+    max_cost: float | None = _option(
+        Role.SELECTS,
+        "stop before the answers of priced models behind servers cost more than USD, earlier runs of the same "
+        "directory included",
+        values.dollars,
+        metavar="USD",
     )
     gate: tuple[Path, ...] = _option(
         Role.JUDGES,
@@ -270,7 +284,7 @@ class Settings:
         was timed.
         """
         given = self._given(Role.ANSWERS, Role.LOADS)
-        own = ("seed", "gpu", "n", "tasks")  # seeds, device, length and task of the record
+        own = ("seed", "gpu", "n", "tasks", "models")  # seeds, device, length, task and model of the record
         kept = {name: value for name, value in given.items() if name not in own}
         return {"device": self.device, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
 

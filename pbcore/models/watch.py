@@ -49,7 +49,7 @@ class Watch(LogitsProcessor):
             for hook in hooks:
                 hook.remove()
 
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:  # type: ignore[override]
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Scores (R, V) whose largest is the next token's; `input_ids` (R, P + tokens so far)."""
         place = input_ids.shape[1] - self._prompt
         if self.forwards > self._counted:

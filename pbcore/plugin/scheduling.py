@@ -24,11 +24,18 @@ class ModelScheduling:
 
     Then it takes a task of its model that nobody has begun, else a model that nobody has begun, else any such task,
     else it helps the group with the most items left. `group_of` reads the group from a node id (("", "") for tests that
-    are no cells).
+    are no cells). Models that are `alone` stay with one worker: a server's limit of requests at once holds per process.
     """
 
-    def __init__(self, workers: int, group_of: Callable[[str], Group], complain: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        workers: int,
+        group_of: Callable[[str], Group],
+        complain: Callable[[str], None],
+        alone: Callable[[str], bool] = lambda model: False,
+    ) -> None:
         self._expected = workers
+        self._alone = alone
         self._group_of = group_of
         self._complain = complain
         self._collections: dict[Any, list[str]] = {}
@@ -126,7 +133,7 @@ class ModelScheduling:
     def _feed(self, node: Any) -> None:
         while len(self._pending[node]) < MIN_PENDING and self._send(node):
             pass
-        if not self._waiting() and not node.shutting_down:
+        if self._choose(node) is None and not node.shutting_down:
             node.shutdown()
 
     def _send(self, node: Any) -> bool:
@@ -149,6 +156,7 @@ class ModelScheduling:
             return own
         begun = set(self._group.values())
         models = {model for model, _ in begun}
+        left = {group: count for group, count in left.items() if group[0] not in models or not self._alone(group[0])}
         free = [group for group in left if group not in begun]
         mine = [group for group in free if own is not None and group[0] == own[0]]
         new = [group for group in free if group[0] not in models]
@@ -160,7 +168,14 @@ def group_of(config: pytest.Config, node_id: str) -> Group:
     name = cell_of(config, node_id)
     if name is None:
         return "", ""
-    return name.model, name.task if settings(config).sharing else ""
+    return name.model, name.task if settings(config).sharing and not behind_a_server(name.model) else ""
+
+
+def behind_a_server(model: str) -> bool:
+    """Whether a model answers behind a server; "" is none."""
+    from pbcore.grid.capabilities import server
+
+    return bool(model) and server(model) is not None
 
 
 class CellsOrOthers:
@@ -190,7 +205,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> CellsOrOther
     from xdist.scheduler import LoadScheduling
 
     terminal = config.pluginmanager.get_plugin("terminalreporter")
-    ours = ModelScheduling(_workers(config), partial(group_of, config), terminal.write_line if terminal else log)
+    complain = terminal.write_line if terminal else log
+    ours = ModelScheduling(_workers(config), partial(group_of, config), complain, behind_a_server)
     return CellsOrOthers(
         LoadScheduling(config, log), ours, lambda ids: any(cell_of(config, node_id) for node_id in ids)
     )

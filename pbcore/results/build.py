@@ -27,7 +27,7 @@ class Answer(Protocol):
     @property
     def nfe(self) -> int | None: ...
     @property
-    def answer_tokens(self) -> int: ...
+    def answer_tokens(self) -> int | None: ...
     @property
     def steps(self) -> Sequence[int]: ...
     @property
@@ -72,7 +72,7 @@ def build_cell(
     _check_complete(facts.id, samples)
     missing = {**absent_metrics(scored), **(absent or {})}
     counted = _forwards(facts.id, samples)
-    if not counted:
+    if not counted and facts.nfe_mean is None:
         missing.setdefault("nfe", "the model does not report its number of forwards")
     cell = replace(
         facts,
@@ -113,18 +113,20 @@ def sample_record(index: int, answer: Answer, scored: Scored, seed: int = 0) -> 
     Given positions (infilling; `steps` −1) count as neither canvas nor answer tokens, as they were not decoded.
     """
     steps = [int(step) for step in answer.steps]
+    told = getattr(answer, "extra", {}).get("served")
     return SampleRecord(
         index=int(index),
         text=answer.text,
         scores={str(name): float(value) for name, value in scored.scores.items()},
         nfe=int(answer.nfe) if answer.nfe else None,
-        canvas_tokens=sum(step >= 0 for step in steps) if steps else len(answer.token_ids),
-        answer_tokens=sum(step >= 0 for step in steps[: answer.answer_tokens]) if steps else int(answer.answer_tokens),
+        canvas_tokens=None if told else sum(step >= 0 for step in steps) if steps else len(answer.token_ids),
+        answer_tokens=sum(step >= 0 for step in steps[: answer.answer_tokens]) if steps else answer.answer_tokens,
         details=plain(scored.details, f"details of sample {index}"),
         steps=steps,
         confidences=[float(value) for value in answer.confidences],
         seed=int(seed),
         official_text=getattr(answer, "official_text", None),
+        served=None if told is None else plain(told, f"what was reported of sample {index}"),
     )
 
 
@@ -172,14 +174,23 @@ def _forwards(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
     if len(forwards) < len(samples):
         index = next(sample.index for sample in samples if sample.nfe is None)
         raise ValueError(f"cell {cell_id}: sample {index} has no NFE, others have; each takes at least one forward")
-    rates = [sample.canvas_tokens / nfe for sample, nfe in zip(samples, forwards, strict=True)]
+    canvas = [
+        one.canvas_tokens / nfe for one, nfe in zip(samples, forwards, strict=True) if one.canvas_tokens is not None
+    ]
+    tokens = _tokens(samples)
     return {
         "nfe_mean": sum(forwards) / len(forwards),
         "nfe_median": float(median(forwards)),
         "nfe_max": max(forwards),
-        "tokens_per_step": sum(rates) / len(rates),
-        "tokens_per_forward": sum(sample.answer_tokens for sample in samples) / sum(forwards),
+        "tokens_per_step": sum(canvas) / len(samples) if len(canvas) == len(samples) else None,
+        "tokens_per_forward": None if tokens is None else tokens / sum(forwards),
     }
+
+
+def _tokens(samples: Sequence[SampleRecord]) -> int | None:
+    """The tokens of all answers; None if the model doesn't report them for each."""
+    counts = [sample.answer_tokens for sample in samples if sample.answer_tokens is not None]
+    return sum(counts) if len(counts) == len(samples) else None
 
 
 def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str, Any]:
@@ -187,12 +198,12 @@ def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str
     if not rounds:
         return {}
     seconds = float(median(rounds))
-    tokens = sum(sample.answer_tokens for sample in samples)
+    tokens = _tokens(samples)
     return {
         "seconds": seconds,
         "rounds": [float(value) for value in rounds],
         "samples_per_second": len(samples) / seconds if seconds > 0 else None,
-        "tokens_per_second": tokens / seconds if seconds > 0 else None,
+        "tokens_per_second": tokens / seconds if seconds > 0 and tokens is not None else None,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pbcore.results import record
@@ -45,8 +46,9 @@ RATES = (
     "forwards_shared",
     "forwards_computed",
 )
+SERVED = ("first_token_seconds", "tokens_in", "tokens_out", "cost")
 _FIELDS = {"nfe": "nfe_mean"}
-CONDITIONS = ("error", "absent", "failures", "decoding", "text_after_eos", *record.CONDITIONS)
+CONDITIONS = ("error", "absent", "failures", "decoding", "text_after_eos", "served", *record.CONDITIONS)
 
 
 def row(cell: CellRecord) -> dict[str, Any]:
@@ -78,7 +80,11 @@ def row(cell: CellRecord) -> dict[str, Any]:
     flat |= {name: getattr(cell, _FIELDS.get(name, name)) if ran else None for name in RATES}
     if "nfe" in cell.absent:  # records of the first release have 0 there
         flat |= dict.fromkeys(RATES[:5])
+    told = cell.served
+    values = (None,) * 4 if told is None else (told.first_token, told.tokens_in, told.tokens_out, told.cost)
+    flat |= dict(zip(SERVED, values, strict=True))
     flat |= {name: getattr(cell, name) for name in CONDITIONS if name not in record.CONDITIONS}
+    flat["served"] = None if told is None else asdict(told)
     flat |= {name: getattr(cell.conditions, name) for name in record.CONDITIONS}
     return flat | {
         "seeds": ",".join(map(str, cell.conditions.seeds)),
@@ -97,9 +103,10 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
     rows = [row(cell) for cell in cells]
-    scores = dict.fromkeys(name for entry in rows for name in entry if name not in (*COLUMNS, *RATES, *CONDITIONS))
-    table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *CONDITIONS])
-    numeric = ["n", "score", "score_low", "score_high", *scores, *RATES]
+    known_names = (*COLUMNS, *RATES, *SERVED, *CONDITIONS)
+    scores = dict.fromkeys(name for entry in rows for name in entry if name not in known_names)
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *SERVED, *CONDITIONS])
+    numeric = ["n", "score", "score_low", "score_high", *scores, *RATES, *SERVED]
     known = dict.fromkeys(("shared_device", "dummy"), "boolean")  # nullable: unknown for a cell that failed early
     return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", **known})
 

@@ -36,6 +36,18 @@ class TestPlots:
         assert list(line.get_ydata()) == pytest.approx([100, 85, 55, 0])
         assert axis.get_xscale() == "log"
 
+    def test_curves_that_coincide_stay_visible(self) -> None:
+        """Each later curve is thinner than those drawn before it, the first 1.9 times as wide as the last."""
+        entries = factory.grid(("tiny",), ("waiting_line/copy",), policies=("confidence", "margin", "random"))
+        axis = figure([[("copy", frame(record for record, _ in entries))]], "score (%)").axes[0]
+        widths = [
+            line.get_linewidth() for line in axis.lines if len(line.get_xdata()) == 4 and line.get_marker() != "|"
+        ]
+        curves = [width for width in widths if width > 1]
+        assert curves == sorted(curves, reverse=True)
+        assert len(set(curves)) == 3
+        assert curves[0] / curves[-1] == pytest.approx(1.9)
+
     def test_many_families_become_fronts(self) -> None:
         """A grid of blocks has a curve per policy, the best over blocks, and says so."""
         names = (

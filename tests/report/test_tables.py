@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from pbcore.report import summary, write_report
+from pbcore.report.markdown import report_text
 from pbcore.report.tables import markdown, terminal, to_frame, trade_off_tables
 from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
 from pbcore.results.rundir import StoredCell
@@ -160,6 +161,15 @@ class TestReport:
         assert "| command | `pytest benches` |" in page
         assert "workers shared a device" in page
         assert "tiny/shuffle/ar" in page
+
+    def test_pbx_keeps_the_order_of_the_tables(self) -> None:
+        """Categories as they come in the run, not by the alphabet."""
+        entries = [factory.cell(task=task) for task in ("waiting_line/copy", "puzzle/sudoku", "list_ops/shuffle")]
+        section = report_text(frame(record for record, _ in entries), "a", {}, []).partition("## PBx")[2]
+        rows = [
+            line.split("|")[1].strip() for line in section.partition("\n## ")[0].splitlines() if "confidence" in line
+        ]
+        assert rows == ["waiting_line", "puzzle", "list_ops"]
 
     def test_interrupted_and_empty_runs(self, tmp_path: Path) -> None:
         """A run that died before its first cell, or has only errors, still gets its page."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,18 @@ class TestBaseline:
         part = [replace(samples[0], scores={"accuracy": 1.0, "grammar": 1.0}), samples[1]]
         row = baseline_cell(StoredCell(replace(record, scores={"accuracy": graded, "grammar": graded}), tuple(part)))
         assert row.scores == {"accuracy": (1.0, 0.0)}
+
+    def test_a_run_directory_is_a_baseline(self, tmp_path: Path) -> None:
+        """Its finished cells are rows, one that failed is none; without samples there is nothing to compare."""
+        failed = (error_cell(factory.cell(sampler="random-k1")[0], "boom"), [])
+        run = factory.write(create(tmp_path, "a"), [factory.cell(), failed])
+        assert list(read_baseline(run.path)) == [CELL]
+        run.assemble()
+        shutil.rmtree(run.cells_dir)
+        assert list(read_baseline(run.path)) == [CELL]
+        (run.path / "samples.jsonl").unlink()
+        with pytest.raises(BaselineError, match="no finished cell with samples"):
+            read_baseline(run.path)
 
     def test_refuses_holes_and_broken_files(self, tmp_path: Path) -> None:
         """No baseline from failed cells; broken or foreign files are named."""

@@ -111,6 +111,13 @@ class TestBuildCell:
         """An error keeps its type and words."""
         assert error_cell(FACTS, RuntimeError("out of memory")).error == "RuntimeError: out of memory"
 
+    def test_a_record_of_nothing_has_no_numbers(self) -> None:
+        """Counts are 0 and measurements None until something is measured."""
+        bare = CellRecord(FACTS.id, FACTS.model, FACTS.task, FACTS.sampler, FACTS.conditions)
+        numbers = {name: value for name, value in bare.to_json().items() if isinstance(value, (int, float))}
+        assert numbers == {"n_samples": 0, "peak_memory_bytes": 0, "text_after_eos": 0}
+        assert (bare.nfe_mean, bare.seconds, bare.tokens_per_step) == (None, None, None)
+
     def test_needs_no_torch(self) -> None:
         """Results, analysis and report load without torch."""
         code = "import sys, pbcore.results, pbcore.analysis, pbcore.report.commands; sys.exit('torch' in sys.modules)"
