@@ -15,7 +15,7 @@ from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.servers import asking, counted, is_served, timed, told, untimed
-from pbcore.plugin.sharing import ABSENT, Shared, shared_forwards
+from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled, plan, settings
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Cell:
         """The answers, and the seconds of each round; none where forwards are shared."""
         shared = shared_forwards(self.item.config, model, self.name)
         if shared is not None:
-            benchmark.skipped = True  # no statistics of a time that isn't the cell's own, and no warning of that
+            self.item.stash[UNTIMED] = True
             with shared.counted() as store:
                 return self._decode(model, samples, store)._replace(shared=shared), []
         # A second round would pay a server twice.
