@@ -5,6 +5,7 @@ the report.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,8 @@ from pbcore.plugin.state import drilled, plan, settings
 if TYPE_CHECKING:
     from pbcore.models.base import Generation, Model
     from pbcore.models.memory import Peak
-    from pbcore.results.record import Conditions
+    from pbcore.results.record import Conditions, SampleRecord
+    from pbcore.results.rundir import StoredCell
     from pbcore.tasks.base import Sample, Task
     from pbcore.tasks.scoring import Scored
 
@@ -55,6 +57,7 @@ class Cell:
         benchmark.extra_info["cell"] = self.id
         rounds = 1 if drilled(self.item.config) else self.settings.rounds
         answers, peak = benchmark.pedantic(self._decode, args=(model, task.samples), rounds=rounds)
+        self._install(task)
         scored = task.score_many([self._text(one.answer) for one in answers], [one.sample for one in answers])
         if drilled(self.item.config):
             drilldown.judge(self.item, model, task, answers, scored)
@@ -83,6 +86,37 @@ class Cell:
             own_code=user_code(self.name.model, model, self.name.sampler),
         )
 
+    def rescored(self, task: Task, stored: StoredCell) -> StoredCell:
+        """A stored cell whose scores lacked a tool that is here now is scored again and written; any other is returned
+        as it is. Its answers and seconds stay.
+        """
+        from pbcore.metrics.text import now_measurable
+        from pbcore.results.build import with_scores
+        from pbcore.results.rundir import StoredCell
+
+        if not stored.cell.absent:
+            return stored
+        self._install(task)
+        if not now_measurable(stored.cell):
+            return stored
+        asked = {sample.index: sample for sample in task.samples}
+        texts = [self._text(sample) for sample in stored.samples]
+        scored = task.score_many(texts, [asked[sample.index] for sample in stored.samples])
+        cell, samples = with_scores(stored.cell, stored.samples, scored)
+        run_dir(self.item.config).write_cell(cell, samples)
+        return StoredCell(cell, tuple(samples))
+
+    def _install(self, task: Task) -> None:
+        """Downloads the grammar checker if the task needs it and it is missing, with its progress on the terminal."""
+        from pbcore.metrics import grammar
+        from pbcore.metrics.text import TextScorer
+        from pbcore.tasks.scoring import scorer
+
+        if isinstance(scorer(task.scorer), TextScorer):
+            capture = self.item.config.pluginmanager.getplugin("capturemanager")
+            with capture.global_and_fixture_disabled() if capture else nullcontext():
+                grammar.available()
+
     def _decode(self, model: Model, samples: Sequence[Sample]) -> tuple[list[Answered], Peak]:
         """Every sample's answer by every seed, and the peak memory; returns when the device has finished, so that the
         clock is right.
@@ -101,7 +135,7 @@ class Cell:
                 answers += [Answered(sample, seed, answer) for sample, answer in zip(samples, decoded, strict=True)]
         return answers, peak
 
-    def _text(self, answer: Generation) -> str:
+    def _text(self, answer: Generation | SampleRecord) -> str:
         """What is scored: the answer up to the first EOS, or with --official-text the whole canvas."""
         return (self.settings.official_text and answer.official_text) or answer.text
 

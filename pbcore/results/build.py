@@ -94,6 +94,26 @@ def build_cell(
     return cell, samples
 
 
+def with_scores(
+    cell: CellRecord, samples: Sequence[SampleRecord], scored: Sequence[Scored]
+) -> tuple[CellRecord, list[SampleRecord]]:
+    """A cell's record and samples with the scores of a later scoring of the same answers, in the order of the samples.
+
+    Raises ValueError if the lengths differ, or a score of a sample is missing without a reason.
+    """
+    again = [
+        replace(
+            sample,
+            scores={str(name): float(value) for name, value in result.scores.items()},
+            details=plain(result.details, f"details of sample {sample.index}"),
+        )
+        for sample, result in zip(samples, scored, strict=True)
+    ]
+    missing = absent_metrics(scored) | {name: why for name, why in cell.absent.items() if name == "nfe"}
+    scores = _scores(cell.id, again, missing)
+    return replace(cell, scores=scores, absent=missing, failures=failure_counts(scored)), again
+
+
 def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
     """The record of a cell that could not be run: status `error` with its cause, no scores."""
     cause = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
