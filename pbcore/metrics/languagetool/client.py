@@ -11,12 +11,11 @@ from urllib.parse import urlencode
 import urllib3
 
 from pbcore.metrics.languagetool.errors import BadAnswer, ServerDied
-from pbcore.metrics.languagetool.server import Server
+from pbcore.metrics.languagetool.server import FORM, Server
 
 THREADS = 4
 TRIES = 3
 TIMEOUT = 60.0
-FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 @dataclass(frozen=True, slots=True)

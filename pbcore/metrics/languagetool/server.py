@@ -14,6 +14,8 @@ import urllib3
 from pbcore.metrics.languagetool.errors import ServerDied, Unavailable
 from pbcore.metrics.languagetool.install import URL_VARIABLE, Installation
 
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
 
 class Server(Protocol):
     """Something that answers LanguageTool's HTTP interface (`<url>v2/check`)."""
@@ -74,7 +76,7 @@ class UserServer:
 
     def _get(self, path: str) -> bytes:
         try:
-            response = urllib3.request("GET", self._url + path, retries=False, timeout=20.0)
+            response = ask("GET", self._url + path, 20.0)
         except urllib3.exceptions.HTTPError as error:
             raise Unavailable(
                 f"no LanguageTool server answers at {self._url} ({error}): start it, or correct --languagetool-url or "
@@ -86,6 +88,12 @@ class UserServer:
                 "without /v2."
             )
         return response.data
+
+
+def ask(method: str, url: str, timeout: float, body: str | None = None) -> urllib3.BaseHTTPResponse:
+    """The response to one request, over a connection of its own. Raises urllib3.exceptions.HTTPError."""
+    with urllib3.PoolManager(retries=False, timeout=timeout) as pool:
+        return pool.request(method, url, body=body, headers=FORM)
 
 
 def shared_server(installation: Installation) -> Server:

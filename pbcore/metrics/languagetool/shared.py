@@ -16,10 +16,10 @@ from typing import TextIO
 import urllib3
 
 from pbcore.metrics.languagetool import supervisor
-from pbcore.metrics.languagetool.client import FORM
 from pbcore.metrics.languagetool.errors import ServerDied, Unavailable
 from pbcore.metrics.languagetool.folders import runtime_folder
 from pbcore.metrics.languagetool.install import Installation, java
+from pbcore.metrics.languagetool.server import ask
 
 HEAP_MEGABYTES = 1024
 START_LIMIT = 240.0
@@ -141,10 +141,7 @@ class SharedServer:
         limit = time.monotonic() + START_LIMIT
         while self._supervised() and time.monotonic() < limit:
             try:
-                first = urllib3.request(
-                    "POST", f"{url}v2/check", body=WARM_UP, headers=FORM, retries=False, timeout=START_LIMIT
-                )
-                if first.status == 200:
+                if ask("POST", f"{url}v2/check", START_LIMIT, WARM_UP).status == 200:
                     return True
             except urllib3.exceptions.HTTPError:
                 pass
