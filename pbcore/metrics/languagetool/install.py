@@ -168,7 +168,7 @@ def _download(jars: Sequence[Jar], folder: Path) -> None:
     if not jars:
         return
     repository, total = (os.environ.get(REPOSITORY_VARIABLE) or CENTRAL).rstrip("/"), sum(jar.size for jar in jars)
-    print(f"LanguageTool {VERSION}: {total / 1e6:.0f} MB from {repository} to {folder}", file=sys.stderr)
+    print(f"\nLanguageTool {VERSION}: {total / 1e6:.0f} MB from {repository} to {folder}", file=sys.stderr)
     with (
         requests.Session() as session,
         tqdm(total=total, unit="B", unit_scale=True, disable=None, leave=False) as bar,
@@ -190,10 +190,12 @@ def _fetch(session: requests.Session, url: str, jar: Jar, folder: Path, bar: tqd
                 bar.update(len(piece))
     except requests.RequestException as error:
         part.unlink(missing_ok=True)
+        cause: BaseException = error
+        while deeper := cause.__cause__ or cause.__context__:
+            cause = deeper
         raise Unavailable(
-            f"LanguageTool {VERSION} could not be downloaded ({url}: {type(error).__name__}: {str(error)[-200:]}). "
-            f"Check the network and HTTPS_PROXY, set {REPOSITORY_VARIABLE} to a mirror of Maven Central, or give a "
-            f"running server with --languagetool-url or {URL_VARIABLE}"
+            f"LanguageTool {VERSION} could not be downloaded ({url}: {cause}): check the network and HTTPS_PROXY, set "
+            f"{REPOSITORY_VARIABLE} to a mirror, or give a running server with --languagetool-url"
         ) from error
     if digest.hexdigest() != jar.sha256:
         part.unlink()
