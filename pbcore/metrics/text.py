@@ -110,7 +110,7 @@ class TextScorer:
 def now_measurable(cell: CellScores) -> bool:
     """Whether a score that no answer of a record has, because a tool was missing, can be measured now."""
     lacked = {
-        name if name in _TOOLS else reason.partition(":")[0]  # a composite's reason begins with the score that it lacks
+        reason.partition(":")[0] if name in ("v1", "v2") else name  # a composite's reason begins with what it lacks
         for name, reason in cell.absent.items()
         if name not in cell.scores
     }

@@ -90,11 +90,12 @@ class Cell:
         """A stored cell whose scores lacked a tool that is here now is scored again and written; any other is returned
         as it is. Its answers and seconds stay.
         """
-        from pbcore.metrics.text import now_measurable
+        from pbcore.metrics.text import TextScorer, now_measurable
         from pbcore.results.build import with_scores
         from pbcore.results.rundir import StoredCell
+        from pbcore.tasks.scoring import scorer
 
-        if not stored.cell.absent:
+        if not stored.cell.absent or not isinstance(scorer(task.scorer), TextScorer):
             return stored
         self._install(task)
         if not now_measurable(stored.cell):

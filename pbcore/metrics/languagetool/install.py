@@ -17,14 +17,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import requests
 from filelock import FileLock, Timeout
-from tqdm import tqdm
 
 from pbcore.metrics.languagetool.errors import Unavailable
 from pbcore.metrics.languagetool.folders import cache_folder
+
+if TYPE_CHECKING:
+    import requests
+    from tqdm import tqdm
 
 VERSION = "6.8"
 CENTRAL = "https://repo.maven.apache.org/maven2"
@@ -167,6 +169,9 @@ def _alone(folder: Path) -> Iterator[None]:
 def _download(jars: Sequence[Jar], folder: Path) -> None:
     if not jars:
         return
+    import requests
+    from tqdm import tqdm
+
     repository, total = (os.environ.get(REPOSITORY_VARIABLE) or CENTRAL).rstrip("/"), sum(jar.size for jar in jars)
     print(f"\nLanguageTool {VERSION}: {total / 1e6:.0f} MB from {repository} to {folder}", file=sys.stderr)
     with (
@@ -179,6 +184,8 @@ def _download(jars: Sequence[Jar], folder: Path) -> None:
 
 
 def _fetch(session: requests.Session, url: str, jar: Jar, folder: Path, bar: tqdm[Any]) -> None:
+    from requests import RequestException
+
     part = folder / f"{jar.name}.part"
     digest = hashlib.sha256()
     try:
@@ -188,7 +195,7 @@ def _fetch(session: requests.Session, url: str, jar: Jar, folder: Path, bar: tqd
                 file.write(piece)
                 digest.update(piece)
                 bar.update(len(piece))
-    except requests.RequestException as error:
+    except RequestException as error:
         part.unlink(missing_ok=True)
         cause: BaseException = error
         while deeper := cause.__cause__ or cause.__context__:
