@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pbcore.models.servers.spec import ServerSpec
     from pbcore.models.tokenizer import Tokenizer
     from pbcore.tasks.base import Task
 
 # Families that decode by themselves, and the policy whose parameters they read.
-OWN_DECODERS = {"diffusion_gemma": "eb"}
+OWN_DECODERS = {"diffusion_gemma": "eb", "causal": "ar"}
+_EXAMPLES = {"eb": "eb-0.1", "ar": "ar"}
 
 
 def may_decode_itself(model: str) -> bool:
@@ -18,24 +21,65 @@ def may_decode_itself(model: str) -> bool:
     from pbcore.models import resolve_model
 
     family = resolve_model(model).family
-    return family in OWN_DECODERS or family == "user"
+    return family in ("diffusion_gemma", "user", "unknown", "server")  # the samplers of `causal` are known
+
+
+def own_sampler(model: str) -> str | None:
+    """The sampler that a model has instead of the profile's; None for models that run the profile's."""
+    from pbcore.models import resolve_model
+
+    spec = server(model)
+    if spec is not None:
+        return spec.sampler
+    return "ar" if resolve_model(model).family == "causal" else None
+
+
+def server(model: str) -> ServerSpec | None:
+    """What a model behind a server is declared to be; None for other models."""
+    from pbcore.models import resolve_model
+    from pbcore.models.servers.spec import server_specs
+
+    return server_specs()[model] if resolve_model(model).family == "server" else None
+
+
+def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
+    """Why a model can't run a task whose answers are given in part; None if it can."""
+    from pbcore.models import resolve_model
+
+    if resolve_model(model).family not in (*OWN_DECODERS, "server"):
+        return None
+    task = load_task()
+    if all(sample.canvas is None for sample in task.samples):
+        return None
+    return f"{model} × {task.category}: infilling, and a model that decodes by itself can't keep given tokens"
+
+
+def why_not(model: str, task: str, sampler: str) -> str | None:
+    """Why `model` can't run this task with this sampler; None if it can, or if only its `check` knows."""
+    from pbcore.models.servers.spec import refusal
+    from pbcore.names import parse
+
+    spec = server(model)
+    if spec is None:
+        return _why_not(model, task, sampler)
+    reason = refusal(spec, parse(sampler))
+    return None if reason is None else f"{model} × {sampler}: {reason}"
 
 
 @cache
-def why_not(model: str, task: str, sampler: str) -> str | None:
-    """Why `model` can't run this task with this sampler; None if it can, or if only its `check` knows."""
+def _why_not(model: str, task: str, sampler: str) -> str | None:
     from pbcore.models import resolve_model
     from pbcore.names import parse
     from pbcore.theory.distributions import supports
 
     family, name = resolve_model(model).family, parse(sampler)
-    if family == "user":
+    if family in ("user", "unknown"):
         return None
     if family in OWN_DECODERS:
         own = OWN_DECODERS[family]
         if name.policy == own:
             return None
-        return f"{model} × samplers other than {own}: it decodes by itself, e.g. with --sampler {own}-0.1"
+        return f"{model} × samplers other than {own}: it decodes by itself, e.g. with --sampler {_EXAMPLES[own]}"
     if not _in_the_loop(sampler):
         return f"{model} × {sampler}: a sampler for models that decode by themselves"
     if family != "ideal":

@@ -15,17 +15,33 @@ from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
 from pbcore.plugin.rundir import run_dir
+from pbcore.plugin.servers import asking, counted, is_served, timed, told, untimed
+from pbcore.plugin.sharing import ABSENT, Shared, shared_forwards
 from pbcore.plugin.state import drilled, plan, settings
 
 if TYPE_CHECKING:
+    from pbcore.decoding.sharing import ForwardStore
     from pbcore.models.base import Generation, Model
     from pbcore.models.memory import Peak
+    from pbcore.models.servers.model import Session
     from pbcore.results.record import Conditions, SampleRecord
     from pbcore.results.rundir import StoredCell
     from pbcore.tasks.base import Sample, Task
     from pbcore.tasks.scoring import Scored
 
 RECORDED = pytest.StashKey[bool]()  # of an item: its record is written
+
+
+class Decoded(NamedTuple):
+    """The answers of a cell and how they came about.
+
+    `session` of a model behind a server, `shared` with shared forwards.
+    """
+
+    answers: list[Answered]
+    peak: Peak | None = None
+    session: Session | None = None
+    shared: Shared | None = None
 
 
 class Answered(NamedTuple):
@@ -55,14 +71,14 @@ class Cell:
         In the drill-down nothing is recorded: the test fails at the first wrong answer.
         """
         benchmark.extra_info["cell"] = self.id
-        rounds = 1 if drilled(self.item.config) else self.settings.rounds
-        answers, peak = benchmark.pedantic(self._decode, args=(model, task.samples), rounds=rounds)
+        decoded, rounds = self._timed(model, task.samples, benchmark)
+        answers = decoded.answers
         self._install(task)
         scored = task.score_many([self._text(one.answer) for one in answers], [one.sample for one in answers])
         if drilled(self.item.config):
             drilldown.judge(self.item, model, task, answers, scored)
         else:
-            self._record(model, task, answers, scored, benchmark, peak)
+            self._record(model, task, decoded, scored, rounds, benchmark)
         return scored
 
     def key(self, model: Model, task: Task) -> str:
@@ -118,23 +134,42 @@ class Cell:
             with capture.global_and_fixture_disabled() if capture else nullcontext():
                 grammar.available()
 
-    def _decode(self, model: Model, samples: Sequence[Sample]) -> tuple[list[Answered], Peak]:
+    def _timed(self, model: Model, samples: Sequence[Sample], benchmark: Any) -> tuple[Decoded, list[float]]:
+        """The answers, and the seconds of each round; none where forwards are shared."""
+        shared = shared_forwards(self.item.config, model, self.name)
+        if shared is not None:
+            benchmark.skipped = True  # no statistics of a time that isn't the cell's own, and no warning of that
+            with shared.counted() as store:
+                return self._decode(model, samples, store)._replace(shared=shared), []
+        # A second round would pay a server twice.
+        rounds = 1 if drilled(self.item.config) or is_served(model) else self.settings.rounds
+        decoded: Decoded = benchmark.pedantic(self._decode, args=(model, samples), rounds=rounds)
+        return decoded, benchmark.stats["data"] if decoded.session is None else timed(decoded.session)
+
+    def _decode(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> Decoded:
         """Every sample's answer by every seed, and the peak memory; returns when the device has finished, so that the
         clock is right.
         """
+        if is_served(model):
+            with asking(self.item, self.id, model) as session:
+                return Decoded(self._answers(model, samples), session=session)
         import torch
 
-        from pbcore.decoding import decode
         from pbcore.models.memory import peak_memory
 
         device = getattr(model, "device", torch.device(self.settings.device))
+        with peak_memory(device) as peak:
+            return Decoded(self._answers(model, samples, store), peak)
+
+    def _answers(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> list[Answered]:
+        from pbcore.decoding import decode
+
         record, size = drilled(self.item.config), self.settings.batch_size
         answers: list[Answered] = []
-        with peak_memory(device) as peak:
-            for seed in self.settings.seed:
-                decoded = decode(model, samples, self.name.sampler, seed=seed, record=record, batch_size=size)
-                answers += [Answered(sample, seed, answer) for sample, answer in zip(samples, decoded, strict=True)]
-        return answers, peak
+        for seed in self.settings.seed:
+            decoded = decode(model, samples, self.name.sampler, seed=seed, record=record, batch_size=size, store=store)
+            answers += [Answered(sample, seed, answer) for sample, answer in zip(samples, decoded, strict=True)]
+        return answers
 
     def _text(self, answer: Generation | SampleRecord) -> str:
         """What is scored: the answer up to the first EOS, or with --official-text the whole canvas."""
@@ -144,36 +179,49 @@ class Cell:
         self,
         model: Model,
         task: Task,
-        answers: Sequence[Answered],
+        decoded: Decoded,
         scored: Sequence[Scored],
+        rounds: Sequence[float],
         benchmark: Any,
-        peak: Peak,
     ) -> None:
         from pbcore.analysis.decoding_order import order_statistics
-        from pbcore.results.build import build_cell
+        from pbcore.results.build import build_cell, generated
         from pbcore.results.flat import properties
         from pbcore.results.record import CellRecord
 
         config = self.item.config
+        answers, peak, session, shared = decoded
+        rates, uncounted = counted(session)
         facts = CellRecord(
             self.id,
             self.name.model,
             task.name,
             self.name.sampler,
-            replace(conditions(config, model, task), key=self.key(model, task), peak_memory_is=peak.kind),
+            replace(
+                conditions(config, model, task),
+                key=self.key(model, task),
+                peak_memory_is=None if peak is None else peak.kind,
+            ),
             length=_span(task.options.get("lengths") or ()),
             headline=task.headline,
-            peak_memory_bytes=peak.reported,
+            peak_memory_bytes=None if peak is None or shared is not None else peak.reported,
+            seconds_estimated=None if shared is None else shared.seconds,
+            forwards_shared=None if shared is None else shared.shared,
+            forwards_computed=None if shared is None else shared.computed,
+            **rates,
         )
         cell, samples = build_cell(
             facts,
             [one.answer for one in answers],
             scored,
-            rounds=benchmark.stats["data"],
+            rounds=rounds,
+            absent=untimed(session) | uncounted | (ABSENT if shared is not None else {}),
             indices=[one.sample.index for one in answers],
             seeds=[one.seed for one in answers],
         )
-        cell = replace(cell, decoding=order_statistics(samples))
+        cell = replace(cell, decoding=order_statistics(samples) | generated([one.answer for one in answers]))
+        if session is not None:
+            cell = told(cell, samples, session)
         run_dir(config).write_cell(cell, samples)
         self.item.user_properties.extend(properties(cell))
         benchmark.extra_info.update(properties(cell))
@@ -212,6 +260,9 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
     from pbcore.decoding.run import DEFAULT_BATCH
     from pbcore.results.plain import plain
 
+    info = plain(dict(model.info), f"info of model {model.name}")
+    if is_served(model):  # whose device, dtype and batches are the server's
+        return {"dummy": False, "model_info": info, "shared_device": False}
     device = str(getattr(model, "device", requested.device))
     return {
         "device": device,
@@ -219,7 +270,7 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
         "batch_size": requested.batch_size or DEFAULT_BATCH.get(device.split(":")[0], 0),
         "threads": torch.get_num_threads(),
         "dummy": bool(model.info.get("dummy", False)),
-        "model_info": plain(dict(model.info), f"info of model {model.name}"),
+        "model_info": info,
     }
 
 

@@ -38,6 +38,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     key, stored = _finished(pyfuncitem.config).get(cell.id, ("", None))
     if stored is None or key != cell.key(built["model"], built["task"]):
         return None
+    if stored.cell.forwards_shared is not None and not cell.settings.sharing:
+        return None  # its forwards were shared, and this run times its cells
     stored = cell.rescored(built["task"], stored)
     pyfuncitem.user_properties.extend([*properties(stored.cell), ("pbcore_resumed", True)])
     return True

@@ -18,6 +18,7 @@ from pbcore.plugin.gate import publish, verdicts
 from pbcore.plugin.options import given
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import lock, run_dir, write_facts
+from pbcore.plugin.servers import prepare, spending
 from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
 
 if TYPE_CHECKING:
@@ -164,7 +165,8 @@ class Outcome:
         terminalreporter.write_line(summary([entry.cell for entry in run.read_cells(self.notes.append)], width=width))
         if settings(self._config).resume is not None:
             self.notes.insert(0, f"resumed: {self.resumed} cells kept, {len(self.finished) - self.resumed} measured")
-        for line in [*self._missing(), *self._left_out(), *self.notes, *self._verdict()]:
+        lines = [*self._missing(), *self._left_out(), *spending(self._config), *self.notes, *self._verdict()]
+        for line in lines:
             terminalreporter.write_line(line)
         if self.written:
             terminalreporter.write_line(f"{run.path}: {', '.join(self.written)}")
@@ -178,6 +180,8 @@ class Outcome:
         if self._measured:
             listen_to_interrupts()
             lock(self._config)
+        prepare(self._config, self.planned.values())
+        if self._measured:
             write_facts(self._config)
 
     def _rerun(self, cell_id: str, sample: int) -> str:

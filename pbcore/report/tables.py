@@ -12,6 +12,7 @@ import pandas as pd
 
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import printable
+from pbcore.report.served import behind_servers
 from pbcore.report.text import NAME, ascii_text, code, md, name
 from pbcore.tasks.rewrite import SOURCE as REWRITE
 
@@ -22,11 +23,12 @@ FAILED = "error"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One cell of a table. Scores in percent; `margin` is the wider side of the 95 % interval; None if not measured."""
+    """One cell of a table. Scores in percent; `low` and `high` bound the 95 % interval; None if not measured."""
 
     status: str  # "ok" | "unmeasured" | "error" | "absent"
     score: float | None = None
-    margin: float | None = None
+    low: float | None = None
+    high: float | None = None
     rate: float | None = None
     decimals: int = 0
 
@@ -36,8 +38,8 @@ class Entry:
         if self.status == "error":
             return FAILED
         score = NOT_MEASURED if self.score is None else f"{self.score:.{self.decimals}f}"
-        margin = "" if self.margin is None else f"±{self.margin:.0f}"
-        return f"{score}{margin} {self.rate:.1f}" if rate and self.rate is not None else f"{score}{margin}"
+        interval = "" if self.low is None or self.high is None else f" [{self.low:.0f}–{self.high:.0f}]"
+        return f"{score}{interval} {_rate(self.rate)}" if rate and self.score is not None else f"{score}{interval}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,32 @@ class Table:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column on the terminal: the scores of its entries end in the same place, and their intervals follow."""
+
+    header: str
+    score: int  # columns of the score
+    width: int
+    intervals: bool
+
+    @classmethod
+    def of(cls, header: str, texts: list[str]) -> Column:
+        """The narrowest column for these entries, `100`, `100 [91–100]` or a mark."""
+        scores = [text.split(" ")[0] for text in texts if " " in text]
+        score = max(map(len, scores or texts), default=0)
+        longest = max((score + len(text) - len(text.split(" ")[0]) for text in texts), default=0)
+        return cls(header, score, max([len(header), longest, *map(len, texts)]), bool(scores))
+
+    def title(self) -> str:
+        return f"{self.header:<{self.width}}" if self.intervals else f"{self.header:>{self.width}}"
+
+    def entry(self, text: str) -> str:
+        score, space, interval = text.partition(" ")
+        aligned = f"{score:>{self.score}}{space}{interval}"
+        return f"{aligned:<{self.width}}" if self.intervals else f"{text:>{self.width}}"
+
+
 def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
     """A table per category from a frame of `results.load`.
 
@@ -73,14 +101,15 @@ def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
 
 
 def to_frame(table: Table) -> pd.DataFrame:
-    """The table as numbers: index (model, sampler); columns (task, score | margin | tokens_per_step), in percent and
-    tokens.
+    """The table as numbers: index (model, sampler); columns (task, score | low | high | tokens_per_step), in percent
+    and tokens.
     """
     columns: dict[tuple[str, str], list[float | None]] = {}
     for number, task in enumerate((*table.tasks, "mean")):
         entries = [(*line.entries, line.mean)[number] for line in table.lines]
         columns[task, "score"] = [entry.score for entry in entries]
-        columns[task, "margin"] = [entry.margin for entry in entries]
+        columns[task, "low"] = [entry.low for entry in entries]
+        columns[task, "high"] = [entry.high for entry in entries]
         columns[task, "tokens_per_step"] = [entry.rate for entry in entries]
     index = pd.MultiIndex.from_tuples([(line.model, line.sampler) for line in table.lines], names=["model", "sampler"])
     return pd.DataFrame(columns, index=index, dtype="float64")
@@ -95,18 +124,19 @@ def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
     plain = ascii_text if ascii else str
     header = [plain(text) for text in (*(name(short(task)) for task in table.tasks), "mean", "tok/step")]
     rows = [_plain_rows(line, plain) for line in table.lines]
-    flat = [("", header), *(row for lines in rows for row in lines)]
-    first = max(len(label) for label, _ in flat)
-    widths = [max(len(texts[column]) for _, texts in flat) for column in range(len(header))]
+    flat = [row for lines in rows for row in lines]
+    first = max((len(label) for label, _ in flat), default=0)
+    columns = [Column.of(title, [texts[i] for _, texts in flat]) for i, title in enumerate(header)]
     out = [plain(table.title)]
-    for part in _parts(widths, width - first):
-        out.append(" " * first + _aligned(header, widths, part))
+    for part in _parts([column.width for column in columns], width - first):
+        out.append((" " * first + "".join(f" {columns[i].title()}" for i in part)).rstrip())
         previous = None
         for line, lines in zip(table.lines, rows, strict=True):
             if line.model != previous:
                 out.append(plain(name(line.model)))
                 previous = line.model
-            out += [f"{label:<{first}}{_aligned(texts, widths, part)}".rstrip() for label, texts in lines]
+            for label, texts in lines:
+                out.append(f"{label:<{first}}{''.join(f' {columns[i].entry(texts[i])}' for i in part)}".rstrip())
     return "\n".join([*out, *(plain(f"  {printable(note, 400)}") for note in table.notes)])
 
 
@@ -136,7 +166,7 @@ def _table(category: str, cells: pd.DataFrame) -> Table:
     for model, sampler in sorted(rows, key=lambda key: (models.index(key[0]), natural(key[1]))):
         entries = tuple(rows[model, sampler].get(task, Entry("absent")) for task in tasks)
         lines.append(Line(model, sampler, entries, _mean(entries)))
-    title = f"{name(category)}: score in % ± 95 % interval, then tokens per step{_samples(cells)}"
+    title = f"{name(category)}: score in % [95 % interval], then tokens per step{_samples(cells)}"
     return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)))
 
 
@@ -156,8 +186,7 @@ def _entry(record: dict[str, Any]) -> Entry:
         return Entry("unmeasured", rate=rate)
     score = 100 * float(record["score"])
     low, high = _percent(record.get("score_low")), _percent(record.get("score_high"))
-    margin = None if low is None or high is None else max(score - low, high - score)
-    return Entry("ok", score, margin, rate)
+    return Entry("ok", score, low, high, rate)
 
 
 def _mean(entries: tuple[Entry, ...]) -> Entry:
@@ -166,7 +195,7 @@ def _mean(entries: tuple[Entry, ...]) -> Entry:
     rates = [entry.rate for entry in entries if entry.rate is not None]
     score = sum(scores) / len(scores) if len(scores) == len(entries) else None
     rate = sum(rates) / len(rates) if len(rates) == len(entries) else None
-    return Entry("ok" if score is not None else "unmeasured", score, None, rate, decimals=1)
+    return Entry("ok" if score is not None else "unmeasured", score, rate=rate, decimals=1)
 
 
 def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
@@ -178,6 +207,9 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
         notes.append(f"{FAILED}: the cell could not be run; its cause is listed under the tables")
     if "absent" in statuses:
         notes.append(f"{NOT_RUN} not run; a row's mean is given only where every task of the table has a score")
+    silent = cells[behind_servers(cells) & cells["tokens_per_step"].isna() & (cells["status"] == "ok")]["model"]
+    if len(silent):
+        notes.append(f"{NOT_MEASURED} tokens per step: not reported by {', '.join(map(name, dict.fromkeys(silent)))}")
     return [*notes, *prompts_note(cells)]
 
 
@@ -213,10 +245,6 @@ def _text_rows(line: Line) -> list[tuple[str, list[str]]]:
         return [(f"  {name(line.sampler)}", scores)]
     rates = ["" if entry.rate is None else _rate(entry.rate) for entry in line.entries]
     return [(f"  {name(line.sampler)}", scores), ("    tokens per step", [*rates, "", ""])]
-
-
-def _aligned(texts: list[str], widths: list[int], part: list[int]) -> str:
-    return "".join(f" {texts[column]:>{widths[column]}}" for column in part)
 
 
 def _grid(table: Table) -> list[list[str]]:

@@ -331,3 +331,18 @@ class TestVerdictCache:
         assert cache.get(["a"]) == {}
         with pytest.raises(sqlite3.DatabaseError):
             sqlite3.connect(path).execute("SELECT 1 FROM verdicts")
+
+    def test_a_closed_cache_opens_anew(self, tmp_path: Path) -> None:
+        """Closing ends the connection; one that never came about is closed as well."""
+        cache = VerdictCache(tmp_path / "c.sqlite")
+        cache.put({"a": []})
+        connection = cache._connection
+        assert connection is not None
+        cache.close()
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
+        assert cache.get(["a"]) == {"a": []}
+        unusable = VerdictCache(tmp_path)
+        with pytest.warns(UserWarning, match="can't be used"):
+            unusable.put({"a": []})
+        unusable.close()

@@ -131,7 +131,7 @@ class TestStory:
         """The screen shows the answer's beginning, without control characters, and the count of what is left out."""
         sample = SimpleNamespace(index=3, prompt="Say\nhello", answer="hello", label="hello")
         task = SimpleNamespace(name="waiting_line/copy", headline="accuracy")
-        answer = SimpleNamespace(text=BAD * 50_000, trajectory=None, nfe=3)
+        answer = SimpleNamespace(text=BAD * 50_000, trajectory=None, steps=(), nfe=3)
         lines = list(
             story(SimpleNamespace(name="m"), task, sample, answer, Scored({"accuracy": 0.0}, {"why": BAD}), "pytest")
         )  # type: ignore[arg-type]
@@ -159,7 +159,7 @@ class TestOutput:
         text: Any = out.buffer
         lines = text.getvalue().decode("ascii").split("\n")
         at = next(i for i, line in enumerate(lines) if "tok/step" in line)
-        assert "100+-16" in lines[at + 2]
+        assert "100 [84-100]" in lines[at + 2]
         assert len({len(line) for line in (lines[at], lines[at + 2], lines[at + 3])}) == 1
 
     def test_real_width(

@@ -60,6 +60,17 @@ class TestCells:
         run.assemble()
         assert len(load(run.path)) == 1
 
+    def test_what_was_set_aside_is_never_overwritten(self, tmp_path: Path) -> None:
+        """The same cell damaged again and again leaves a file each time, numbered from 2."""
+        run = create(tmp_path, "a")
+        for text in ("{", "{{", "{{{"):
+            factory.write(run, [factory.cell()])
+            file = run.cells_dir / cell_file("tiny/shuffle/confidence-k2")
+            file.write_text(text)
+            run.read_cells(lambda said: None, set_aside=True)
+        kept = {path.name.partition(".json")[2]: path.read_text() for path in run.cells_dir.glob("*.corrupt*")}
+        assert kept == {".corrupt": "{", ".corrupt2": "{{", ".corrupt3": "{{{"}
+
     def test_truncated_at_any_byte(self, tmp_path: Path) -> None:
         """Every proper prefix of a cell file is noticed, none is read as a smaller cell."""
         run = factory.write(create(tmp_path, "a"), [factory.cell(n=2)])

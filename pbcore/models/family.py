@@ -1,0 +1,45 @@
+"""What a checkpoint is by its config.json: a masked diffusion model or an autoregressive one. Doesn't import torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pbcore.models.marks import recognised
+
+CAUSAL, MASKED = "causal", "masked"
+_DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")  # a model_type of these families begins so
+_CAUSAL_CLASSES = ("ForCausalLM", "LMHeadModel")
+
+
+def family_of(config: Mapping[str, Any]) -> str:
+    """`masked` if config.json is of a known family, names a mask token, switches causal attention off or has the type
+    of a diffusion family; else `causal` if its architecture is one of transformers' for next tokens. Anything else is
+    `masked`, whose loader says what is missing.
+    """
+    kind = str(config.get("model_type", "")).lower()
+    if recognised(config) is not None:
+        return MASKED
+    if config.get("mask_token_id") is not None or config.get("is_causal") is False or kind.startswith(_DIFFUSION):
+        return MASKED
+    classes = config.get("architectures") or []
+    return CAUSAL if any(str(name).endswith(_CAUSAL_CLASSES) for name in classes) else MASKED
+
+
+def family_of_folder(folder: Path) -> str:
+    """The family of a checkpoint folder; `masked` for a folder without a readable config.json."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return MASKED
+    return family_of(config) if isinstance(config, dict) else MASKED
+
+
+def family_of_hub(source: str, revision: str) -> str | None:
+    """The family of a hub model whose config.json is in this machine's cache; None if it isn't."""
+    from huggingface_hub import try_to_load_from_cache
+
+    cached = try_to_load_from_cache(source, "config.json", revision=revision)
+    return family_of_folder(Path(cached).parent) if isinstance(cached, str) else None
