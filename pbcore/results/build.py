@@ -88,6 +88,27 @@ def build_cell(
     return cell, samples
 
 
+def with_scores(
+    cell: CellRecord, samples: Sequence[SampleRecord], scored: Sequence[Scored]
+) -> tuple[CellRecord, list[SampleRecord]]:
+    """A cell's record and samples with the scores of a later scoring of the same answers, in the order of the samples.
+
+    Raises ValueError if the lengths differ, or a score of a sample is missing without a reason.
+    """
+    again = [
+        replace(
+            sample,
+            scores={str(name): float(value) for name, value in result.scores.items()},
+            details=plain(result.details, f"details of sample {sample.index}"),
+        )
+        for sample, result in zip(samples, scored, strict=True)
+    ]
+    before = {name for sample in samples for name in sample.details.get("absent", {})}
+    missing = {name: why for name, why in cell.absent.items() if name not in before} | absent_metrics(scored)
+    scores = _scores(cell.id, again, missing)
+    return replace(cell, scores=scores, absent=missing, failures=failure_counts(scored)), again
+
+
 def generated(answers: Sequence[Answer]) -> dict[str, Any]:
     """What models with `generate` tell of their answers: how many ended by themselves (`stop`) or at their limit
     (`length`), and the mean forwards of the model that drafted; empty for other models.
