@@ -15,9 +15,9 @@ _CAUSAL_CLASSES = ("ForCausalLM", "LMHeadModel")
 
 
 def family_of(config: Mapping[str, Any]) -> str:
-    """`masked` if config.json is of a known family, names a mask token, switches causal attention off or has the type of
-    a diffusion family; else `causal` if its architecture is one of transformers' for next tokens. Anything else is
-    `masked`, whose loader says what is missing.
+    """`masked` if config.json is of a family that `marks` knows, names a mask token, switches causal attention off or
+    has the type of a diffusion family; else `causal` if its architecture is one of transformers' for next tokens.
+    Anything else is `masked`, whose loader says what is missing.
     """
     kind = str(config.get("model_type", "")).lower()
     if recognised(config) is not None:

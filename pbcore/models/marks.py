@@ -1,7 +1,7 @@
 """What tells the families that share a body with transformers' own classes from each other.
 
-LLaDA-MoE calls itself `llada` and Stable-DiffCoder `llama`, so `architectures` decides, and `model_type` alone only where
-no other family has it. Doesn't import torch.
+LLaDA-MoE calls itself `llada` and Stable-DiffCoder `llama`, so `architectures` decides, and `model_type` only where no
+other family has it. Doesn't import torch.
 """
 
 from __future__ import annotations
