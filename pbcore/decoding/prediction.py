@@ -72,6 +72,13 @@ def rowwise(function: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
     return torch.cat([function(torch.log_softmax(piece, dim=-1)) for piece in pieces_of(logits)])
 
 
+def without_mask(logits: Tensor, mask_id: int, share: bool) -> Tensor | None:
+    """Excludes the mask token from logits (M, V), in place; with `share` returns the probability (M,) that it had."""
+    had = torch.cat([torch.softmax(piece, dim=-1)[:, mask_id] for piece in pieces_of(logits)]) if share else None
+    logits[:, mask_id] = -torch.inf
+    return had
+
+
 def pieces_of(logits: Tensor, budget: int = 1 << 24) -> tuple[Tensor, ...]:
     """Rows of (M, V) in chunks of at most `budget` numbers, as float32 or float64; one empty chunk if there are no
     rows.

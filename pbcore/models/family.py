@@ -7,17 +7,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pbcore.models.marks import recognised
+
 CAUSAL, MASKED = "causal", "masked"
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")  # a model_type of these families begins so
 _CAUSAL_CLASSES = ("ForCausalLM", "LMHeadModel")
 
 
 def family_of(config: Mapping[str, Any]) -> str:
-    """`masked` if config.json names a mask token, switches causal attention off or has the type of a diffusion family;
-    else `causal` if its architecture is one of transformers' for next tokens. Anything else is `masked`, whose loader
-    says what is missing.
+    """`masked` if config.json is of a known family, names a mask token, switches causal attention off or has the type
+    of a diffusion family; else `causal` if its architecture is one of transformers' for next tokens. Anything else is
+    `masked`, whose loader says what is missing.
     """
     kind = str(config.get("model_type", "")).lower()
+    if recognised(config) is not None:
+        return MASKED
     if config.get("mask_token_id") is not None or config.get("is_causal") is False or kind.startswith(_DIFFUSION):
         return MASKED
     classes = config.get("architectures") or []
