@@ -65,7 +65,7 @@ def decode(
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
     results: list[Generation | None] = [None] * len(requests)
     size = batch_size or DEFAULT_BATCH.get(model.device.type, 8)
-    for batch in _batches(requests, name, getattr(model, "mask_id", None)):
+    for batch in _batches(requests, name, model):
         for part, generations in _in_pieces(
             batch, size, lambda rows, size: answered([requests[i] for i in rows], size), batches
         ):
@@ -75,29 +75,28 @@ def decode(
 
 
 def _decoder(
-    model: Model, name: SamplerName, seed: int, record: bool, store: ForwardStore | None
+    given: Denoiser | BatchDecoder, name: SamplerName, seed: int, record: bool, store: ForwardStore | None
 ) -> tuple[Denoiser | BatchDecoder, Callable[[list[Request], int], list[Generation]], int]:
-    """The model, with all members that decoding needs; what decodes some of its rows, so many in a forward; and the
-    number of batches that it takes side by side.
+    """The model, with all members that decoding needs, what decodes rows of it in batches of a size, and how many
+    batches it takes at a time.
     """
-    if isinstance(model, BatchDecoder):
-        _check_own(model, name)
-        own = model
-        return own, lambda rows, size: own.answer(rows, name, seed=seed), 1
-    model = complete(model)
+    if isinstance(given, BatchDecoder):
+        _check_own(given, name)
+        return given, lambda rows, size: given.answer(rows, name, seed=seed), 1
+    model = complete(given)
     if name.policy == "ar":
         raise InputError(
             f"{model.name} is a masked diffusion model; sampler 'ar' is for models with their own decoding loop; try "
             "left_to_right-k1"
         )
     rule = policy(name)
-    shared = store if store is not None and store.serves(rule, name) else None
-    denoiser = model
+    if store is not None and not store.serves(rule, name):
+        store = None
 
     def answered(rows: list[Request], size: int) -> list[Generation]:
-        return denoise(denoiser, rows, rule, name, seed=seed, record=record, store=shared, at_once=size)
+        return denoise(model, rows, rule, name, seed=seed, record=record, store=store, at_once=size)
 
-    return model, answered, 1 if shared is None else LIVE
+    return model, answered, 1 if store is None else LIVE
 
 
 def _check_own(model: OwnDecoder | BatchDecoder, name: SamplerName) -> None:
@@ -117,11 +116,12 @@ def _encode(model: Denoiser | BatchDecoder, prompt: Prompt, max_new_tokens: int 
     return model.encode(prompt, max_new_tokens, index)
 
 
-def _batches(requests: Sequence[Request], name: SamplerName, mask_id: int | None) -> list[list[int]]:
+def _batches(requests: Sequence[Request], name: SamplerName, model: Denoiser | BatchDecoder) -> list[list[int]]:
     """Rows that may share a batch, sorted by prompt length to keep padding small.
 
-    With a cache they need the same masked positions.
+    With a cache they need the same masked positions, except for a block model.
     """
+    mask_id = None if isinstance(model, BatchDecoder) or model.block else model.mask_id
     shapes: dict[tuple[bool, ...] | None, list[int]] = {}
     for i, request in enumerate(requests):
         shape = tuple(token == mask_id for token in request.canvas) if name.cache else None

@@ -40,7 +40,7 @@ def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
     if not getattr(model, "deterministic", False) or name.temperature or name.cache:
         return False
     declared = traits(policy)
-    return declared.reads == "numbers" and declared.review is None
+    return declared.reads == "numbers" and declared.review is None and not getattr(model, "block", None)
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class ForwardStore:
     and then nothing is added.
     """
 
-    def __init__(self, model: Denoiser, limit: int = GIB) -> None:
+    def __init__(self, model: Any, limit: int = GIB) -> None:
         self._model, self._limit, self._turn = model, limit, 0
         self._samples: OrderedDict[tuple[Any, ...], _Known] = OrderedDict()
         self.size = self.shared = self.computed = self.batches = 0

@@ -41,12 +41,13 @@ class Review:
     """The model's new predictions for the active block's revealed tokens; 0 in all other slots.
 
     `token` is the prediction, `confidence` its probability, and `support` the probability of the token that stands
-    there.
+    there. `mask` is the probability of the mask token, if the policy needs it.
     """
 
     token: Tensor  # (R, C) long
     confidence: Tensor  # (R, C) float
     support: Tensor  # (R, C) float
+    mask: Tensor | None = None  # (R, C) float
 
 
 @dataclass(slots=True)
@@ -78,6 +79,9 @@ class Step:
     reads: str = "distributions"  # the policy's `reads`
     _logits: Tensor | None = None  # (M, V) float; None if a store answered
     _numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (R, C) each, if a store answered
+    size: Tensor | None = None  # (R,) long: block length; of a single block, the row's target positions
+    requested: Tensor | None = None  # (R,) long: tokens asked for
+    mask: Tensor | None = None  # (R, C) float: probability of the mask token at a candidate, if the policy needs it
     _states: dict[str, State] = field(default_factory=dict)
 
     @property

@@ -15,6 +15,7 @@ from pbcore.tasks.base import Message, Sample
 
 __all__ = [
     "BatchDecoder",
+    "BlockContext",
     "Context",
     "Denoiser",
     "Generation",
@@ -24,6 +25,7 @@ __all__ = [
     "Prompt",
     "Query",
     "Request",
+    "Stored",
 ]
 
 Prompt = Sample | Sequence[Message] | str | Sequence[int]
@@ -51,6 +53,9 @@ class Query:
     rows decode the same block: `window` is its (start, stop) in the canvas and `refresh` is true at its first step,
     when the cache is rebuilt. `review` marks revealed positions whose tokens are predicted again, if `hidden` without
     being visible to the model.
+
+    For a block model `block` is each row's active block in its grid, counted from the one that holds the prompt's end,
+    and `part` the length of a part of the block, if the policy goes through it part by part.
     """
 
     canvas: Tensor  # (R, L) long
@@ -60,6 +65,18 @@ class Query:
     refresh: bool = False
     review: Tensor | None = None  # (R, L) bool
     hidden: bool = False
+    block: Tensor | None = None  # (R,) long
+    part: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What `BlockContext.store` ran: `ran` (R,) bool are the rows, and `logits` (R', V) of those rows predict the first
+    token after what is stored, if the model reads it there.
+    """
+
+    ran: Tensor
+    logits: Tensor | None
 
 
 class Context(Protocol):
@@ -90,6 +107,16 @@ class Context(Protocol):
         ...
 
 
+class BlockContext(Context, Protocol):
+    """The context of a block model."""
+
+    def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> Stored:
+        """One forward of what precedes each row's active `block` (R,) and isn't in the cache yet, for `rows` (R,) bool;
+        rows without such columns don't run. `canvas` is (R, L).
+        """
+        ...
+
+
 @runtime_checkable
 class Denoiser(Protocol):
     """A masked diffusion model: predicts a distribution over tokens at every masked position.
@@ -102,6 +129,7 @@ class Denoiser(Protocol):
       from it): none;
     - `deterministic`, whether a row's logits follow from its request and canvas alone, not from step, seed or the rows
       beside it, so that they can be shared (`--share-forwards`): no;
+    - `block`, the block length of a model with block-causal attention, whose context has `store`: None, full attention;
     - `frequencies`, the background probability of each token: None;
     - `stop_ids`, the tokens that end an answer: the EOS;
     - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark reads answers: None,
@@ -128,6 +156,9 @@ class Denoiser(Protocol):
     def frequencies(self) -> Tensor | None:
         """Background probabilities (V,)."""
         ...
+
+    @property
+    def block(self) -> int | None: ...
 
     @property
     def stop_ids(self) -> frozenset[int]: ...
@@ -190,6 +221,7 @@ _OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
     "reviews": lambda model: frozenset(),
     "deterministic": lambda model: False,
     "frequencies": lambda model: None,
+    "block": lambda model: None,
     "stop_ids": lambda model: frozenset({model.eos_id}),
     "whole_text": lambda model: lambda token_ids: None,
 }
@@ -204,6 +236,9 @@ class Generation:
     for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when recorded) is the
     canvas before each step, then the final one. `official_text` is the text of the whole canvas where some follows the
     first EOS, and else None.
+
+    For a block model `nfe` counts denoising and storing forwards; `store` of them stored a finished block, and
+    `prefill`, not in `nfe`, ran the prompt. Both are None for other models.
     """
 
     text: str
@@ -214,6 +249,8 @@ class Generation:
     confidences: tuple[float, ...] = ()
     trajectory: tuple[tuple[int, ...], ...] | None = None
     official_text: str | None = None
+    prefill: int | None = None
+    store: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pbcore.models.entry import ModelEntry
+from pbcore.models.marks import block_length, recognised
 from pbcore.models.sedd.config import is_sedd
 
 CAUSAL, MASKED, SEDD = "causal", "masked", "sedd"
@@ -18,13 +20,15 @@ _CAUSAL_CLASSES = ("ForCausalLM", "LMHeadModel")
 
 
 def family_of(config: Mapping[str, Any]) -> str:
-    """`masked` if config.json names a mask token, switches causal attention off or has the type of a diffusion family;
-    `sedd` if it has the layout of SEDD's authors; else `causal` if its architecture is one of transformers' for next
-    tokens. Anything else is `masked`, whose loader says what is missing.
+    """`sedd` if config.json has the layout of SEDD's authors; `masked` if it is of a family that `marks` knows, names a
+    mask token, switches causal attention off or has the type of a diffusion family; else `causal` if its architecture
+    is one of transformers' for next tokens. Anything else is `masked`, whose loader says what is missing.
     """
     if is_sedd(config):
         return SEDD
     kind = str(config.get("model_type", "")).lower()
+    if recognised(config) is not None:
+        return MASKED
     if config.get("mask_token_id") is not None or config.get("is_causal") is False or kind.startswith(_DIFFUSION):
         return MASKED
     classes = config.get("architectures") or []
@@ -38,6 +42,21 @@ def family_of_folder(folder: Path) -> str:
     except (OSError, ValueError):
         return MASKED
     return family_of(config) if isinstance(config, dict) else MASKED
+
+
+def block_of(entry: ModelEntry) -> int | None:
+    """The block length of a block model, as far as it is known before it is loaded; None for other models."""
+    if entry.block is not None:
+        return entry.block
+    if entry.shape is not None:
+        return block_length(entry.shape)
+    if entry.folder is None:
+        return None
+    try:
+        config = json.loads((entry.folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return block_length(config) if isinstance(config, dict) else None
 
 
 def family_of_hub(source: str, revision: str) -> str | None:

@@ -49,6 +49,7 @@ class Ideal:
     reviews = frozenset({"hidden"})  # exact: the marginal given all other tokens
     stop_ids = frozenset({eos_id})
     deterministic = False  # the noise is drawn anew at each forward
+    block = None
     frequencies: Tensor | None = None
 
     def __init__(self, device: str | torch.device = "cpu", noise: float = NOISE) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pbcore.errors import InputError
 from pbcore.models.base import Context, Prompt, Query, Request
+from pbcore.models.blocks import BlockContext
 from pbcore.models.errors import ModelError
 from pbcore.models.network import Network
 from pbcore.models.shadow import with_shadows
@@ -25,7 +26,9 @@ from pbcore.tasks.lists import MASK
 
 @dataclass(frozen=True, slots=True)
 class MaskedModel:
-    """A masked diffusion model. With `shift` the token at position i is predicted at i − 1 (Dream).
+    """A masked diffusion model. With `shift` the token at position i is predicted at i − 1 (Dream, Fast-dLLM v2).
+
+    With `block` its attention is block-causal in blocks of that length.
 
     `stop_ids` end an answer's text; `limit` is the model's maximum sequence length. `top_k`, if the checkpoint's
     generation settings have it, keeps only that many candidate tokens at each position.
@@ -45,14 +48,21 @@ class MaskedModel:
     info: Mapping[str, Any]
     frequencies: Tensor | None = None  # (V,) background probability of each token, for pc
     deterministic: bool = True
+    block: int | None = None
 
     @property
     def caches(self) -> frozenset[str]:
-        return self.network.caches
+        """A block model's cache between blocks is exact and always on; `dual` is the one within a block."""
+        return self.network.caches if self.block is None else frozenset({"dual"})
 
     @property
     def reviews(self) -> frozenset[str]:
-        """Any model can re-predict visible tokens; hidden ones need a pairwise attention mask and unshifted logits."""
+        """Any model can re-predict visible tokens; hidden ones need a pairwise attention mask and unshifted logits.
+
+        A block model can't hide them, nor re-predict a block's first token with shifted logits.
+        """
+        if self.block is not None:
+            return frozenset() if self.shift else frozenset({"seen"})
         return frozenset({"seen", "hidden"}) if self.network.pairwise and not self.shift else frozenset({"seen"})
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
@@ -91,6 +101,8 @@ class MaskedModel:
         """A batch of left-padded prompts. Raises InputError for a cache that the model doesn't support."""
         if cache is not None and cache not in self.caches:
             raise InputError(f"{self.name} has no {cache} cache; it has {', '.join(sorted(self.caches)) or 'none'}")
+        if self.block is not None:
+            return BlockContext(self, requests, parts=cache is not None)
         return MaskedContext(self, requests, cache)
 
     def candidates(self, logits: Tensor) -> Tensor:

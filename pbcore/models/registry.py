@@ -117,7 +117,8 @@ def resolve_model(name: str) -> ModelEntry:
         if missing_here(entry):
             where = f"{entry.folder} has no checkpoint"
             raise ModelError(
-                f"model {name!r} is not part of this installation: {where}. Train it with `python -m pbcore.train`"
+                f"model {name!r} is not part of this installation: {where}. Train it with `python -m pbcore.train"
+                f"{' --objective causal' if entry.family == 'causal' else ''}`"
             )
         return entry
     if name in server_specs():

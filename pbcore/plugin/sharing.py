@@ -65,20 +65,20 @@ class Shared:
         return (self.shared + self.computed) * self.spent.seconds / self.spent.forwards
 
 
+UNTIMED = pytest.StashKey[bool]()  # of an item: its forwards were shared, so it wasn't timed
 _HELD = pytest.StashKey[Held]()
 
 
 def shared_forwards(config: pytest.Config, model: Model, name: CellName) -> Shared | None:
     """The store for a cell; None if forwards are not shared in this run, or can't be for its model and sampler."""
-    if not settings(config).sharing:
+    if not settings(config).sharing or not getattr(model, "deterministic", False):
         return None
     from pbcore.decoding.samplers import policy
     from pbcore.decoding.sharing import ForwardStore, shareable
-    from pbcore.models.base import Denoiser
     from pbcore.names import parse
 
     sampler = parse(name.sampler)
-    if not isinstance(model, Denoiser) or not shareable(model, policy(sampler), sampler):
+    if not shareable(model, policy(sampler), sampler):
         return None
     held = config.stash.get(_HELD, None)
     if held is None or not held.store.holds(model):

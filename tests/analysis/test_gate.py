@@ -55,6 +55,15 @@ class TestJudge:
         assert verdict.ok
         assert "newly wrong 0, 1, 2; newly right 50, 51" in gate_text(verdict)
 
+    @pytest.mark.parametrize(("before", "now", "said"), [(0, 2, "newly wrong 0, 1"), (2, 0, "newly right 0, 1")])
+    def test_flips_in_one_direction_are_listed_too(self, before: int, now: int, said: str) -> None:
+        """A cell that passes shows what changed; a command only where something got worse."""
+        verdict = gate([factory.cell(right=answers(now))], [factory.cell(right=answers(before))])
+        assert verdict.ok
+        (line,) = (line for line in gate_text(verdict).splitlines() if line.startswith("  flipped "))
+        assert said in line
+        assert ("pytest" in line) == (now > 0)
+
     def test_missing_new_and_errors(self) -> None:
         """A row the run lacks fails, a cell without baseline is new, one that could not be run fails with its cause."""
         renamed, broken = factory.cell(sampler="confidence-k3"), factory.cell(sampler="random-k1")

@@ -49,7 +49,7 @@ def both(
     toy: Toy, prompts: list[Any], samplers: list[str], **more: Any
 ) -> tuple[list[list[Generation]], list[list[Generation]], ForwardStore]:
     """The samplers' decodings without a store and with one for all of them."""
-    store = ForwardStore(toy)  # type: ignore[arg-type]
+    store = ForwardStore(toy)
     plain = [decode(toy, prompts, sampler, record=True, **more) for sampler in samplers]
     return plain, [decode(toy, prompts, sampler, record=True, store=store, **more) for sampler in samplers], store
 
@@ -170,7 +170,7 @@ class TestForwards:
     def test_rows_that_miss_fill_the_batch(self) -> None:
         """Rows that are answered from the store leave their place in a forward to others, up to the batch size."""
         toy = Shareable(lambda canvas, i, key: [0.0, *[1.0] * 11])
-        store = ForwardStore(toy)  # type: ignore[arg-type]
+        store = ForwardStore(toy)
         decode(toy, [[5]] * 4, "confidence-k4", store=store)
         toy.forwards.clear()
         prompts = [[5]] * 8  # the first four are known
@@ -191,14 +191,14 @@ class TestForwards:
                 return Narrow(self, torch.tensor([request.key for request in requests]))
 
         small = Small()
-        runs = decode(small, [[5]] * 7, "confidence-k2", batch_size=4, store=ForwardStore(small))  # type: ignore[arg-type]
+        runs = decode(small, [[5]] * 7, "confidence-k2", batch_size=4, store=ForwardStore(small))
         assert runs == decode(Toy(), [[5]] * 7, "confidence-k2")
         assert max(small.forwards) == 2
 
     def test_bad_logits_name_the_row(self) -> None:
         """NaN is an error with the row and its step, also from the store."""
         toy = Shareable(lambda canvas, i, key: [float("nan") if key == 1 else 0.0] * 12)
-        store = ForwardStore(toy)  # type: ignore[arg-type]
+        store = ForwardStore(toy)
         for _ in range(2):
             with pytest.raises(DecodingError, match=r"row 1 \(key 1\) at step 0"):
                 decode(toy, [[5]] * 2, "confidence-k1", store=store)
@@ -243,14 +243,14 @@ class TestOutside:
                 return step.best_one(step.scatter(step.logits.amax(-1)))
 
         toy = Shareable()
-        for store in (None, ForwardStore(toy)):  # type: ignore[arg-type]
+        for store in (None, ForwardStore(toy)):
             with pytest.raises(ValueError, match=r"declares reads = 'numbers' and so has no step\.logits"):
                 decode(toy, [[5]], "sly_for_a_test", store=store)
 
     def test_another_model(self) -> None:
         """A store refuses a model that is not its own."""
         with pytest.raises(ValueError, match="holds forwards of toy; make one ForwardStore for each model"):
-            decode(Shareable(), [[5]], "confidence-k1", store=ForwardStore(Shareable()))  # type: ignore[arg-type]
+            decode(Shareable(), [[5]], "confidence-k1", store=ForwardStore(Shareable()))
 
 
 RISING = Shareable(lambda canvas, i, key: [float((i * 5 + j * 3 + sum(canvas)) % 7) for j in range(12)])
@@ -264,7 +264,7 @@ class TestMemory:
         """Four turns of other samples, each of which alone fills the store: it stays below its limit, and answers stay
         the same.
         """
-        store = ForwardStore(RISING, 10_000)  # type: ignore[arg-type]
+        store = ForwardStore(RISING, 10_000)
         for turn in range(4):
             samples = range(turn * 4, turn * 4 + 4)
             assert self.fill(store, samples) == decode(RISING, [[5, i] for i in samples], "confidence-k1")
@@ -272,7 +272,7 @@ class TestMemory:
 
     def test_the_limit_is_that_of_the_process(self) -> None:
         """What Python allocates for a full store is no more than the limit."""
-        store, limit = ForwardStore(RISING, 1 << 20), 1 << 20  # type: ignore[arg-type]
+        store, limit = ForwardStore(RISING, 1 << 20), 1 << 20
         tracemalloc.start()
         begin, _ = tracemalloc.get_traced_memory()
         for key in range(40):
@@ -286,9 +286,9 @@ class TestMemory:
 
     def test_oldest_samples_go_first(self) -> None:
         """When room is short, samples of earlier decodings make room; those in use stay and are still answered for."""
-        probe = ForwardStore(RISING)  # type: ignore[arg-type]
+        probe = ForwardStore(RISING)
         self.fill(probe, range(4))
-        store = ForwardStore(RISING, probe.size + 100)  # type: ignore[arg-type]
+        store = ForwardStore(RISING, probe.size + 100)
         self.fill(store, range(4))
         for _ in range(3):
             self.fill(store, range(10, 14))
@@ -300,9 +300,9 @@ class TestMemory:
 
     def test_a_grid_that_does_not_fit_still_shares(self) -> None:
         """Samples that each sampler asks about in turn don't drive one another out: those that fit are shared."""
-        probe = ForwardStore(RISING)  # type: ignore[arg-type]
+        probe = ForwardStore(RISING)
         self.fill(probe, range(8))
-        store = ForwardStore(RISING, probe.size // 2)  # type: ignore[arg-type]
+        store = ForwardStore(RISING, probe.size // 2)
         for _ in range(4):
             self.fill(store, range(8))
         assert store.shared >= 0.4 * 3 * probe.computed

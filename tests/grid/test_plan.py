@@ -134,6 +134,14 @@ class TestRefused:
             plan(**settings)
         assert str(raised.value).startswith(said)
 
+    def test_a_gpu_that_is_not_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """--gpu is refused with what torch sees; where there is one it is taken."""
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+        with pytest.raises(InputError, match=r"--gpu: no usable GPU \(torch"):
+            plan(gpu=True)
+        monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+        assert list(plan(gpu=True).items()) == [CELL]
+
     def test_a_model_that_only_a_node_id_names_is_checked_too(self) -> None:
         """Before anything runs."""
         with pytest.raises(InputError, match="unknown model 'idael'"):

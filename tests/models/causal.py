@@ -15,11 +15,15 @@ KINDS = ("llama", "qwen2", "gpt2")
 POSITIONS = 192
 
 
-def causal_checkpoint(folder: Path, kind: str = "llama", *, seed: int = 0, layers: int = 2, **generation: Any) -> Path:
-    """A checkpoint as transformers writes it; `generation` goes into its generation_config.json."""
+def causal_checkpoint(
+    folder: Path, kind: str = "llama", *, seed: int = 0, layers: int = 2, unused: int = 0, **generation: Any
+) -> Path:
+    """A checkpoint as transformers writes it, with `unused` embeddings beyond its tokens; `generation` goes into its
+    generation_config.json.
+    """
     words = word_tokenizer()
     torch.manual_seed(seed)
-    ids = {"vocab_size": len(words), "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 0}
+    ids = {"vocab_size": len(words) + unused, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 0}
     shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": layers, "num_attention_heads": 4}
     grouped = {**shape, "num_key_value_heads": 2, "max_position_embeddings": POSITIONS, "initializer_range": 0.3}
     model: Any

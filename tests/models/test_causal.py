@@ -139,6 +139,16 @@ class TestCounts:
             assert out.nfe == -(-len(out.token_ids) // 6)
             assert out.extra["draft_forwards"] >= len(out.token_ids) - (out.nfe or 0)
 
+    @pytest.mark.parametrize("unused", [3, 40])
+    def test_a_draft_may_have_another_number_of_unused_embeddings(self, unused: int, tmp_path: Path) -> None:
+        """As Qwen2.5's sizes have: the same tokenizer, embeddings rounded up differently."""
+        small = causal_checkpoint(tmp_path / "small", layers=1, seed=5, unused=unused)
+        folder = str(causal_checkpoint(tmp_path / "main", unused=20))
+        model = load_model(folder, dtype="float32", draft=str(small))
+        plain = load_model(folder, dtype="float32")
+        assert tokens(decode(model, PROMPTS, "ar-draft3", 8)) == tokens(decode(plain, PROMPTS, "ar", 8))
+        assert model.info["draft"]["parameters"] < plain.info["parameters"]
+
     def test_lookup_saves_forwards_where_the_answer_repeats(self, llama: CausalModel) -> None:
         """A model made to repeat its prompt's last token takes fewer forwards than tokens."""
         with torch.no_grad():

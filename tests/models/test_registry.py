@@ -29,6 +29,9 @@ class TestResolve:
             if entry.family == "causal":
                 assert (entry.revision, entry.settings) == (None, {"sampler": "ar", "max_new_tokens": 1024})
                 continue
+            if entry.family == "sedd":
+                assert (entry.revision, entry.settings) == (None, {"sampler": "analytic-s1024"})
+                continue
             assert entry.revision is not None
             assert len(entry.revision) == 40
             assert int(entry.revision, 16)

@@ -38,7 +38,7 @@ class Terminal:
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The clock, in seconds; the cells of this run are those of `m`."""
-    time = [0.0]
+    time = [100.0]
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: time[0]))
     monkeypatch.setattr(progress, "cell_of", lambda config, node_id: node_id if "[m/" in node_id else None)
     return time
@@ -78,7 +78,7 @@ class TestProgress:
         shown, terminal = begun(Progress)
         assert not terminal.showfspath
         shown.pytest_runtest_logstart(A)
-        now[0] = 10.0
+        now[0] = 110.0
         shown.pytest_runtest_logfinish(A)
         shown.pytest_runtest_logstart(OTHER)
         shown.pytest_runtest_logfinish(OTHER)
@@ -127,7 +127,7 @@ class TestLines:
     def test_a_log_gets_a_line_a_minute(self, now: list[float]) -> None:
         """Counted from the beginning, then from the line before; dots stay pytest's."""
         shown, terminal = begun(Lines)
-        for seconds in (0.0, 59.0, 60.0, 119.0, 120.0):
+        for seconds in (100.0, 159.0, 160.0, 219.0, 220.0):
             now[0] = seconds
             shown.pytest_runtest_logstart(A)
         assert [text.split(",")[1] for text in terminal.shown] == [" 1:00: m/copy/a-k1", " 2:00: m/copy/a-k1"]

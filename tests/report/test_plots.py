@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,7 @@ class TestPlots:
     def test_nothing_to_draw(self, tmp_path: Path) -> None:
         """Without scores there are no figures."""
         assert write_plots(frame([factory.cell(dummy=True)[0]]), tmp_path) == []
+
+    def test_a_rate_of_zero_has_no_place_on_the_axis(self, tmp_path: Path) -> None:
+        """Published rows without forwards are left out."""
+        assert write_plots(frame([replace(factory.cell()[0], tokens_per_step=0.0)]), tmp_path) == []

@@ -30,6 +30,15 @@ class TestCreate:
             create(tmp_path, "a")
         assert create(tmp_path).path != create(tmp_path).path
 
+    def test_an_empty_folder_is_free_and_a_file_is_not(self, tmp_path: Path) -> None:
+        """A folder made beforehand is used; whatever else has the name is left alone."""
+        (tmp_path / "empty").mkdir()
+        assert create(tmp_path, "empty").cells_dir.is_dir()
+        (tmp_path / "file").write_text("mine")
+        with pytest.raises(RunDirError, match="choose another name"):
+            create(tmp_path, "file")
+        assert (tmp_path / "file").read_text() == "mine"
+
     def test_open_names_what_is_missing(self, tmp_path: Path) -> None:
         """A folder that is no run says so."""
         with pytest.raises(RunDirError, match=r"neither cells/ nor results\.json"):

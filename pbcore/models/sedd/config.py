@@ -62,7 +62,8 @@ def read(raw: Mapping[str, Any], where: str) -> SeddConfig:
     values: dict[str, Any] = {}
     for key, kind in _NUMBERS.items():
         value = _at(raw, key)
-        if type(value) is not kind or (kind is int and int(value) < 1):
+        positive = isinstance(value, int) and value > 0
+        if type(value) is not kind or (kind is int and not positive):
             problems.append(f"{key} is {shown(value)}, not {'true or false' if kind is bool else 'a positive number'}")
         values[key] = value
     for key, allowed in (("graph.type", GRAPHS), ("noise.type", NOISES)):
