@@ -24,7 +24,7 @@ class TestResolve:
         autoregressive models are unknown: their records have the commit that was loaded.
         """
         published = [resolve_model(name) for name in model_names() if resolve_model(name).source]
-        assert len(published) == 16
+        assert len(published) == 30
         for entry in published:
             if entry.family == "causal":
                 assert (entry.revision, entry.settings) == (None, {"sampler": "ar", "max_new_tokens": 1024})
