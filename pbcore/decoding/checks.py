@@ -24,7 +24,9 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
     frequencies.
     """
     if model.block:
-        _check_blocks(model, model.block, traits, name)
+        why = why_not_in_blocks(model.block, traits, name)
+        if why is not None:
+            raise InputError(f"sampler {name}: {model.name} decodes block by block: {why}")
     if name.cache and name.cache not in model.caches:
         raise ValueError(
             f"sampler {name}: {model.name} has no {name.cache} cache; it has {sorted(model.caches) or 'none'}"
@@ -49,8 +51,8 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
         )
 
 
-def _check_blocks(model: Denoiser, block: int, traits: Traits, name: SamplerName) -> None:
-    """Raises ValueError if a block model can't run a sampler."""
+def why_not_in_blocks(block: int, traits: Traits, name: SamplerName) -> str | None:
+    """Why a model with blocks of that length can't run a sampler; None if it can."""
     why = None
     if name.block not in (None, block):
         why = (
@@ -65,8 +67,9 @@ def _check_blocks(model: Denoiser, block: int, traits: Traits, name: SamplerName
         why = (
             f"{name.policy} may mask tokens of earlier blocks, whose keys and values are stored; choose another sampler"
         )
-    if why is not None:
-        raise InputError(f"sampler {name}: {model.name} decodes block by block: {why}")
+    elif traits.review == "hidden":
+        why = f"{name.policy} needs predictions for hidden tokens, which it doesn't have; choose another sampler"
+    return why
 
 
 def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> Tensor:

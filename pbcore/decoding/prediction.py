@@ -79,10 +79,13 @@ def without_mask(logits: Tensor, mask_id: int, share: bool) -> Tensor | None:
     return had
 
 
-def pieces_of(logits: Tensor, budget: int = 1 << 24) -> tuple[Tensor, ...]:
+def pieces_of(logits: Tensor, budget: int | None = None) -> tuple[Tensor, ...]:
     """Rows of (M, V) in chunks of at most `budget` numbers, as float32 or float64; one empty chunk if there are no
     rows.
+
+    By default 2²² on a CPU, whose allocator maps larger blocks anew each time, and 2²⁴ on other devices.
     """
+    budget = budget or (1 << 22 if logits.device.type == "cpu" else 1 << 24)
     size = max(1, budget // max(1, logits.shape[-1]))
     pieces = (logits[start : start + size] for start in range(0, max(1, len(logits)), size))
     return tuple(piece if piece.dtype in (torch.float32, torch.float64) else piece.float() for piece in pieces)

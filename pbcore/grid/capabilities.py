@@ -82,6 +82,8 @@ def _why_not(model: str, task: str, sampler: str) -> str | None:
         return f"{model} × samplers other than {own}: it decodes by itself, e.g. with --sampler {_EXAMPLES[own]}"
     if not _in_the_loop(sampler):
         return f"{model} × {sampler}: a sampler for models that decode by themselves"
+    if family == "masked":
+        return _not_in_blocks(model, sampler)
     if family != "ideal":
         return None
     if not supports(task):
@@ -89,6 +91,20 @@ def _why_not(model: str, task: str, sampler: str) -> str | None:
     if name.cache:
         return f"{model} × +{name.cache}: it has no attention, so nothing to cache"
     return None
+
+
+def _not_in_blocks(model: str, sampler: str) -> str | None:
+    """Why a block model can't run a sampler; None for one that can, and for models with full attention."""
+    from pbcore.decoding.checks import why_not_in_blocks
+    from pbcore.decoding.protocol import traits
+    from pbcore.decoding.samplers import policy
+    from pbcore.models import resolve_model
+    from pbcore.models.family import block_of
+    from pbcore.names import parse
+
+    block, name = block_of(resolve_model(model)), parse(sampler)
+    why = None if block is None else why_not_in_blocks(block, traits(policy(name)), name)
+    return None if why is None else f"{model} × {sampler}: it decodes block by block, and {why}"
 
 
 @cache

@@ -167,6 +167,9 @@ class Settings:
     languagetool_url: str | None = _option(
         Role.ANSWERS, "LanguageTool server that checks grammar (default: the installed one)", metavar="URL"
     )
+    no_download: bool = _option(
+        Role.COMPUTES, "download nothing: scores whose tools are not installed are absent, with that reason", None
+    )
     tasks: tuple[Path, ...] = _option(
         Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"
     )

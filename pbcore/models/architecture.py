@@ -19,7 +19,7 @@ from transformers import (
 
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, body
-from pbcore.models.marks import recognised
+from pbcore.models.marks import MARKS, recognised
 
 # LLaDA's names → Llama's, as regular expressions over whole keys.
 LLADA_KEYS = {
@@ -159,8 +159,8 @@ def _of_family(name: str, raw: Mapping[str, Any], where: str, layers: int | None
         mask_id=known["mask_id"] if mask_id is None else mask_id,
         eos_id=known["eos_id"] if eos_id is None else eos_id,
         shift=family.shift,
-        blocks=family.blocks,
-        block=raw.get(family.block_key, family.block) if family.block_key else family.block,
+        blocks=MARKS[name].blocks,
+        block=MARKS[name].block_of(raw),
         problems=problems,
     )
 

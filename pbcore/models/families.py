@@ -198,32 +198,23 @@ _LLADA2_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How to load a family.
-
-    `block_key` names its block length; `block`, `mask_id` and `eos_id` are the
-    values that its authors' code uses where config.json says nothing. A family without blocks has full attention.
-    """
+    """How to load a family. `mask_id` and `eos_id` are those of its authors' code, where config.json has none."""
 
     model_class: Any
     config: Callable[[Keys], PretrainedConfig]
     keys: Mapping[str, str] = field(default_factory=dict)
-    blocks: bool = True
-    block_key: str | None = None
-    block: int | None = None
     mask_id: int | None = None
     eos_id: int | None = None
     shift: bool = False
 
 
 FAMILIES: Mapping[str, Family] = {
-    "sdar": Family(Qwen3ForCausalLM, _sdar, block_key="block_size", mask_id=151669),
-    "sdar_moe": Family(Qwen3MoeForCausalLM, _sdar_moe, block_key="block_size", mask_id=151669),
-    "fast_dllm_v2": Family(
-        Qwen2ForCausalLM, _fast_dllm_v2, block_key="bd_size", mask_id=151665, eos_id=151645, shift=True
-    ),
-    "stable_diffcoder": Family(LlamaForCausalLM, _stable_diffcoder, block=4, mask_id=5),
-    "llada_moe": Family(Qwen3MoeForCausalLM, _llada_moe, blocks=False, mask_id=156895),
-    "llada2": Family(Glm4MoeForCausalLM, _llada2, keys=_LLADA2_KEYS, block=32, mask_id=156895, eos_id=156892),
+    "sdar": Family(Qwen3ForCausalLM, _sdar, mask_id=151669),
+    "sdar_moe": Family(Qwen3MoeForCausalLM, _sdar_moe, mask_id=151669),
+    "fast_dllm_v2": Family(Qwen2ForCausalLM, _fast_dllm_v2, mask_id=151665, eos_id=151645, shift=True),
+    "stable_diffcoder": Family(LlamaForCausalLM, _stable_diffcoder, mask_id=5),
+    "llada_moe": Family(Qwen3MoeForCausalLM, _llada_moe, mask_id=156895),
+    "llada2": Family(Glm4MoeForCausalLM, _llada2, keys=_LLADA2_KEYS, mask_id=156895, eos_id=156892),
 }
 
 

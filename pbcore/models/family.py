@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pbcore.models.marks import recognised
+from pbcore.models.entry import ModelEntry
+from pbcore.models.marks import block_length, recognised
 
 CAUSAL, MASKED = "causal", "masked"
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")  # a model_type of these families begins so
@@ -15,9 +16,9 @@ _CAUSAL_CLASSES = ("ForCausalLM", "LMHeadModel")
 
 
 def family_of(config: Mapping[str, Any]) -> str:
-    """`masked` if config.json is of a known family, names a mask token, switches causal attention off or has the type
-    of a diffusion family; else `causal` if its architecture is one of transformers' for next tokens. Anything else is
-    `masked`, whose loader says what is missing.
+    """`masked` if config.json is of a family that `marks` knows, names a mask token, switches causal attention off or
+    has the type of a diffusion family; else `causal` if its architecture is one of transformers' for next tokens.
+    Anything else is `masked`, whose loader says what is missing.
     """
     kind = str(config.get("model_type", "")).lower()
     if recognised(config) is not None:
@@ -35,6 +36,21 @@ def family_of_folder(folder: Path) -> str:
     except (OSError, ValueError):
         return MASKED
     return family_of(config) if isinstance(config, dict) else MASKED
+
+
+def block_of(entry: ModelEntry) -> int | None:
+    """The block length of a block model, as far as it is known before it is loaded; None for other models."""
+    if entry.block is not None:
+        return entry.block
+    if entry.shape is not None:
+        return block_length(entry.shape)
+    if entry.folder is None:
+        return None
+    try:
+        config = json.loads((entry.folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return block_length(config) if isinstance(config, dict) else None
 
 
 def family_of_hub(source: str, revision: str) -> str | None:

@@ -23,6 +23,7 @@ from pbcore.models.frequencies import find as find_frequencies
 from pbcore.models.hub import locate
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import NativeNetwork, Network, RemoteNetwork, count_parameters, default_dtype
+from pbcore.models.onednn import with_onednn
 from pbcore.models.tokenizer import FileTokenizer, HashTokenizer, Tokenizer, read_tokenizer
 
 _DTYPES = ("float32", "bfloat16", "float16", "float64")
@@ -34,7 +35,7 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
     kind = find_dtype(dtype, place)
     if entry.dummy:
         arch = _settled(architecture(entry.shape or {}, entry.name, entry.layers), entry, options)
-        module = random_weights(arch, place, kind, options.attn_implementation)
+        module = with_onednn(random_weights(arch, place, kind, options.attn_implementation))
         top = min(
             _needed("mask_id", entry.mask_id, None, entry.name), _needed("eos_id", entry.eos_id, None, entry.name)
         )
@@ -54,7 +55,7 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
         module = load_with_transformers(arch, folder, place, kind, options)
         place = next(module.parameters()).device
     else:
-        module = load_weights(arch, folder, place, kind, options.attn_implementation)
+        module = with_onednn(load_weights(arch, folder, place, kind, options.attn_implementation))
     words, top_k = read_tokenizer(folder, entry.name, mode), read_top_k(arch.kind, folder)
     return _assemble(entry, options, arch, NativeNetwork(module), module, words, place, kind, str(folder), top_k)
 

@@ -5,6 +5,7 @@ the report.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,7 @@ from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.servers import asking, counted, is_served, timed, told, untimed
-from pbcore.plugin.sharing import ABSENT, Shared, shared_forwards
+from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled, plan, settings
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from pbcore.models.base import Generation, Model
     from pbcore.models.memory import Peak
     from pbcore.models.servers.model import Session
-    from pbcore.results.record import Conditions
+    from pbcore.results.record import Conditions, SampleRecord
+    from pbcore.results.rundir import StoredCell
     from pbcore.tasks.base import Sample, Task
     from pbcore.tasks.scoring import Scored
 
@@ -71,6 +73,7 @@ class Cell:
         benchmark.extra_info["cell"] = self.id
         decoded, rounds = self._timed(model, task.samples, benchmark)
         answers = decoded.answers
+        self._install(task)
         scored = task.score_many([self._text(one.answer) for one in answers], [one.sample for one in answers])
         if drilled(self.item.config):
             drilldown.judge(self.item, model, task, answers, scored)
@@ -99,11 +102,43 @@ class Cell:
             own_code=user_code(self.name.model, model, self.name.sampler),
         )
 
+    def rescored(self, task: Task, stored: StoredCell) -> StoredCell:
+        """A stored cell whose scores lacked a tool that is here now is scored again and written; any other is returned
+        as it is. Its answers and seconds stay.
+        """
+        from pbcore.metrics.text import TextScorer, now_measurable
+        from pbcore.results.build import with_scores
+        from pbcore.results.rundir import StoredCell
+        from pbcore.tasks.scoring import scorer
+
+        if not stored.cell.absent or not isinstance(scorer(task.scorer), TextScorer):
+            return stored
+        self._install(task)
+        if not now_measurable(stored.cell):
+            return stored
+        asked = {sample.index: sample for sample in task.samples}
+        texts = [self._text(sample) for sample in stored.samples]
+        scored = task.score_many(texts, [asked[sample.index] for sample in stored.samples])
+        cell, samples = with_scores(stored.cell, stored.samples, scored)
+        run_dir(self.item.config).write_cell(cell, samples)
+        return StoredCell(cell, tuple(samples))
+
+    def _install(self, task: Task) -> None:
+        """Downloads the grammar checker if the task needs it and it is missing, with its progress on the terminal."""
+        from pbcore.metrics import grammar
+        from pbcore.metrics.text import TextScorer
+        from pbcore.tasks.scoring import scorer
+
+        if isinstance(scorer(task.scorer), TextScorer):
+            capture = self.item.config.pluginmanager.getplugin("capturemanager")
+            with capture.global_and_fixture_disabled() if capture else nullcontext():
+                grammar.available()
+
     def _timed(self, model: Model, samples: Sequence[Sample], benchmark: Any) -> tuple[Decoded, list[float]]:
         """The answers, and the seconds of each round; none where forwards are shared."""
         shared = shared_forwards(self.item.config, model, self.name)
         if shared is not None:
-            benchmark.skipped = True  # no statistics of a time that isn't the cell's own, and no warning of that
+            self.item.stash[UNTIMED] = True
             with shared.counted() as store:
                 return self._decode(model, samples, store)._replace(shared=shared), []
         # A second round would pay a server twice.
@@ -136,7 +171,7 @@ class Cell:
             answers += [Answered(sample, seed, answer) for sample, answer in zip(samples, decoded, strict=True)]
         return answers
 
-    def _text(self, answer: Generation) -> str:
+    def _text(self, answer: Generation | SampleRecord) -> str:
         """What is scored: the answer up to the first EOS, or with --official-text the whole canvas."""
         return (self.settings.official_text and answer.official_text) or answer.text
 

@@ -55,6 +55,10 @@ def prepare(config: pytest.Config, names: Iterable[CellName]) -> None:
             check_server(spec)
     except PbcoreError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def begin_spending(config: pytest.Config) -> None:
+    """Lets --max-cost count from what earlier runs of the same directory have spent."""
     limit = _budget(config)
     if limit is not None:
         limit.begin(spent(run_dir(config).cells_dir)[1])

@@ -65,6 +65,7 @@ class Shared:
         return (self.shared + self.computed) * self.spent.seconds / self.spent.forwards
 
 
+UNTIMED = pytest.StashKey[bool]()  # of an item: its forwards were shared, so it wasn't timed
 _HELD = pytest.StashKey[Held]()
 
 

@@ -48,7 +48,15 @@ def report_text(cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots:
         )
     parts += [
         section
-        for section in (_pbx(cells), _speed(cells), _served(cells), _failures(cells), _errors(cells), _absent(cells))
+        for section in (
+            _pbx(cells),
+            _speed(cells),
+            _estimated(cells),
+            _served(cells),
+            _failures(cells),
+            _errors(cells),
+            _absent(cells),
+        )
         if section
     ]
     return "\n".join(parts)
@@ -132,6 +140,30 @@ def _speed(cells: pd.DataFrame) -> str:
     note = "\\* inexact: measured while workers shared a device.\n" if ran["shared_device"].any() else ""
     text = _table(pd.DataFrame(rows), ".2f")
     return f"## Speed\n\n{text}\n\nTokens are counted in the answers, before the first EOS.\n{note}"
+
+
+def _estimated(cells: pd.DataFrame) -> str:
+    """Cells that shared forwards, whose seconds are estimates and in no other table."""
+    ran = cells[cells["forwards_computed"].notna()] if "forwards_computed" in cells else cells[:0]
+    if ran.empty:
+        return ""
+    rows = [
+        {
+            "model": str(names[0]),
+            "sampler": str(names[1]),
+            "cells": len(group),
+            "forwards": f"{group['forwards_shared'].sum() + group['forwards_computed'].sum():,.0f}",
+            "computed": f"{group['forwards_computed'].sum():,.0f}",
+            "seconds, estimated": f"{group['seconds_estimated'].sum():.2f}",
+        }
+        for names, group in ran.groupby(["model", "sampler"], sort=False)
+    ]
+    rows.sort(key=lambda row: (str(row["model"]), natural(str(row["sampler"]))))
+    text = _table(pd.DataFrame(rows), ".2f")
+    return (
+        f"## Shared forwards\n\n{text}\n\nThese cells shared forwards (`--share-forwards`) and have no time of their "
+        "own. Estimated: all their forwards × seconds per forward of the model on the task.\n"
+    )
 
 
 def _served(cells: pd.DataFrame) -> str:

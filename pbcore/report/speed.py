@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from pbcore.analysis.order import sorted_tasks
 from pbcore.analysis.tradeoff import curves, pareto
@@ -47,6 +48,9 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
                 _points(axis, points, COLOURS[number % 8], MARKERS[number % 8], model in behind)
         axis.set_title(label(category), fontsize=9, pad=4)
         axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.xaxis.set_minor_locator(NullLocator())
         axis.set_ylim(-4, 104)
         axis.tick_params(labelsize=8, length=2.5)
         axis.grid(True, color="#E4E4E4", linewidth=0.6)

@@ -33,6 +33,7 @@ def _facts(cells: list[CellRecord]) -> list[str]:
     untimed = f" ({len(ran) - len(times)} without a time of their own)" if len(times) < len(ran) else ""
     data = _joined(cell.conditions.data_source or "unknown" for cell in cells)
     lines = [f"{len(cells)} cells, {samples:,} samples, {sum(times):.1f} s of decoding{untimed}; data: {data}"]
+    lines += _shared(ran)
     dummies = {cell.model for cell in cells if cell.conditions.dummy}
     if dummies:
         lines.append(f"left out of the tables (random weights, for timing only): {_joined(dummies)}")
@@ -48,6 +49,19 @@ def _facts(cells: list[CellRecord]) -> list[str]:
     if any(cell.conditions.shared_device for cell in ran):
         lines.append("timings are inexact: workers shared a device")
     return lines
+
+
+def _shared(cells: list[CellRecord]) -> list[str]:
+    """Of the cells that shared forwards: how many the model was asked for, and what they would take without."""
+    asked = sum((cell.forwards_shared or 0) + (cell.forwards_computed or 0) for cell in cells)
+    if not asked:
+        return []
+    computed = sum(cell.forwards_computed or 0 for cell in cells)
+    seconds = sum(cell.seconds_estimated or 0 for cell in cells)
+    return [
+        f"forwards shared between cells: {asked:,} asked for, {computed:,} computed; without sharing about "
+        f"{seconds:,.0f} s (estimated: forwards × seconds per forward)"
+    ]
 
 
 def _failures(cells: list[CellRecord]) -> list[str]:

@@ -88,6 +88,27 @@ def build_cell(
     return cell, samples
 
 
+def with_scores(
+    cell: CellRecord, samples: Sequence[SampleRecord], scored: Sequence[Scored]
+) -> tuple[CellRecord, list[SampleRecord]]:
+    """A cell's record and samples with the scores of a later scoring of the same answers, in the order of the samples.
+
+    Raises ValueError if the lengths differ, or a score of a sample is missing without a reason.
+    """
+    again = [
+        replace(
+            sample,
+            scores={str(name): float(value) for name, value in result.scores.items()},
+            details=plain(result.details, f"details of sample {sample.index}"),
+        )
+        for sample, result in zip(samples, scored, strict=True)
+    ]
+    before = {name for sample in samples for name in sample.details.get("absent", {})}
+    missing = {name: why for name, why in cell.absent.items() if name not in before} | absent_metrics(scored)
+    scores = _scores(cell.id, again, missing)
+    return replace(cell, scores=scores, absent=missing, failures=failure_counts(scored)), again
+
+
 def generated(answers: Sequence[Answer]) -> dict[str, Any]:
     """What models with `generate` tell of their answers: how many ended by themselves (`stop`) or at their limit
     (`length`), and the mean forwards of the model that drafted; empty for other models.
@@ -118,13 +139,15 @@ def sample_record(index: int, answer: Answer, scored: Scored, seed: int = 0) -> 
         index=int(index),
         text=answer.text,
         scores={str(name): float(value) for name, value in scored.scores.items()},
-        nfe=int(answer.nfe) if answer.nfe else None,
+        nfe=int(answer.nfe) if answer.nfe else getattr(answer, "prefill", None),  # an answer may be the prefill's token
         canvas_tokens=None if told else sum(step >= 0 for step in steps) if steps else len(answer.token_ids),
         answer_tokens=sum(step >= 0 for step in steps[: answer.answer_tokens]) if steps else answer.answer_tokens,
         details=plain(scored.details, f"details of sample {index}"),
         steps=steps,
         confidences=[float(value) for value in answer.confidences],
         seed=int(seed),
+        prefill=getattr(answer, "prefill", None),
+        store=getattr(answer, "store", None),
         official_text=getattr(answer, "official_text", None),
         served=None if told is None else plain(told, f"what was reported of sample {index}"),
     )
@@ -182,6 +205,8 @@ def _forwards(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
         "nfe_mean": sum(forwards) / len(forwards),
         "nfe_median": float(median(forwards)),
         "nfe_max": max(forwards),
+        "prefill_mean": _mean([one.prefill for one in samples]),
+        "store_mean": _mean([one.store for one in samples]),
         "tokens_per_step": sum(canvas) / len(samples) if len(canvas) == len(samples) else None,
         "tokens_per_forward": None if tokens is None else tokens / sum(forwards),
     }
@@ -205,6 +230,12 @@ def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str
         "samples_per_second": len(samples) / seconds if seconds > 0 else None,
         "tokens_per_second": tokens / seconds if seconds > 0 and tokens is not None else None,
     }
+
+
+def _mean(counts: Sequence[int | None]) -> float | None:
+    """The mean, if every answer has a count."""
+    known = [count for count in counts if count is not None]
+    return fmean(known) if len(known) == len(counts) else None
 
 
 def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:

@@ -41,7 +41,8 @@ class Score:
 class SampleRecord:
     """One answer to one sample. `scores` and `details` as in `tasks.scoring.Scored`; `seed` the seed of its decoding;
     `official_text` the text of the whole canvas, if there is text after the first EOS, else None; `nfe` None if the
-    model doesn't report its forwards, `canvas_tokens` and `answer_tokens` None if it doesn't report its tokens;
+    model doesn't report its forwards, `prefill` and `store` a block model's forwards of these kinds (the latter also
+    counted in `nfe`), None for others; `canvas_tokens` and `answer_tokens` None if it doesn't report its tokens;
     `served` what a server reported of this answer."""
 
     index: Count
@@ -56,6 +57,8 @@ class SampleRecord:
     seed: int = 0
     official_text: str | None = None
     served: dict[str, Any] | None = None
+    prefill: Count | None = None
+    store: Count | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -142,6 +145,8 @@ class CellRecord:
     nfe_mean: Amount | None = None
     nfe_median: Amount | None = None
     nfe_max: Count | None = None
+    prefill_mean: Amount | None = None  # of a block model: forwards that ran the prompt, not in NFE
+    store_mean: Amount | None = None  # of a block model: forwards that stored finished blocks, part of NFE
     tokens_per_step: Amount | None = None
     tokens_per_forward: Amount | None = None
     seconds: Amount | None = None

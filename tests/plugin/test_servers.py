@@ -214,12 +214,14 @@ class TestBeforeTheFirstCell:
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert said in result.stderr.str() + result.stdout.str()
         assert "passed" not in result.stdout.str()
+        assert "not finished" not in result.stdout.str()
 
     def test_server_down(self, project: pytest.Pytester, run: Run) -> None:
         """Told with its address; a dry run doesn't ask."""
         with serving() as server:
             declare(project, server)
         self.refused(run(f"{FIVE} --out out"), f"model mine at {server.url}/v1: no connection; is the server running")
+        assert not (project.path / "out").exists()
         dry = run(f"{FIVE} --co -q")
         assert dry.ret == 0
         dry.stdout.fnmatch_lines(["*test_cell[[]mine/copy/ar]", "pbcore: mine: 5 requests, *: price unknown"])

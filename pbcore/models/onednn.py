@@ -1,0 +1,88 @@
+"""Matrix products by oneDNN, on CPUs for which MKL has no fast path.
+
+PyTorch multiplies float32 matrices on a CPU with MKL, which keeps its AVX-512 code for Intel's processors. oneDNN comes
+with PyTorch too and uses what a processor has: `pytest -m speed benches/test_plain_loop.py` measures the difference.
+"""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.models.llama.modeling_llama import LlamaMLP
+from transformers.models.qwen2.modeling_qwen2 import Qwen2MLP
+from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
+
+_GATED = (LlamaMLP, Qwen2MLP, Qwen3MLP)
+
+
+class Product(nn.Module):
+    """An nn.Linear, with its own parameters, computed by oneDNN. Answers are those of nn.Linear up to rounding."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = linear.weight, linear.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        return product(x, self, "none")
+
+
+class Gated(nn.Module):
+    """The gated MLP of Llama and Qwen, down(silu(gate(x)) · up(x)), with its parameters under the same names."""
+
+    def __init__(self, mlp: Any) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj, self.down_proj = (
+            Product(part) for part in (mlp.gate_proj, mlp.up_proj, mlp.down_proj)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = product(x, self.gate_proj, "swish")  # (…, I)
+        up = self.up_proj
+        inner = torch.ops.mkldnn._linear_pointwise.binary(x, inner, up.weight, up.bias, "mul")
+        return product(inner, self.down_proj, "none")
+
+
+def product(x: Tensor, part: Product, function: str) -> Tensor:
+    """`x` (…, H) times the part's weights, plus its bias, then an elementwise function: (…, I)."""
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, part.weight, part.bias, function, [], "")
+    return result
+
+
+def with_onednn(module: nn.Module) -> nn.Module:
+    """The module with oneDNN's products where they are faster and it computes in float32 on a CPU; else as it was.
+
+    `torch.backends.mkldnn.enabled = False` before loading leaves every model as it was.
+    """
+    weights = next(module.parameters())
+    if weights.device.type == "cpu" and weights.dtype == torch.float32 and torch.backends.mkldnn.enabled and faster():
+        _replace(module)
+    return module
+
+
+@cache
+def faster() -> bool:
+    """Whether this is an x86 processor that isn't Intel's, and this PyTorch has oneDNN's fused product."""
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if not available or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    return platform.machine().lower() in ("x86_64", "amd64") and "GenuineIntel" not in _processor()
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    return info.read_text(encoding="utf-8", errors="replace") if info.is_file() else platform.processor()
+
+
+def _replace(module: nn.Module) -> None:
+    for name, child in list(module.named_children()):
+        if isinstance(child, _GATED) and child.config.hidden_act == "silu":
+            setattr(module, name, Gated(child))
+        elif type(child) is nn.Linear:
+            setattr(module, name, Product(child))
+        else:
+            _replace(child)
