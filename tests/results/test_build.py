@@ -115,7 +115,8 @@ class TestBuildCell:
         """Counts are 0 and measurements None until something is measured."""
         bare = CellRecord(FACTS.id, FACTS.model, FACTS.task, FACTS.sampler, FACTS.conditions)
         numbers = {name: value for name, value in bare.to_json().items() if isinstance(value, (int, float))}
-        assert numbers == {"n_samples": 0, "peak_memory_bytes": 0, "text_after_eos": 0}
+        assert numbers.keys() >= {"n_samples", "text_after_eos"}
+        assert set(numbers.values()) == {0}
         assert (bare.nfe_mean, bare.seconds, bare.tokens_per_step) == (None, None, None)
 
     def test_needs_no_torch(self) -> None:
