@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pbcore.decoding.checks import check_logits
-from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise
+from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise, without_mask
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.errors import InputError
 from pbcore.models.base import Context, Denoiser, Query, Request, complete
@@ -35,12 +35,12 @@ LIVE = 16  # batches decoded side by side, so that rows which miss fill the forw
 
 def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
     """Whether a store can answer for this sampler: greedy, uncached, unreviewed, and the policy reads numbers alone of
-    a model whose logits depend on the canvas alone.
+    a model whose logits depend on the canvas alone (those of block models also depend on the block's place).
     """
-    if not getattr(model, "deterministic", False) or name.temperature or name.cache:
+    if not getattr(model, "deterministic", False) or getattr(model, "block", None) or name.temperature or name.cache:
         return False
     declared = traits(policy)
-    return declared.reads == "numbers" and declared.review is None and not getattr(model, "block", None)
+    return declared.reads == "numbers" and declared.review is None and "mask" not in declared.needs
 
 
 @dataclass(slots=True)
@@ -154,7 +154,7 @@ class SharedContext:
         counts = query.want.sum(-1)
         logits = context.logits(query)  # (M, V)
         check_logits(self.model, logits, int(counts.sum()), query.canvas, "masked")
-        logits[:, self.model.mask_id] = -torch.inf
+        without_mask(logits, self.model.mask_id, share=False)
         token, confidence = predict(logits, 0.0, None)  # (M,) each
         numbers = [rowwise(function, logits) for function in NUMBERS.values()]
         # float32 holds any token id below 2^24 exactly.
