@@ -11,6 +11,7 @@ import pytest
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.results import CellRecord, RunDir, create
+from pbcore.results.served import Served
 from pbcore.timing.gate import Timings, against_code, against_run, job, judge_time
 from pbcore.timing.verdict import TimingVerdict
 from tests.results import factory
@@ -110,6 +111,20 @@ class TestAgainstCode:
         said: list[str] = []
         timings = against_code(plan, head, [], said.append)
         assert (timings.silent, said) == ("the run has no finished cell that is gated", [])
+
+    def test_no_server_is_asked_again(self, tmp_path: Path) -> None:
+        """A cell of a model behind a server is not judged: its answers would be paid for once more."""
+        record, samples = factory.cell("far", sampler="ar")
+        told = Served(provider="host", kind="openai", concurrency=8, asked=20, kept=0)
+        head = factory.write(create(tmp_path, "head"), [(replace(record, served=told), samples)])
+        plan = make_plan(Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",)))
+        (tmp_path / "pbcore").mkdir()
+        (tmp_path / "pbcore" / "__init__.py").touch()
+        said: list[str] = []
+        timings = against_code(plan, head, None, said.append)
+        assert [verdict.judged for verdict in timings.verdicts.values()] == [False]
+        assert "paid, again" in timings.verdicts[record.id].reason
+        assert said == []
 
     def test_an_incomplete_run_is_not_timed(self, tmp_path: Path) -> None:
         """Against an earlier run it is: what is there can be compared."""
