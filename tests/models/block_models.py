@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.loading import load
@@ -66,3 +69,47 @@ def block_model(family: str = "sdar", seed: int = 3, stops: tuple[int, ...] = ()
         if parameter.dim() > 1:
             parameter.normal_(0.0, 0.25, generator=generator)
     return replace(model, stop_ids=frozenset(stops))
+
+
+def block_checkpoint(folder: Path, family: str = "sdar", **changes: Any) -> Path:
+    """A checkpoint folder of a small model under the names of published ones; `changes` go into config.json."""
+    model = block_model(family)
+    module: Any = model.network._module  # type: ignore[attr-defined]
+    tensors = published_names(module.state_dict(), SHAPES[family])
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, folder / "model.safetensors")
+    config = {**SHAPES[family], "mask_token_id": MASK, "eos_token_id": EOS, **changes}
+    (folder / "config.json").write_text(json.dumps({key: value for key, value in config.items() if value != "absent"}))
+    return folder
+
+
+def published_names(tensors: Mapping[str, torch.Tensor], shape: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """A model's tensors as published: a tensor per expert, and LLaDA2's names with q, k and v in one."""
+    found: dict[str, torch.Tensor] = {}
+    for name, tensor in tensors.items():
+        if name.endswith("experts.gate_up_proj"):
+            for e, both in enumerate(tensor):
+                for part, half in zip(("gate", "up"), both.chunk(2), strict=True):
+                    found[name.replace("gate_up_proj", f"{e}.{part}_proj.weight")] = half.clone()
+        elif name.endswith("experts.down_proj"):
+            for e, down in enumerate(tensor):
+                found[name.replace("down_proj", f"{e}.down_proj.weight")] = down.clone()
+        else:
+            found[name] = tensor.clone()
+    if shape["model_type"] != "llada2_moe":
+        return found
+    for i in range(shape["num_hidden_layers"]):
+        layer = f"model.layers.{i}."
+        found[layer + "attention.query_key_value.weight"] = torch.cat(
+            [found.pop(layer + f"self_attn.{letter}_proj.weight") for letter in "qkv"]
+        )
+        for ours, theirs in (
+            ("self_attn.o_proj", "attention.dense"),
+            ("self_attn.q_norm", "attention.query_layernorm"),
+            ("self_attn.k_norm", "attention.key_layernorm"),
+        ):
+            found[layer + theirs + ".weight"] = found.pop(layer + ours + ".weight")
+        if layer + "mlp.gate.e_score_correction_bias" in found:
+            found[layer + "mlp.gate.expert_bias"] = found.pop(layer + "mlp.gate.e_score_correction_bias")
+    found["model.word_embeddings.weight"] = found.pop("model.embed_tokens.weight")
+    return found
