@@ -43,7 +43,7 @@ def test_grammar_rate(
     benchmark.extra_info |= {f"answers_per_second_{name}": round(rate, 1) for name, rate in rates.items()}
     with capsys.disabled():
         print(f"\ngrammar: {rates['warm']:.0f} answers/s warm, {rates['cached']:.0f} answers/s from the cache", end="")
-        if isinstance(grammar_checker.server, SharedServer) and (size := memory(grammar_checker.server.state.java)):
+        if isinstance(grammar_checker.server, SharedServer) and (size := memory(grammar_checker.server.java)):
             print(f", {size} MB resident in Java (heap limit {HEAP_MEGABYTES} MB)", end="")
 
 

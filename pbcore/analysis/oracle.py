@@ -36,8 +36,14 @@ def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoin
     for name, samples in runs.items():
         if any(score not in sample.scores for sample in samples):
             raise InputError(f"sampler {name!r} has no score {score!r} for some samples")
+        if any(not sample.nfe or sample.canvas_tokens is None for sample in samples):
+            raise InputError(
+                f"sampler {name!r} has no NFE or canvas for some samples: the model doesn't report its forwards"
+            )
         means[name] = {
-            index: np.mean([(one.scores[score], one.nfe, one.canvas_tokens / one.nfe) for one in same], axis=0)
+            index: np.mean(
+                [(one.scores[score], one.nfe or 0, (one.canvas_tokens or 0) / (one.nfe or 1)) for one in same], axis=0
+            )
             for index, same in by_index(samples).items()
         }
     first, *others = means

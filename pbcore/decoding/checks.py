@@ -10,7 +10,7 @@ from torch import Tensor
 from pbcore.decoding.protocol import Traits
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Move, Step
-from pbcore.errors import PbcoreError
+from pbcore.errors import InputError, PbcoreError
 from pbcore.models.base import Denoiser
 from pbcore.names import SamplerName
 
@@ -23,6 +23,10 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
     """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs: a cache, a review, token
     frequencies.
     """
+    if model.block:
+        why = why_not_in_blocks(model.block, traits, name)
+        if why is not None:
+            raise InputError(f"sampler {name}: {model.name} decodes block by block: {why}")
     if name.cache and name.cache not in model.caches:
         raise ValueError(
             f"sampler {name}: {model.name} has no {name.cache} cache; it has {sorted(model.caches) or 'none'}"
@@ -45,6 +49,27 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
             "with `pbcore samplers --frequencies CORPUS --model NAME --output FILE` and set PBCORE_FREQUENCIES to that "
             "file"
         )
+
+
+def why_not_in_blocks(block: int, traits: Traits, name: SamplerName) -> str | None:
+    """Why a model with blocks of that length can't run a sampler; None if it can."""
+    why = None
+    if name.block not in (None, block):
+        why = (
+            f"its blocks have {block} tokens; leave +b{name.block} out, or load it with block={name.block} if it was "
+            "trained so"
+        )
+    elif name.cache == "prefix":
+        why = "its cache between blocks is exact and always on; leave +prefix out"
+    elif name.cache and traits.part is None:
+        why = f"+{name.cache} is its cache within a block, for samplers that go through a block in parts; leave it out"
+    elif traits.reach == "prefix":
+        why = (
+            f"{name.policy} may mask tokens of earlier blocks, whose keys and values are stored; choose another sampler"
+        )
+    elif traits.review == "hidden":
+        why = f"{name.policy} needs predictions for hidden tokens, which it doesn't have; choose another sampler"
+    return why
 
 
 def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> Tensor:

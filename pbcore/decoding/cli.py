@@ -164,7 +164,7 @@ def _modifier(name: str, cls: type, parameters: str) -> Described:
 def _parameters(cls: type) -> str:
     """Each parameter as `name = default`; `k`, which has none, as `k (or a schedule)`."""
     shown = []
-    for item in fields(cls):
+    for item in (each for each in fields(cls) if each.init):
         if item.default is None:
             shown.append(f"{item.name} (or a schedule)")
         elif item.default is not MISSING:

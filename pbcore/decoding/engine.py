@@ -11,10 +11,12 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from pbcore.decoding.blocks import Blocks, begin, lengthened, settle, stop_early
 from pbcore.decoding.checks import (
     DecodingError,
     as_move,
@@ -24,17 +26,20 @@ from pbcore.decoding.checks import (
     check_numbers,
     check_tokens,
 )
-from pbcore.decoding.draws import uniform
-from pbcore.decoding.prediction import predict
+from pbcore.decoding.prediction import Prediction, predict, without_mask
 from pbcore.decoding.protocol import Policy, Traits, traits
 from pbcore.decoding.review import marked, reviewed
 from pbcore.decoding.rows import Log, Rows, join, start
 from pbcore.decoding.schedule import quota
+from pbcore.decoding.sharing import ForwardStore, SharedContext
 from pbcore.decoding.state import clear
 from pbcore.decoding.step import Move, Step
 from pbcore.errors import InputError
 from pbcore.models.base import Context, Denoiser, Generation, Query, Request, complete
+from pbcore.models.draws import uniform
 from pbcore.names import SamplerName
+
+Source = Context | SharedContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class _Job:
     size: int
     seed: int
     log: Log
+    blocks: Blocks | None  # of a block model
 
 
 @torch.inference_mode()
@@ -59,8 +65,13 @@ def denoise(
     *,
     seed: int = 0,
     record: bool = False,
+    store: ForwardStore | None = None,
+    at_once: int | None = None,
 ) -> list[Generation]:
     """Decodes a batch; one Generation per request, in order.
+
+    A `store` answers for the canvases that it knows, if it can serve the sampler; the other rows share forwards of
+    `at_once` rows (default: all).
 
     Raises DecodingError for logits of another shape, dtype or device than asked for, NaN and +inf, and for a policy
     that returns something else than its protocol allows, or reveals nothing though it declares no `cap`. Raises
@@ -69,61 +80,78 @@ def denoise(
     """
     model, declared = complete(model), traits(policy)
     check_needs(model, declared, name)
-    rows, log = start(model, requests, record)
-    job = _Job(model, policy, declared, name, _block_length(name, rows.n_targets, requests), seed, log)
-    context = model.prepare(requests, cache=name.cache, seed=seed)
+    requested = [len(request.canvas) for request in requests]
+    if model.block:
+        requests = [lengthened(request, model.block, model.mask_id, declared.course) for request in requests]
+    rows, log = start(model, requests, record, requested)
+    size = model.block or _block_length(name, rows.n_targets, requests)
+    blocks = Blocks(model, declared.course, name, size, seed, log) if model.block else None
+    job = _Job(model, policy, declared, name, size, seed, log, blocks)
+    context: Any
+    if store is not None and store.serves(policy, name):
+        context = store.prepare(requests, seed, at_once or len(requests))
+    else:
+        context = model.prepare(requests, cache=name.cache, seed=seed)
+    if job.blocks:
+        begin(job.blocks, rows, context)
     rows = _advance(job, rows, context)
     while len(rows.origin):
-        if name.cache:
+        if name.cache and not job.blocks:
             rows = _cached_block(job, rows, context)
         else:
             _step(job, rows, context)
         rows = _advance(job, rows, context)
-    return [log.generation(model, request, i) for i, request in enumerate(requests)]
+    return [log.generation(model, i) for i in range(len(requests))]
 
 
-def _step(
-    job: _Job, rows: Rows, context: Context, window: tuple[int, int] | None = None, refresh: bool = False
-) -> None:
+def _step(job: _Job, rows: Rows, context: Source, window: tuple[int, int] | None = None, refresh: bool = False) -> None:
     """One forward and one move of the policy, for every row."""
     job.log.record(rows)
     step, where = _forward(job, rows, context, window, refresh)
     masked = step.masked
     if job.name.no_early_eos:
         early = (step.token == job.model.eos_id) & (masked.cumsum(-1) > 1)
-        step.masked = masked & ~early
-        step.logits = step.logits[~early[masked]]
+        step._hide(early)
     move = as_move(job.name.policy, job.policy.select(step), step)
+    before = rows.canvas.clone() if job.blocks else rows.canvas
     _apply(job, _bounded(job, move, step, masked, rows), step, where, rows)
+    if job.blocks:
+        stop_early(job.blocks, rows, before)
     if job.name.eos_stop:
         _stop_at_eos(job.model, rows)
 
 
 def _forward(
-    job: _Job, rows: Rows, context: Context, window: tuple[int, int] | None, refresh: bool
+    job: _Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool
 ) -> tuple[Step, Tensor]:
     """One forward: the policy's Step, and the canvas index (R, C) of each slot."""
     place, where, inside = rows.active(job.size, job.traits.reach == "prefix")  # (R, C) each
     present = rows.canvas.gather(1, where)
     masked = inside & (present == job.model.mask_id)
     revealed = inside & ~masked
+    if job.traits.part:
+        masked = rows.first_part(job.size, job.traits.part, place, masked)
     query = Query(rows.canvas, marked(rows.canvas, where, masked), rows.nfe, window, refresh)
-    logits, again = _logits(job, context, query, where, revealed)  # (M, V), (N, V)
+    if job.blocks:
+        query = replace(query, block=rows.block, part=job.traits.part)
     draws = uniform(job.seed, rows.key, rows.nfe, place) if job.name.temperature else None  # (R, C)
-    token, confidence = predict(logits, job.name.temperature, None if draws is None else draws[masked])
-    check_numbers(job.model, confidence, masked.nonzero()[:, 0], rows)
+    share = None
+    if isinstance(context, SharedContext):
+        seen, again = context.predict(query), None
+    else:
+        logits, again = _logits(job, context, query, where, revealed)  # (M, V), (N, V)
+        share = without_mask(logits, job.model.mask_id, "mask" in job.traits.needs)  # (M,)
+        seen = Prediction(*predict(logits, job.name.temperature, None if draws is None else draws[masked]), logits)
+    check_numbers(job.model, seen.confidence, masked.nonzero()[:, 0], rows)
     slots = rows.in_block(job.size)  # (R,)
     step = Step(
         masked=masked,
         inside=inside,
-        token=present.masked_scatter(masked, token),
-        confidence=torch.zeros(masked.shape, dtype=confidence.dtype, device=masked.device).masked_scatter(
-            masked, confidence
-        ),
+        token=present.masked_scatter(masked, seen.token),
+        confidence=_scattered(masked, seen.confidence),
         position=place,
         index=rows.index,
         nfe=rows.nfe,
-        logits=logits,
         quota=quota(job.name, slots, rows.index, masked.sum(-1)),
         slots=slots,
         asked=rows.targets.shape[1],
@@ -133,18 +161,28 @@ def _forward(
         temperature=job.name.temperature,
         frequencies=job.model.frequencies,
         reach=job.traits.reach,
+        size=rows.n_targets if job.blocks is None and job.name.block is None else torch.full_like(slots, job.size),
+        requested=rows.requested,
+        mask=None if share is None else _scattered(masked, share),
+        reads=job.traits.reads,
+        _logits=seen.logits,
+        _numbers={name: _scattered(masked, values) for name, values in seen.numbers.items()},
         _states=rows.states,
     )
     if again is not None:
-        step.review = reviewed(again, revealed, present, job.name.temperature, draws)
+        share = without_mask(again, job.model.mask_id, "mask" in job.traits.needs)  # (N,)
+        step.review = reviewed(again, revealed, present, job.name.temperature, draws, share)
         check_numbers(job.model, step.review.confidence[revealed], revealed.nonzero()[:, 0], rows)
     return step, where
 
 
+def _scattered(slots: Tensor, values: Tensor) -> Tensor:
+    """Values (M,) in their slots (R, C), 0 elsewhere."""
+    return torch.zeros(slots.shape, dtype=values.dtype, device=slots.device).masked_scatter(slots, values)
+
+
 def _logits(job: _Job, context: Context, query: Query, where: Tensor, revealed: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Logits of the masked slots (M, V) and, if the policy requests a review, of the revealed ones (N, V); never the
-    mask token.
-    """
+    """Logits of the masked slots (M, V) and, if the policy requests a review, of the revealed ones (N, V)."""
     again = None
     if job.traits.review is None:
         logits = context.logits(query)
@@ -152,9 +190,7 @@ def _logits(job: _Job, context: Context, query: Query, where: Tensor, revealed: 
         review = marked(query.canvas, where, revealed)
         logits, again = context.logits_and_review(replace(query, review=review, hidden=job.traits.review == "hidden"))
         check_logits(job.model, again, int(revealed.sum()), query.canvas, "revealed")
-        again[:, job.model.mask_id] = -torch.inf
     check_logits(job.model, logits, int(query.want.sum()), query.canvas, "masked")
-    logits[:, job.model.mask_id] = -torch.inf
     return logits, again
 
 
@@ -218,7 +254,7 @@ def _apply(job: _Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None
     rows.index = rows.index + 1
 
 
-def _cached_block(job: _Job, rows: Rows, context: Context) -> Rows:
+def _cached_block(job: _Job, rows: Rows, context: Source) -> Rows:
     """One block with a cache. Rows that finish it early wait for the others, without further forwards."""
     block, window = int(rows.block[0]), rows.window(job.size)
     inner, part, finished, refresh = copy.copy(context), rows, [], True
@@ -234,8 +270,10 @@ def _cached_block(job: _Job, rows: Rows, context: Context) -> Rows:
     return join(finished)
 
 
-def _advance(job: _Job, rows: Rows, context: Context) -> Rows:
+def _advance(job: _Job, rows: Rows, context: Any) -> Rows:
     """Moves rows to their next block, logs the finished ones and returns the others."""
+    if job.blocks:
+        settle(job.blocks, rows, context)
     first = rows.block_of_first_mask(job.model.mask_id, job.size)
     # A policy that reaches back may mask earlier blocks again, so the block never falls.
     block = torch.where(rows.hold, rows.block, first.maximum(rows.block))

@@ -1,11 +1,26 @@
-"""From logits to tokens and their probabilities, in chunks of bounded memory. M positions, V tokens."""
+"""From logits to tokens, their probabilities and other numbers, in chunks of bounded memory. M positions, V tokens."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from pbcore.decoding.draws import categorical
+from pbcore.models.draws import categorical
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the model says of M positions: token, its probability, and `logits` (M, V), or without these the `numbers`
+    of NUMBERS (M,) that were worked out from them earlier.
+    """
+
+    token: Tensor  # (M,)
+    confidence: Tensor  # (M,)
+    logits: Tensor | None = None  # (M, V)
+    numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (M,) each
 
 
 def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -34,6 +49,34 @@ def probability(logits: Tensor, token: Tensor) -> Tensor:
         results.append(torch.softmax(piece, dim=-1).gather(-1, given).squeeze(-1))
         begin += len(piece)
     return torch.cat(results)
+
+
+def margin(log_probs: Tensor) -> Tensor:
+    """p₁ − p₂ (m,) of log-probabilities (m, V), V ≥ 2."""
+    top = log_probs.topk(2, dim=-1).values.exp()
+    return top[:, 0] - top[:, 1]
+
+
+def entropy(log_probs: Tensor) -> Tensor:
+    """−Σ p ln(p + 1e-10) (m,) of log-probabilities (m, V), in nats."""
+    probs = log_probs.exp()
+    return -(probs * (probs + 1e-10).log()).sum(-1)
+
+
+# Beside token and confidence, what a policy may know of a position without its distribution.
+NUMBERS: Mapping[str, Callable[[Tensor], Tensor]] = {"margin": margin, "entropy": entropy}
+
+
+def rowwise(function: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
+    """`function`, from log-probabilities (m, V) to (m,), of all positions (M,), in chunks."""
+    return torch.cat([function(torch.log_softmax(piece, dim=-1)) for piece in pieces_of(logits)])
+
+
+def without_mask(logits: Tensor, mask_id: int, share: bool) -> Tensor | None:
+    """Excludes the mask token from logits (M, V), in place; with `share` returns the probability (M,) that it had."""
+    had = torch.cat([torch.softmax(piece, dim=-1)[:, mask_id] for piece in pieces_of(logits)]) if share else None
+    logits[:, mask_id] = -torch.inf
+    return had
 
 
 def pieces_of(logits: Tensor, budget: int | None = None) -> tuple[Tensor, ...]:

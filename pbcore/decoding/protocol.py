@@ -8,10 +8,16 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from pbcore.decoding.course import PLAIN, Course
 from pbcore.decoding.step import Move, Step
 
-ALLOWED = {"review": (None, "seen", "hidden"), "rewrites": (False, True), "reach": ("block", "prefix")}
-NEEDS = frozenset({"frequencies"})
+ALLOWED = {
+    "review": (None, "seen", "hidden"),
+    "rewrites": (False, True),
+    "reach": ("block", "prefix"),
+    "reads": ("distributions", "numbers"),
+}
+NEEDS = frozenset({"frequencies", "mask"})
 
 
 class Policy(Protocol):
@@ -36,13 +42,22 @@ class Traits:
     - `reach`: whose slots it gets: the active `block`'s, or with `prefix` those of all blocks up to the active one.
       That block then ends
       when none of them is masked.
-    - `needs`: what the model must have; the only one known is `frequencies`, the tokens' background probabilities.
+    - `reads`: what it reads of a position: the model's `distributions` (`step.logits`), or only `numbers`: token,
+      confidence, `step.margin()`, `step.entropy()`. A store can answer for numbers without a forward.
+    - `part`: the length of the parts of a block that it goes through from left to right: its candidates are the masks
+      of the first part that has any.
+    - `course`: how it goes through the blocks of a block model.
+    - `needs`: what a step must have: `frequencies`, the tokens' background probabilities, which the model must know;
+      `mask`, the probability of the mask token itself.
     """
 
     cap: Callable[[int], int] | None = None
     review: str | None = None
     rewrites: bool = False
     reach: str = "block"
+    reads: str = "distributions"
+    part: int | None = None
+    course: Course = PLAIN
     needs: frozenset[str] = frozenset()
 
 
@@ -55,6 +70,10 @@ def traits(policy: Any) -> Traits:
         value = getattr(declared, member)
         if value not in allowed:
             raise ValueError(f"policy {name}: {member} is {value!r}; allowed: {', '.join(map(repr, allowed))}")
+    if declared.part is not None and (type(declared.part) is not int or declared.part < 1):
+        raise ValueError(f"policy {name}: part is {declared.part!r}; it is a length, a whole number of at least 1")
+    if not isinstance(declared.course, Course):
+        raise ValueError(f"policy {name}: course is {declared.course!r}; write Course(fill=…, stop=…)")
     if declared.cap is not None and not callable(declared.cap):
         raise ValueError(
             f"policy {name}: cap is {declared.cap!r}; write a method cap(self, slots) that returns a number of steps"

@@ -44,6 +44,7 @@ class Rcr:
     k: int | None = None
     steps: int = 0
     reach: ClassVar[str] = "prefix"
+    reads: ClassVar[str] = "numbers"
 
     def cap(self, slots: int) -> int:
         """Every step with a positive count keeps at least one more token; a schedule may add steps with count 0."""
@@ -74,6 +75,7 @@ class RcrMax:
 
     k: int | None = None
     steps: int = 0
+    reads: ClassVar[str] = "numbers"
 
     def cap(self, slots: int) -> int:
         """The same as `Rcr.cap`."""
@@ -111,6 +113,7 @@ class Remdm:
     name: SamplerName
     review: str | None = None
     needs: frozenset[str] = frozenset()
+    reads: str = "distributions"
 
     def cap(self, slots: int) -> int:
         """A schedule may add steps with count 0."""
@@ -158,6 +161,7 @@ class RemdmEarly:
     name: SamplerName
     review: str | None = None
     needs: frozenset[str] = frozenset()
+    reads: str = "distributions"
 
     def cap(self, slots: int) -> int:
         return slots + self.rounds
@@ -189,7 +193,7 @@ def remasked(policy: Policy, name: SamplerName) -> Policy:
         raise SamplerNameError(f"sampler {name}: +remdm goes with policies of k tokens a step, not {name.policy}")
     declared = traits(policy)
     kind = RemdmEarly if name.remask_variant else Remdm
-    return kind(policy, name.remask_rounds, name, declared.review, declared.needs)
+    return kind(policy, name.remask_rounds, name, declared.review, declared.needs, declared.reads)
 
 
 def scheduled(name: SamplerName) -> int:

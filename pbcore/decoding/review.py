@@ -22,9 +22,16 @@ def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
     return mark
 
 
-def reviewed(logits: Tensor, revealed: Tensor, present: Tensor, temperature: float, draws: Tensor | None) -> Review:
+def reviewed(
+    logits: Tensor,
+    revealed: Tensor,
+    present: Tensor,
+    temperature: float,
+    draws: Tensor | None,
+    share: Tensor | None = None,
+) -> Review:
     """The review of the `revealed` slots (R, C) from their logits (N, V); `present` (R, C) are the tokens that stand
-    there.
+    there, `share` (N,) the mask token's probabilities.
     """
     token, confidence = predict(logits, temperature, None if draws is None else draws[revealed])
     numbers = torch.zeros(revealed.shape, dtype=confidence.dtype, device=confidence.device)
@@ -32,4 +39,5 @@ def reviewed(logits: Tensor, revealed: Tensor, present: Tensor, temperature: flo
         torch.zeros_like(present).masked_scatter(revealed, token),
         numbers.masked_scatter(revealed, confidence),
         numbers.masked_scatter(revealed, probability(logits, present[revealed])),
+        None if share is None else numbers.masked_scatter(revealed, share),
     )

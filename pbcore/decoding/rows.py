@@ -6,7 +6,7 @@ R rows, L canvas positions, A target positions (masked at the start), C slots of
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -14,6 +14,8 @@ from torch import Tensor
 from pbcore.decoding import state
 from pbcore.decoding.state import State
 from pbcore.models.base import Denoiser, Generation, Request
+
+_NOWHERE = 1 << 40  # the place of a target position that a row doesn't have: past every block
 
 
 @dataclass(slots=True)
@@ -29,6 +31,13 @@ class Rows:
     index: Tensor  # (R,) steps taken in this block
     nfe: Tensor  # (R,)
     hold: Tensor  # (R,) bool: stays in its block after its last mask there is filled
+    unit: Tensor  # (R, A) place of each target position in the row's grid of blocks
+    lead: Tensor  # (R,) places of that grid before the canvas: the prompt's part of the first block
+    length: Tensor  # (R,) canvas positions of the row itself
+    requested: Tensor  # (R,) tokens asked for
+    given: Tensor  # (R,) bool: has given tokens in its canvas (infilling)
+    prefill: Tensor  # (R,) forwards that stored the prompt
+    store: Tensor  # (R,) forwards that stored finished blocks
     states: dict[str, State]  # the policy's
 
     def select(self, rows: Tensor) -> Rows:
@@ -42,8 +51,9 @@ class Rows:
 
         With `prefix` the slots of all earlier blocks too.
         """
-        start = torch.zeros_like(self.block) if prefix else self.block * size  # (R,)
-        stop = torch.minimum((self.block + 1) * size, self.n_targets)  # (R,)
+        block = self.unit // size  # (R, A)
+        start = torch.zeros_like(self.block) if prefix else (block < self.block[:, None]).sum(-1)  # (R,)
+        stop = (block <= self.block[:, None]).sum(-1)  # (R,)
         width = int(self.block.max() + 1) * size if prefix else size
         place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
         inside = place < stop[:, None]
@@ -52,14 +62,20 @@ class Rows:
 
     def in_block(self, size: int) -> Tensor:
         """The number of slots (R,) in each row's active block."""
-        return (self.n_targets - self.block * size).clamp(max=size)
+        return (self.unit // size == self.block[:, None]).sum(-1)
 
     def block_of_first_mask(self, mask_id: int, size: int) -> Tensor:
         """The block (R,) of each row's first mask; for a row without masks, one past the last block."""
         masks = self.canvas.gather(1, self.targets) == mask_id  # (R, A)
         masks &= torch.arange(masks.shape[1], device=masks.device) < self.n_targets[:, None]
-        first = torch.where(masks.any(-1), masks.int().argmax(-1), masks.shape[1])
-        return first // size
+        first = self.unit.gather(1, masks.int().argmax(-1, keepdim=True)).squeeze(1) // size
+        return torch.where(masks.any(-1), first, self.unit.shape[1])
+
+    def first_part(self, size: int, part: int, place: Tensor, masked: Tensor) -> Tensor:
+        """The masked slots (R, C) in the first part, of `part` places of the block, that has any."""
+        of = self.unit.gather(1, place) % size // part  # (R, C)
+        first = of.masked_fill(~masked, size).min(-1, keepdim=True).values
+        return masked & (of == first)
 
     def window(self, size: int) -> tuple[int, int]:
         """The active block's place in the canvas (start, stop), up to the next block's first target position.
@@ -72,7 +88,7 @@ class Rows:
         return start, int(self.targets[0, after]) if after < self.targets.shape[1] else self.canvas.shape[1]
 
 
-_TENSORS = ("origin", "key", "canvas", "targets", "n_targets", "block", "index", "nfe", "hold")
+_TENSORS = tuple(f.name for f in fields(Rows) if f.name != "states")
 
 
 @dataclass(slots=True)
@@ -83,7 +99,12 @@ class Log:
     steps: Tensor  # (R, L) step of the last reveal, -1 for given tokens
     confidences: Tensor  # (R, L)
     nfe: Tensor  # (R,)
+    own: Tensor  # (R,) canvas positions of the row itself
+    length: Tensor  # (R,) those that belong to the answer
+    prefill: Tensor  # (R,)
+    store: Tensor  # (R,)
     trajectories: list[list[tuple[int, ...]]] | None
+    ends_at_stop: bool = False
 
     def record(self, rows: Rows) -> None:
         """Stores the canvases before a step if trajectories are recorded."""
@@ -94,15 +115,20 @@ class Log:
     def finish(self, rows: Rows) -> None:
         """Stores the final state of finished rows."""
         self.canvas[rows.origin], self.nfe[rows.origin] = rows.canvas, rows.nfe
+        self.prefill[rows.origin], self.store[rows.origin] = rows.prefill, rows.store
 
-    def generation(self, model: Denoiser, request: Request, row: int) -> Generation:
+    def generation(self, model: Denoiser, row: int) -> Generation:
         """One row's result, without its padding."""
-        length = len(request.canvas)
-        ids = tuple(self.canvas[row, :length].tolist())
-        stops = model.stop_ids
+        stops, length = model.stop_ids, int(self.length[row])
+        own = int(self.own[row])
+        canvas = tuple(self.canvas[row, :own].tolist())
+        ids = canvas[:length]
+        if self.ends_at_stop:
+            length = next((i + 1 for i, token in enumerate(ids) if token in stops), length)
+            ids = ids[:length]
         trajectory = None
         if self.trajectories is not None:
-            trajectory = (*(canvas[:length] for canvas in self.trajectories[row]), ids)
+            trajectory = (*(before[:own] for before in self.trajectories[row]), canvas)
         text = model.text(ids)
         return Generation(
             text=text,
@@ -113,6 +139,8 @@ class Log:
             confidences=tuple(self.confidences[row, :length].tolist()),
             trajectory=trajectory,
             official_text=_text_past_eos(model, ids, stops, text),
+            prefill=int(self.prefill[row]) if model.block else None,
+            store=int(self.store[row]) if model.block else None,
         )
 
 
@@ -125,8 +153,13 @@ def _text_past_eos(model: Denoiser, ids: Sequence[int], stops: Collection[int], 
     return None if official == text else official
 
 
-def start(model: Denoiser, requests: Sequence[Request], record: bool) -> tuple[Rows, Log]:
-    """The initial state. Shorter canvases are padded on the right with EOS, which is never predicted."""
+def start(
+    model: Denoiser, requests: Sequence[Request], record: bool, requested: Sequence[int] | None = None
+) -> tuple[Rows, Log]:
+    """The initial state. Shorter canvases are padded on the right with EOS, which is never predicted.
+
+    `requested` are the rows' numbers of tokens asked for, by default those of their canvases.
+    """
     length = max(len(request.canvas) for request in requests)
     padded = [[*request.canvas, *[model.eos_id] * (length - len(request.canvas))] for request in requests]
     canvas = torch.tensor(padded, dtype=torch.long, device=model.device)  # (R, L)
@@ -135,12 +168,48 @@ def start(model: Denoiser, requests: Sequence[Request], record: bool) -> tuple[R
     widest = max(1, int(n_targets.max()))
     targets = mask.int().argsort(dim=-1, descending=True, stable=True)[:, :widest]  # (R, A)
     zeros = torch.zeros_like(n_targets)
+    own = torch.tensor([len(request.canvas) for request in requests], device=model.device)  # (R,)
+    wanted = own if requested is None else torch.tensor(requested, device=model.device)
+    lead, unit = zeros, torch.arange(widest, device=model.device).expand_as(targets)
+    if model.block:
+        lead = torch.tensor([len(request.prompt_ids) % model.block for request in requests], device=model.device)
+        unit = targets + lead[:, None]
+    unit = unit.masked_fill(torch.arange(widest, device=model.device) >= n_targets[:, None], _NOWHERE)
     key = torch.tensor([request.key for request in requests], device=model.device)
     origin = torch.arange(len(requests), device=model.device)
-    rows = Rows(origin, key, canvas, targets, n_targets, zeros, zeros.clone(), zeros.clone(), zeros.bool(), {})
+    rows = Rows(
+        origin=origin,
+        key=key,
+        canvas=canvas,
+        targets=targets,
+        n_targets=n_targets,
+        block=zeros,
+        index=zeros.clone(),
+        nfe=zeros.clone(),
+        hold=zeros.bool(),
+        unit=unit,
+        lead=lead,
+        length=own,
+        requested=wanted,
+        given=n_targets < own,
+        prefill=zeros.clone(),
+        store=zeros.clone(),
+        states={},
+    )
     confidences = torch.zeros(canvas.shape, device=model.device)
     trajectories: list[list[tuple[int, ...]]] | None = [[] for _ in requests] if record else None
-    return rows, Log(canvas.clone(), torch.full_like(canvas, -1), confidences, zeros.clone(), trajectories)
+    log = Log(
+        canvas=canvas.clone(),
+        steps=torch.full_like(canvas, -1),
+        confidences=confidences,
+        nfe=zeros.clone(),
+        own=own,
+        length=own.clone(),
+        prefill=zeros.clone(),
+        store=zeros.clone(),
+        trajectories=trajectories,
+    )
+    return rows, log
 
 
 def join(parts: Sequence[Rows]) -> Rows:

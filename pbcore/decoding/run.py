@@ -11,8 +11,9 @@ import torch
 
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.samplers import policy
+from pbcore.decoding.sharing import LIVE, ForwardStore
 from pbcore.errors import InputError
-from pbcore.models.base import Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
+from pbcore.models.base import BatchDecoder, Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample
 
@@ -29,13 +30,15 @@ def decode(
     seed: int = 0,
     record: bool = False,
     batch_size: int | None = None,
+    store: ForwardStore | None = None,
 ) -> list[Generation]:
     """Decodes each prompt with a sampler; one Generation per prompt, in order.
 
     `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids; Samples have their
     own length and canvas. A row's random numbers depend on `seed` and its identity alone (a Sample's index, else the
     index in `prompts`), so results don't depend on `batch_size`, the most rows decoded together (default: 8 on CPU, 32
-    on GPU). It halves when memory runs out.
+    on GPU). It halves when memory runs out. A `store` of this model shares forwards between calls: answers and NFE stay
+    the same.
 
     Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't encode, ValueError for
     impossible lengths and arguments of the wrong type, DecodingError for unusable logits or a policy that breaks its
@@ -53,29 +56,50 @@ def decode(
         )
     if type(seed) is not int:
         raise InputError(f"seed is a whole number, not {seed!r}")
+    if store is not None:
+        store.begin(model)
     if isinstance(model, OwnDecoder):
         _check_own(model, name)
         return model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
-    model = complete(model)
-    if name.policy == "ar":
-        raise InputError(
-            f"{model.name} is a masked diffusion model; sampler 'ar' is for models with their own decoding loop; try "
-            "left_to_right-k1"
-        )
-    rule = policy(name)
+    model, answered, batches = _decoder(model, name, seed, record, store)
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
     results: list[Generation | None] = [None] * len(requests)
     size = batch_size or DEFAULT_BATCH.get(model.device.type, 8)
-    for batch in _batches(requests, name, model.mask_id):
+    for batch in _batches(requests, name, model):
         for part, generations in _in_pieces(
-            batch, size, lambda rows: denoise(model, [requests[i] for i in rows], rule, name, seed=seed, record=record)
+            batch, size, lambda rows, size: answered([requests[i] for i in rows], size), batches
         ):
             for i, generation in zip(part, generations, strict=True):
                 results[i] = generation
     return [result for result in results if result is not None]
 
 
-def _check_own(model: OwnDecoder, name: SamplerName) -> None:
+def _decoder(
+    given: Denoiser | BatchDecoder, name: SamplerName, seed: int, record: bool, store: ForwardStore | None
+) -> tuple[Denoiser | BatchDecoder, Callable[[list[Request], int], list[Generation]], int]:
+    """The model, with all members that decoding needs, what decodes rows of it in batches of a size, and how many
+    batches it takes at a time.
+    """
+    if isinstance(given, BatchDecoder):
+        _check_own(given, name)
+        return given, lambda rows, size: given.answer(rows, name, seed=seed), 1
+    model = complete(given)
+    if name.policy == "ar":
+        raise InputError(
+            f"{model.name} is a masked diffusion model; sampler 'ar' is for models with their own decoding loop; try "
+            "left_to_right-k1"
+        )
+    rule = policy(name)
+    if store is not None and not store.serves(rule, name):
+        store = None
+
+    def answered(rows: list[Request], size: int) -> list[Generation]:
+        return denoise(model, rows, rule, name, seed=seed, record=record, store=store, at_once=size)
+
+    return model, answered, 1 if store is None else LIVE
+
+
+def _check_own(model: OwnDecoder | BatchDecoder, name: SamplerName) -> None:
     """Raises SamplerNameError with the model's own complaint about a sampler that it can't run."""
     try:
         model.check(name)
@@ -83,7 +107,7 @@ def _check_own(model: OwnDecoder, name: SamplerName) -> None:
         raise SamplerNameError(str(error)) from error
 
 
-def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, index: int) -> Request:
+def _encode(model: Denoiser | BatchDecoder, prompt: Prompt, max_new_tokens: int | None, index: int) -> Request:
     if isinstance(prompt, Sample):
         return model.encode(prompt, max_new_tokens, prompt.index)
     if not isinstance(prompt, Sequence) or not prompt:
@@ -92,11 +116,12 @@ def _encode(model: Denoiser, prompt: Prompt, max_new_tokens: int | None, index: 
     return model.encode(prompt, max_new_tokens, index)
 
 
-def _batches(requests: Sequence[Request], name: SamplerName, mask_id: int) -> list[list[int]]:
+def _batches(requests: Sequence[Request], name: SamplerName, model: Denoiser | BatchDecoder) -> list[list[int]]:
     """Rows that may share a batch, sorted by prompt length to keep padding small.
 
-    With a cache they need the same masked positions.
+    With a cache they need the same masked positions, except for a block model.
     """
+    mask_id = None if isinstance(model, BatchDecoder) or model.block else model.mask_id
     shapes: dict[tuple[bool, ...] | None, list[int]] = {}
     for i, request in enumerate(requests):
         shape = tuple(token == mask_id for token in request.canvas) if name.cache else None
@@ -105,18 +130,20 @@ def _batches(requests: Sequence[Request], name: SamplerName, mask_id: int) -> li
 
 
 def _in_pieces(
-    rows: list[int], size: int, work: Callable[[list[int]], list[Generation]]
+    rows: list[int], size: int, work: Callable[[list[int], int], list[Generation]], batches: int
 ) -> Iterator[tuple[list[int], list[Generation]]]:
-    """Decodes `rows` in parts of `size`, halved whenever memory runs out; raises if one row alone doesn't fit."""
+    """Decodes `rows` in parts of some `batches` of `size`, which is halved whenever memory runs out; raises if one row
+    alone doesn't fit.
+    """
     start = 0
     while start < len(rows):
-        part = rows[start : start + size]
+        part = rows[start : start + size * batches]
         try:
-            generations = work(part)
+            generations = work(part, size)
         except torch.OutOfMemoryError:
-            if len(part) == 1:
+            if min(size, len(part)) == 1:
                 raise
-            size = max(1, len(part) // 2)
+            size = max(1, min(size, len(part)) // 2)
             torch.cuda.empty_cache()
             continue
         yield part, generations

@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 from pbcore.decoding.policies import Policy, build, policies
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.remasking import remasked
+from pbcore.models import ar
 from pbcore.names import SamplerName, SamplerNameError, parse, plain
 
 
@@ -20,8 +21,8 @@ def resolve(text: str) -> SamplerName:
     parameters.
     """
     name = parse(text)
-    if name.policy == "ar":
-        return name
+    if name.policy == ar.POLICY:
+        return ar.canonical(name)
     policy(name)
     return _canonical(name)
 

@@ -29,3 +29,8 @@ def quota(name: SamplerName, total: Tensor, index: Tensor, left: Tensor) -> Tens
     else:
         return None
     return torch.where(last, left, torch.minimum(now, left))
+
+
+def share(total: int | Tensor, steps: int | Tensor, index: Tensor) -> Tensor:
+    """The part (R,) of `total` that step `index` (R,) of `steps` gets, earlier steps more."""
+    return total // steps + (index < total % steps)

@@ -5,16 +5,17 @@ R rows, C slots of the active block, M candidates, V tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import Tensor
 
-from pbcore.decoding.draws import uniform
-from pbcore.decoding.prediction import pieces_of, predict
+from pbcore.decoding.prediction import NUMBERS, predict, rowwise
 from pbcore.decoding.state import State
+from pbcore.errors import InputError
+from pbcore.models.draws import uniform
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,13 @@ class Review:
     """The model's new predictions for the active block's revealed tokens; 0 in all other slots.
 
     `token` is the prediction, `confidence` its probability, and `support` the probability of the token that stands
-    there.
+    there. `mask` is the probability of the mask token, if the policy needs it.
     """
 
     token: Tensor  # (R, C) long
     confidence: Tensor  # (R, C) float
     support: Tensor  # (R, C) float
+    mask: Tensor | None = None  # (R, C) float
 
 
 @dataclass(slots=True)
@@ -64,7 +66,6 @@ class Step:
     position: Tensor  # (R, C) long: index among the row's target positions
     index: Tensor  # (R,) long: earlier steps of the row in this block
     nfe: Tensor  # (R,) long: earlier forwards of the row
-    logits: Tensor  # (M, V) float: of the candidates, in row-major order; -inf for the mask token
     quota: Tensor | None  # (R,) long: tokens to reveal now, if a schedule says
     slots: Tensor  # (R,) long: number of slots in the active block
     asked: int  # A: largest number of target positions in the batch
@@ -75,7 +76,45 @@ class Step:
     review: Review | None = None  # if the policy declares `review`
     frequencies: Tensor | None = None  # (V,) float: background probabilities of the tokens, if the model has them
     reach: str = "block"  # the policy's `reach`
+    reads: str = "distributions"  # the policy's `reads`
+    _logits: Tensor | None = None  # (M, V) float; None if a store answered
+    _numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (R, C) each, if a store answered
+    size: Tensor | None = None  # (R,) long: block length; of a single block, the row's target positions
+    requested: Tensor | None = None  # (R,) long: tokens asked for
+    mask: Tensor | None = None  # (R, C) float: probability of the mask token at a candidate, if the policy needs it
     _states: dict[str, State] = field(default_factory=dict)
+
+    @property
+    def logits(self) -> Tensor:
+        """Logits (M, V) of the candidates, in row-major order; -inf for the mask token.
+
+        Raises InputError for a policy that declares to read numbers alone.
+        """
+        if self.reads == "numbers" or self._logits is None:
+            raise InputError(
+                "this policy declares reads = 'numbers' and so has no step.logits, step.log_probs() or step.rowwise(); "
+                "use step.confidence, step.margin() and step.entropy(), or leave the declaration out"
+            )
+        return self._logits
+
+    def margin(self) -> Tensor:
+        """The gap (R, C) between the probabilities of the two likeliest tokens of each candidate; 0 elsewhere."""
+        return self._number("margin")
+
+    def entropy(self) -> Tensor:
+        """The entropy −Σ p ln(p + 1e-10) (R, C) of each candidate's distribution, in nats; 0 elsewhere."""
+        return self._number("entropy")
+
+    def _hide(self, slots: Tensor) -> None:
+        """Takes these slots (R, C) from the candidates."""
+        if self._logits is not None:
+            self._logits = self._logits[~slots[self.masked]]
+        self.masked = self.masked & ~slots
+
+    def _number(self, name: str) -> Tensor:
+        if self._logits is None:
+            return self._numbers[name].where(self.masked, 0.0)
+        return self.scatter(rowwise(NUMBERS[name], self._logits))
 
     def scatter(self, values: Tensor, fill: float = 0.0) -> Tensor:
         """Puts values (M,) of the candidates into their slots: (R, C), `fill` elsewhere."""
@@ -87,8 +126,7 @@ class Step:
         """Applies `function`, log-probabilities (m, V) → (m,), to the candidates in chunks of bounded memory; returns
         (R, C).
         """
-        pieces = [function(torch.log_softmax(piece, dim=-1)) for piece in pieces_of(self.logits)]
-        return self.scatter(torch.cat(pieces) if pieces else self.confidence.new_zeros(0))
+        return self.scatter(rowwise(function, self.logits))
 
     def log_probs(self) -> Tensor:
         """Log-probabilities of the candidates (M, V)."""

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pbcore.models.servers.spec import ServerSpec
     from pbcore.models.tokenizer import Tokenizer
     from pbcore.tasks.base import Task
 
-# Families that decode by themselves, and the policy whose parameters they read.
-OWN_DECODERS = {"diffusion_gemma": "eb"}
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """A family that decodes by itself: the policies whose names it reads, an example, whether it keeps given tokens,
+    and the samplers that it runs in place of a profile's.
+    """
+
+    policies: tuple[str, ...]
+    example: str
+    infills: bool = False
+    samplers: tuple[str, ...] = ()
+
+
+_STEPS = tuple(f"analytic-s{steps}" for steps in (32, 16, 8, 4, 2, 1))
+OWN_DECODERS = {
+    "diffusion_gemma": _Own(("eb",), "eb-0.1"),
+    "causal": _Own(("ar",), "ar", samplers=("ar",)),
+    "sedd": _Own(("analytic", "euler"), "analytic-s32", infills=True, samplers=_STEPS),
+}
 
 
 def may_decode_itself(model: str) -> bool:
@@ -18,26 +38,73 @@ def may_decode_itself(model: str) -> bool:
     from pbcore.models import resolve_model
 
     family = resolve_model(model).family
-    return family in OWN_DECODERS or family == "user"
+    return family in ("diffusion_gemma", "user", "unknown", "server")  # the samplers of `causal` are known
+
+
+def own_samplers(model: str) -> tuple[str, ...]:
+    """The samplers that a model has instead of the profile's; none for models that run the profile's."""
+    from pbcore.models import resolve_model
+
+    spec = server(model)
+    if spec is not None:
+        return (spec.sampler,)
+    own = OWN_DECODERS.get(resolve_model(model).family)
+    return own.samplers if own else ()
+
+
+def server(model: str) -> ServerSpec | None:
+    """What a model behind a server is declared to be; None for other models."""
+    from pbcore.models import resolve_model
+    from pbcore.models.servers.spec import server_specs
+
+    return server_specs()[model] if resolve_model(model).family == "server" else None
+
+
+def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
+    """Why a model can't run a task whose answers are given in part; None if it can."""
+    from pbcore.models import resolve_model
+
+    family = resolve_model(model).family
+    own = OWN_DECODERS.get(family)
+    if family != "server" and (own is None or own.infills):
+        return None
+    task = load_task()
+    if all(sample.canvas is None for sample in task.samples):
+        return None
+    return f"{model} × {task.category}: infilling, and a model that decodes by itself can't keep given tokens"
+
+
+def why_not(model: str, task: str, sampler: str) -> str | None:
+    """Why `model` can't run this task with this sampler; None if it can, or if only its `check` knows."""
+    from pbcore.models.servers.spec import refusal
+    from pbcore.names import parse
+
+    spec = server(model)
+    if spec is None:
+        return _why_not(model, task, sampler)
+    reason = refusal(spec, parse(sampler))
+    return None if reason is None else f"{model} × {sampler}: {reason}"
 
 
 @cache
-def why_not(model: str, task: str, sampler: str) -> str | None:
-    """Why `model` can't run this task with this sampler; None if it can, or if only its `check` knows."""
+def _why_not(model: str, task: str, sampler: str) -> str | None:
     from pbcore.models import resolve_model
     from pbcore.names import parse
     from pbcore.theory.distributions import supports
 
     family, name = resolve_model(model).family, parse(sampler)
-    if family == "user":
+    if family in ("user", "unknown"):
         return None
     if family in OWN_DECODERS:
         own = OWN_DECODERS[family]
-        if name.policy == own:
+        if name.policy in own.policies:
             return None
-        return f"{model} × samplers other than {own}: it decodes by itself, e.g. with --sampler {own}-0.1"
+        names = " and ".join(own.policies)
+        return f"{model} × samplers other than {names}: it decodes by itself, e.g. with --sampler {own.example}"
     if not _in_the_loop(sampler):
         return f"{model} × {sampler}: a sampler for models that decode by themselves"
+    if family == "masked":
+        return _not_in_blocks(model, sampler)
     if family != "ideal":
         return None
     if not supports(task):
@@ -45,6 +112,20 @@ def why_not(model: str, task: str, sampler: str) -> str | None:
     if name.cache:
         return f"{model} × +{name.cache}: it has no attention, so nothing to cache"
     return None
+
+
+def _not_in_blocks(model: str, sampler: str) -> str | None:
+    """Why a block model can't run a sampler; None for one that can, and for models with full attention."""
+    from pbcore.decoding.checks import why_not_in_blocks
+    from pbcore.decoding.protocol import traits
+    from pbcore.decoding.samplers import policy
+    from pbcore.models import resolve_model
+    from pbcore.models.family import block_of
+    from pbcore.names import parse
+
+    block, name = block_of(resolve_model(model)), parse(sampler)
+    why = None if block is None else why_not_in_blocks(block, traits(policy(name)), name)
+    return None if why is None else f"{model} × {sampler}: it decodes block by block, and {why}"
 
 
 @cache

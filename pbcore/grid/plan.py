@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pbcore.errors import InputError
@@ -72,7 +73,7 @@ class Plan:
 
     def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
         """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
-        from pbcore.grid.capabilities import why_not
+        from pbcore.grid.capabilities import no_infilling, own_samplers, why_not
         from pbcore.tasks.naming import category
 
         wanted = set(categories)
@@ -80,11 +81,13 @@ class Plan:
             for task in self.tasks:
                 if category(task) not in wanted or not (self.settings.task or self.profile.has_task(model, task)):
                     continue
-                for sampler in self._samplers(task):
-                    if self.samplers is None and not self.profile.has_sampler(model, sampler):
+                own = own_samplers(model) if self.samplers is None else ()
+                for sampler in own or self._samplers(task):
+                    if self.samplers is None and not own and not self.profile.has_sampler(model, sampler):
                         continue
                     reason = (
                         why_not(model, task, sampler)
+                        or no_infilling(model, partial(self.task, task))
                         or self._lacks_words(model, task)
                         or self._odd_blocks(task, sampler)
                     )
@@ -165,6 +168,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole (DESIGN.md,
     decision 6). Raises InputError for what doesn't exist or can't be used, with close matches.
     """
+    from pbcore.models.registry import add_models_file
     from pbcore.tasks import add_tasks_file, all_task_names
 
     if settings.profile not in profiles():
@@ -174,6 +178,11 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         own = [name for file in settings.tasks for name in add_tasks_file(file)]
     except (OSError, ValueError) as error:
         raise InputError(f"--tasks: {error}") from error
+    try:
+        for file in settings.models:
+            add_models_file(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--models: {error}") from error
     if settings.data_dir is not None and not settings.data_dir.is_dir():
         raise InputError(
             f"--data-dir {settings.data_dir}: no such folder; give the one that holds waiting_line/, puzzle/ …"
@@ -242,16 +251,18 @@ def _default_models(profile: Profile) -> tuple[str, ...]:
     return tuple(model for model in profile.models if model in known)
 
 
-def _check_model(name: str) -> None:
+def _check_model(name: str, option: str = "--model") -> None:
     from pbcore.models.registry import resolve_model
 
     try:
         resolve_model(name)
     except (ValueError, RuntimeError) as error:
-        raise InputError(f"--model: {error}") from error
+        raise InputError(f"{option}: {error}") from error
 
 
 def _check_loading(settings: Settings) -> None:
+    if settings.draft is not None:
+        _check_model(settings.draft, "--draft")
     from pbcore.models.entry import LoadOptions
     from pbcore.models.errors import ModelError
 

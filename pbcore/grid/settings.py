@@ -18,6 +18,7 @@ from pbcore.grid import values
 
 BASELINE = Path("reports/baselines/embedded-cpu.json")
 PROFILES = ("quick", "ci", "paper", "full")
+SHARING = ("paper", "full")  # profiles that share forwards unless told otherwise
 
 
 class Role(StrEnum):
@@ -36,7 +37,8 @@ class Option:
     """A setting as an option: `--name` on the command line, `pbcore_name` in ini files. `many`: repeatable. `kind`
     None: a switch.
 
-    `const` is the value of an option that is given without an argument.
+    `const` is the value of an option that is given without an argument. A `negated` switch has a counterpart,
+    `--no-name`.
     """
 
     field: str
@@ -46,6 +48,7 @@ class Option:
     many: bool = False
     metavar: str | None = None
     const: Any = None
+    negated: bool = False
 
     @property
     def name(self) -> str:
@@ -65,11 +68,15 @@ def _option(
     many: bool = False,
     metavar: str | None = None,
     const: Any = None,
+    negated: bool = False,
 ) -> Any:
-    """A field of Settings with what its option needs; a switch is off and a repeatable option empty unless given."""
-    if many or kind is None:
+    """A field of Settings with what its option needs; a switch is off and a repeatable option empty unless given, and a
+    negated switch None.
+    """
+    if many or (kind is None and not negated):
         default = () if many else False
     arguments = {"help": help, "role": role, "kind": kind, "many": many, "metavar": metavar, "const": const}
+    arguments["negated"] = negated
     return field(default=default, metadata={"option": arguments})
 
 
@@ -113,11 +120,30 @@ class Settings:
     trust_remote_code: bool = _option(
         Role.LOADS, "run the code that comes with a checkpoint whose architecture is unknown", None
     )
+    draft: str | None = _option(
+        Role.LOADS,
+        "smaller autoregressive model, with the same tokenizer, whose drafts ar-draft5 verifies",
+        metavar="MODEL",
+    )
     batch_size: int | None = _option(
         Role.COMPUTES,
         "rows decoded at a time; changes speed and memory, never an answer in float32",
         values.positive,
         metavar="N",
+    )
+    share_forwards: bool | None = _option(
+        Role.COMPUTES,
+        "share forwards between a model's samplers, which then have no times of their own; --no-share-forwards: don't "
+        f"(default: in the profiles {' and '.join(SHARING)}, unless times are asked for)",
+        None,
+        negated=True,
+    )
+    share_memory: float = _option(
+        Role.COMPUTES,
+        "memory for shared forwards in each worker (default: 1 GiB)",
+        values.amount,
+        1.0,
+        metavar="GIB",
     )
     seed: tuple[int, ...] = _option(
         Role.ANSWERS,
@@ -141,8 +167,18 @@ class Settings:
     languagetool_url: str | None = _option(
         Role.ANSWERS, "LanguageTool server that checks grammar (default: the installed one)", metavar="URL"
     )
+    no_download: bool = _option(
+        Role.COMPUTES, "download nothing: scores whose tools are not installed are absent, with that reason", None
+    )
     tasks: tuple[Path, ...] = _option(
         Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"
+    )
+    models: tuple[Path, ...] = _option(
+        Role.ANSWERS,
+        "YAML file with models behind servers (repeatable; docs/servers.md)",
+        Path,
+        many=True,
+        metavar="FILE",
     )
     n: tuple[int, ...] | None = _option(
         Role.ANSWERS,
@@ -170,6 +206,13 @@ class Settings:
         Role.SELECTS,
         "drill-down: every sample is an item and a wrong answer fails it (implied by -x unless a gate is given)",
         None,
+    )
+    max_cost: float | None = _option(
+        Role.SELECTS,
+        "stop before the answers of priced models behind servers cost more than USD, earlier runs of the same "
+        "directory included",
+        values.dollars,
+        metavar="USD",
     )
     gate: tuple[Path, ...] = _option(
         Role.JUDGES,
@@ -231,12 +274,20 @@ class Settings:
         return bool(self.gate or self.floor or self.update_baseline or self.gate_time is not None)
 
     @property
+    def sharing(self) -> bool:
+        """Whether forwards are shared: as given, else where the profile says so and the run's times are not judged."""
+        if self.share_forwards is not None:
+            return self.share_forwards
+        timed = self.rounds > 1 or (self.gate_time is not None and self.against is None)
+        return self.profile in SHARING and not timed
+
+    @property
     def recorded(self) -> dict[str, Any]:
         """The settings that a record keeps beside its own fields: what was given and can change an answer, and how it
         was timed.
         """
         given = self._given(Role.ANSWERS, Role.LOADS)
-        own = ("seed", "gpu", "n", "tasks")  # seeds, device, length and task of the record
+        own = ("seed", "gpu", "n", "tasks", "models")  # seeds, device, length, task and model of the record
         kept = {name: value for name, value in given.items() if name not in own}
         return {"device": self.device, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
 
@@ -265,8 +316,15 @@ def check(settings: Settings) -> Settings:
             "--per-sample and --sample look at single answers and can't be judged by a gate, floor or baseline; drop "
             "one of the two"
         )
+    if settings.share_forwards and settings.rounds > 1:
+        raise InputError(
+            "--rounds times cells, and those that share forwards have no times of their own; drop --share-forwards or "
+            "--rounds"
+        )
     if settings.revision is not None and len(settings.model) != 1:
         raise InputError("--revision names a commit of one model: give it with exactly one --model")
+    if settings.draft is None and any(name.startswith("ar-draft") for name in settings.sampler):
+        raise InputError("--sampler ar-draft…: add --draft MODEL, a smaller model with the same tokenizer")
     if settings.gate_time is not None and not (settings.gate or settings.against):
         raise InputError("--gate-time needs a baseline to compare with: add --gate BASELINE or --against REV")
     if settings.against is not None and settings.gate_time is None:

@@ -52,12 +52,26 @@ def shard(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def amount(text: str) -> float:
+    """A number above 0, such as `1` or `0.5`."""
+    if not re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII) or float(text) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0; write e.g. 1 or 0.5")
+    return float(text)
+
+
 def share(text: str) -> float:
     """`10%` or `0.1` as a fraction."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text)
     if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 10% or 0.1")
     return float(match[1]) / (100 if match[2] else 1)
+
+
+def dollars(text: str) -> float:
+    """An amount of money above 0."""
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) or float(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no amount in USD; write e.g. 5 or 0.50")
+    return float(text)
 
 
 def level(text: str) -> float:

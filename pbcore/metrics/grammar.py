@@ -11,8 +11,13 @@ from functools import cache
 from pbcore.metrics.languagetool.cache import VerdictCache, key
 from pbcore.metrics.languagetool.client import Match, check_many
 from pbcore.metrics.languagetool.errors import BadAnswer, ServerDied, Unavailable
-from pbcore.metrics.languagetool.find import URL_VARIABLE
 from pbcore.metrics.languagetool.folders import cache_folder
+from pbcore.metrics.languagetool.install import (
+    FOLDER_VARIABLE,
+    NO_DOWNLOAD_VARIABLE,
+    URL_VARIABLE,
+    installed,
+)
 from pbcore.metrics.languagetool.server import Server, UserServer, shared_server
 
 LANGUAGE = "en-US"
@@ -99,17 +104,26 @@ class Checker:
 
 def checker() -> Checker:
     """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the local installation's shared one,
-    started on first use.
+    started on first use. Where LanguageTool is not installed it is downloaded, unless $PBCORE_NO_DOWNLOAD is set.
 
     Raises Unavailable, saying what to do, if there is neither.
     """
     environment = tuple(
-        os.environ.get(name, "") for name in (URL_VARIABLE, "LTP_PATH", "LTP_JAR_DIR_PATH", "PBCORE_CACHE")
+        os.environ.get(name, "") for name in (URL_VARIABLE, FOLDER_VARIABLE, "PBCORE_CACHE", NO_DOWNLOAD_VARIABLE)
     )
     result = _checker(environment)
     if isinstance(result, Unavailable):
         raise Unavailable(str(result))
     return result
+
+
+def available() -> bool:
+    """Whether `checker()` can be had."""
+    try:
+        checker()
+    except Unavailable:
+        return False
+    return True
 
 
 def stop() -> None:
@@ -131,7 +145,7 @@ def _checker(environment: tuple[str, ...]) -> Checker | Unavailable:
     """
     url = environment[0]
     try:
-        server: Server = UserServer(url) if url else shared_server()
+        server: Server = UserServer(url) if url else shared_server(installed())
         if isinstance(server, UserServer):
             server.start()
     except Unavailable as error:

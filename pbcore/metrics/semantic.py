@@ -95,6 +95,16 @@ def scorer() -> BertScore:
     return result
 
 
+def available() -> bool:
+    """Whether bert-score and the model are on this machine; loads neither."""
+    try:
+        find(os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, os.environ.get(LAYER_VARIABLE) or "")
+        _library()
+    except Unavailable:
+        return False
+    return True
+
+
 def find(name: str, layer: str = "") -> Source:
     """The model `name`: a local folder or a downloaded model.
 

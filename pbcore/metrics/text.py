@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import prod
+from typing import Protocol
 
 from pbcore.errors import InputError
 from pbcore.metrics import grammar, semantic
@@ -40,6 +41,18 @@ _KINDS = (
     "casing",
     "other grammar",
 )
+
+
+_TOOLS = {"grammar": grammar.available, "bertscore": semantic.available}
+
+
+class CellScores(Protocol):
+    """What a cell's record says of its scores: those measured, and metric → reason of the others."""
+
+    @property
+    def scores(self) -> Mapping[str, object]: ...
+    @property
+    def absent(self) -> Mapping[str, str]: ...
 
 
 @dataclass(slots=True)
@@ -92,6 +105,16 @@ class TextScorer:
             _compose(answer, "v1", self.factors)
             _compose(answer, "v2", ("grammar",))
         return [answer.scored(metrics) for answer in answers]
+
+
+def now_measurable(cell: CellScores) -> bool:
+    """Whether a score that no answer of a record has, because a tool was missing, can be measured now."""
+    lacked = {
+        reason.partition(":")[0] if name in ("v1", "v2") else name  # a composite's reason begins with what it lacks
+        for name, reason in cell.absent.items()
+        if name not in cell.scores
+    }
+    return any(_TOOLS[name]() for name in lacked if name in _TOOLS)
 
 
 def failure_kind(match: Match) -> str:

@@ -1,4 +1,4 @@
-"""Maps a published checkpoint's config.json to one of transformers' own architectures with full attention."""
+"""Maps a published checkpoint's config.json to one of transformers' own architectures."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from transformers import (
 )
 
 from pbcore.models.errors import ModelError
+from pbcore.models.families import FAMILIES, body
+from pbcore.models.marks import MARKS, recognised
 
 # LLaDA's names → Llama's, as regular expressions over whole keys.
 LLADA_KEYS = {
@@ -75,16 +77,20 @@ _PLAIN: Mapping[str, tuple[Any, Any]] = {
 @dataclass(frozen=True, slots=True)
 class Architecture:
     """How to build and fill a checkpoint: transformers' class and config, the key map, and the ids that config.json
-    names.
+    names. `blocks` says whether attention is block-causal, `block` its block length if known; `problems` what is wrong
+    with config.json, to be named together with what is wrong with the weights.
     """
 
-    kind: str  # llada, dream, llama, qwen2, qwen3
+    kind: str  # llada, dream, llama, qwen2, qwen3, or a name of FAMILIES
     model_class: Any
     config: PretrainedConfig
     keys: Mapping[str, str]
     mask_id: int | None
     eos_id: int | None
     shift: bool
+    blocks: bool = False
+    block: int | None = None
+    problems: tuple[str, ...] = ()
 
     def rename(self, key: str) -> str:
         """A checkpoint's key as transformers calls it; keys without a rule stay."""
@@ -99,9 +105,13 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
     layers.
 
     LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full attention in every
-    implementation. Raises ModelError for other architectures and for LLaDA options that Llama lacks.
+    implementation. Families with names of their own are in `families`. Raises ModelError for other architectures and
+    for LLaDA options that Llama lacks.
     """
     kind = str(raw.get("model_type", "")).lower()
+    family = recognised(raw)
+    if family is not None:
+        return _of_family(family, raw, where, layers)
     if kind == "llada":
         model_class: Any = LlamaForCausalLM
         config, keys = _llada_config(raw, where), LLADA_KEYS
@@ -115,16 +125,11 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
         config, keys = config_class(**kept), {}
     else:
         raise ModelError(
-            f"{where}: model_type {raw.get('model_type')!r} can't be loaded natively; llada, Dream, and llama, qwen2 "
-            "or qwen3 with full "
-            "attention can. With trust_remote_code the checkpoint's own code runs instead"
+            f"{where}: model_type {raw.get('model_type')!r} can't be loaded natively; llada, Dream, "
+            f"{', '.join(FAMILIES)}, and llama, qwen2 or qwen3 with full attention can. With trust_remote_code the "
+            "checkpoint's own code runs instead"
         )
-    if layers is not None:
-        config.num_hidden_layers = layers
-        if getattr(config, "layer_types", None):
-            config.layer_types = config.layer_types[:layers]
-    config.is_causal = False
-    config.use_cache = False
+    _shorten(config, layers)
     return Architecture(
         kind,
         model_class,
@@ -134,6 +139,40 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
         eos_id=_first(raw.get("eos_token_id", raw.get("pad_token_id"))),
         shift=bool(raw.get("shift_logits", kind == "dream")),
     )
+
+
+def _of_family(name: str, raw: Mapping[str, Any], where: str, layers: int | None) -> Architecture:
+    """The architecture of a family of `families`; ids that config.json lacks are those of its authors' code."""
+    family = FAMILIES[name]
+    config, problems = body(name, raw, where)
+    _shorten(config, layers)
+    size: int = config.vocab_size
+    known = {"mask_id": family.mask_id, "eos_id": family.eos_id}
+    known = {key: value if value is not None and value < size else None for key, value in known.items()}
+    mask_id = raw.get("mask_token_id")
+    eos_id = _first(raw.get("eos_token_id", raw.get("pad_token_id")))
+    return Architecture(
+        name,
+        family.model_class,
+        config,
+        family.keys,
+        mask_id=known["mask_id"] if mask_id is None else mask_id,
+        eos_id=known["eos_id"] if eos_id is None else eos_id,
+        shift=family.shift,
+        blocks=MARKS[name].blocks,
+        block=MARKS[name].block_of(raw),
+        problems=problems,
+    )
+
+
+def _shorten(config: PretrainedConfig, layers: int | None) -> None:
+    """Sets the number of layers, if given, and full attention within whatever mask a forward gets."""
+    if layers is not None:
+        config.num_hidden_layers = layers
+        if getattr(config, "layer_types", None):
+            config.layer_types = config.layer_types[:layers]
+    config.is_causal = False
+    config.use_cache = False
 
 
 def _llada_config(raw: Mapping[str, Any], where: str) -> PretrainedConfig:

@@ -1,4 +1,4 @@
-"""The interface between the decoding loop and a model: Request, Query, Denoiser, Context, OwnDecoder, Generation."""
+"""The interface between decoding and models: requests, queries, the three kinds of models, and their answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,20 @@ from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample
 
-__all__ = ["Context", "Denoiser", "Generation", "Model", "ModelError", "OwnDecoder", "Prompt", "Query", "Request"]
+__all__ = [
+    "BatchDecoder",
+    "BlockContext",
+    "Context",
+    "Denoiser",
+    "Generation",
+    "Model",
+    "ModelError",
+    "OwnDecoder",
+    "Prompt",
+    "Query",
+    "Request",
+    "Stored",
+]
 
 Prompt = Sample | Sequence[Message] | str | Sequence[int]
 
@@ -40,6 +53,9 @@ class Query:
     rows decode the same block: `window` is its (start, stop) in the canvas and `refresh` is true at its first step,
     when the cache is rebuilt. `review` marks revealed positions whose tokens are predicted again, if `hidden` without
     being visible to the model.
+
+    For a block model `block` is each row's active block in its grid, counted from the one that holds the prompt's end,
+    and `part` the length of a part of the block, if the policy goes through it part by part.
     """
 
     canvas: Tensor  # (R, L) long
@@ -49,6 +65,18 @@ class Query:
     refresh: bool = False
     review: Tensor | None = None  # (R, L) bool
     hidden: bool = False
+    block: Tensor | None = None  # (R,) long
+    part: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What `BlockContext.store` ran: `ran` (R,) bool are the rows, and `logits` (R', V) of those rows predict the first
+    token after what is stored, if the model reads it there.
+    """
+
+    ran: Tensor
+    logits: Tensor | None
 
 
 class Context(Protocol):
@@ -79,6 +107,16 @@ class Context(Protocol):
         ...
 
 
+class BlockContext(Context, Protocol):
+    """The context of a block model."""
+
+    def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> Stored:
+        """One forward of what precedes each row's active `block` (R,) and isn't in the cache yet, for `rows` (R,) bool;
+        rows without such columns don't run. `canvas` is (R, L).
+        """
+        ...
+
+
 @runtime_checkable
 class Denoiser(Protocol):
     """A masked diffusion model: predicts a distribution over tokens at every masked position.
@@ -89,6 +127,9 @@ class Denoiser(Protocol):
     - `caches`, the KV caches it can run with (`prefix`, `dual`): none;
     - `reviews`, the ways in which it can re-predict revealed tokens (`seen`: visible to the model; `hidden`: hidden
       from it): none;
+    - `deterministic`, whether a row's logits follow from its request and canvas alone, not from step, seed or the rows
+      beside it, so that they can be shared (`--share-forwards`): no;
+    - `block`, the block length of a model with block-causal attention, whose context has `store`: None, full attention;
     - `frequencies`, the background probability of each token: None;
     - `stop_ids`, the tokens that end an answer: the EOS;
     - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark reads answers: None,
@@ -109,9 +150,15 @@ class Denoiser(Protocol):
     def reviews(self) -> frozenset[str]: ...
 
     @property
+    def deterministic(self) -> bool: ...
+
+    @property
     def frequencies(self) -> Tensor | None:
         """Background probabilities (V,)."""
         ...
+
+    @property
+    def block(self) -> int | None: ...
 
     @property
     def stop_ids(self) -> frozenset[int]: ...
@@ -172,7 +219,9 @@ class _Completed:
 _OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
     "caches": lambda model: frozenset(),
     "reviews": lambda model: frozenset(),
+    "deterministic": lambda model: False,
     "frequencies": lambda model: None,
+    "block": lambda model: None,
     "stop_ids": lambda model: frozenset({model.eos_id}),
     "whole_text": lambda model: lambda token_ids: None,
 }
@@ -183,27 +232,31 @@ class Generation:
     """One decoded answer.
 
     `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards this
-    row took part in. `steps[i]` is the step (0-based) at which position i was revealed for good, −1 if it was given,
-    and `confidences[i]` its probability then. `trajectory` (only when recorded) is the canvas before each step, then
-    the final one. `official_text` is the text of the whole canvas where some follows the first EOS, and else None.
+    row took part in (None for both: not reported). `steps[i]` is the step (0-based) at which position i was revealed
+    for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when recorded) is the
+    canvas before each step, then the final one. `official_text` is the text of the whole canvas where some follows the
+    first EOS, and else None.
+
+    For a block model `nfe` counts denoising and storing forwards; `store` of them stored a finished block, and
+    `prefill`, not in `nfe`, ran the prompt. Both are None for other models.
     """
 
     text: str
     token_ids: tuple[int, ...]
-    nfe: int
-    answer_tokens: int
+    nfe: int | None
+    answer_tokens: int | None
     steps: tuple[int, ...] = ()
     confidences: tuple[float, ...] = ()
     trajectory: tuple[tuple[int, ...], ...] | None = None
     official_text: str | None = None
+    prefill: int | None = None
+    store: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @runtime_checkable
 class OwnDecoder(Protocol):
-    """A model with its own decoding loop (DiffusionGemma, autoregressive models, APIs): it gets the prompts and returns
-    answers.
-    """
+    """A model with its own decoding loop (DiffusionGemma, APIs): it gets the prompts and returns answers."""
 
     name: str
     info: Mapping[str, Any]
@@ -217,4 +270,29 @@ class OwnDecoder(Protocol):
     ) -> list[Generation]: ...
 
 
-Model = Denoiser | OwnDecoder
+@runtime_checkable
+class BatchDecoder(Protocol):
+    """A model with its own decoding loop that answers batches of rows (autoregressive models).
+
+    `decode` forms the batches, as for a Denoiser, and halves them when memory runs out; a row's answer must not depend
+    on the others.
+    """
+
+    name: str
+    info: Mapping[str, Any]
+    device: torch.device
+
+    def check(self, sampler: SamplerName) -> None:
+        """Raises ValueError for a sampler this model can't run, naming those it can."""
+        ...
+
+    def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
+        """A prompt as a row, whose canvas is as long as the answer can get. Raises ModelError if that can't be."""
+        ...
+
+    def answer(self, requests: Sequence[Request], sampler: SamplerName, *, seed: int) -> list[Generation]:
+        """One Generation per row."""
+        ...
+
+
+Model = Denoiser | OwnDecoder | BatchDecoder

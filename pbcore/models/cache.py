@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,11 +27,18 @@ def share_cores(workers: int) -> int:
 class ModelCache:
     """Holds at most one model.
 
-    A model that could not be loaded is not tried again: each of its cells gets the first error.
+    A model that could not be loaded is not tried again: each of its cells gets the first error. `release` is called
+    before a model is freed, to drop what else refers to it.
     """
 
-    def __init__(self, device: str, dtype: str | None, options: Mapping[str, Any] | None = None) -> None:
-        self._device = device
+    def __init__(
+        self,
+        device: str,
+        dtype: str | None,
+        options: Mapping[str, Any] | None = None,
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._device, self._release = device, release
         self._options = {**(options or {}), **({} if dtype is None else {"dtype": dtype})}
         self._name: str | None = None
         self._model: Model | None = None
@@ -51,6 +58,7 @@ class ModelCache:
         """Gives the held model's memory back."""
         if self._model is None:
             return
+        self._release()
         self._model = self._name = None
         gc.collect()
         if self._device == "cuda":

@@ -5,7 +5,8 @@ quantized loading.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import nn
 from pbcore.models.architecture import Architecture
 from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
+from pbcore.models.packing import place, slots, split, spread
 
 _IGNORED = ("rotary_emb.inv_freq",)  # buffers stored in older checkpoints; every model computes them
 
@@ -60,17 +62,21 @@ def load_weights(
     """A model with a checkpoint's weights.
 
     The model is built on the meta device and compared with the headers of all shards. Then each tensor is loaded
-    straight to its dtype and device, so memory holds one copy. Raises ModelError naming missing keys, unexpected keys
-    and wrong shapes.
+    straight to its dtype and device, so memory holds one copy; buffers keep their own dtype. Raises ModelError naming
+    missing keys, unexpected keys, wrong shapes and what is wrong with config.json.
     """
     model = _empty(arch, attn)
-    files = shards(folder)
+    files, wanted = shards(folder), slots(model)
     _compare(arch, model, files, folder)
     for file in files:
         with _opened(file, device) as tensors:
             for key in tensors.keys():  # noqa: SIM118 (a safe_open handle is not a mapping)
                 if not key.endswith(_IGNORED):
-                    _assign(model, arch.rename(key), tensors.get_tensor(key).to(device=device, dtype=dtype))
+                    whole = tensors.get_tensor(key)
+                    for name, rows in split(arch.rename(key), arch.config):
+                        slot = wanted[name]
+                        kind = torch.float32 if slot.buffer else dtype
+                        place(model, slot, whole[rows].to(device=device, dtype=kind))
     return _finish(model, arch, device)
 
 
@@ -79,8 +85,9 @@ def random_weights(
 ) -> nn.Module:
     """A model of the given shape with random weights made on `device`: matrices N(0, 0.02²), norms 1, biases 0.
 
-    Deterministic by seed.
+    Deterministic by seed. Raises ModelError for a shape with options that no class has.
     """
+    _refuse(arch.kind, [], [], [], arch.problems)
     model = _empty(arch, attn)
     generator = torch.Generator(device).manual_seed(seed)
     for name, parameter in list(model.named_parameters()):
@@ -90,6 +97,10 @@ def random_weights(
         else:
             tensor.fill_(0.0 if name.endswith("bias") else 1.0)
         _assign(model, name, tensor)
+    for name, buffer in list(model.named_buffers()):
+        if buffer.is_meta and name in model.state_dict():
+            parent, _, leaf = name.rpartition(".")
+            setattr(model.get_submodule(parent), leaf, torch.zeros(buffer.shape, device=device, dtype=buffer.dtype))
     return _finish(model, arch, device)
 
 
@@ -101,24 +112,46 @@ def load_with_transformers(
 
     Raises ModelError naming the package to install, or the missing and unexpected keys.
     """
+    _refuse(folder, [], [], [], arch.problems)
+    if any("query_key_value" in text for text in arch.keys.values()):
+        raise ModelError(
+            f"{folder}: {arch.kind} fuses q, k and v, which transformers' loader can't split; leave quantization and "
+            "device_map out"
+        )
+    mapping = {f"^{pattern}$": text for pattern, text in arch.keys.items()}
+    options = replace(options, device_map=options.device_map or str(device))
+    return _full_attention(
+        from_pretrained(arch.model_class, folder, device, dtype, options, config=arch.config, key_mapping=mapping)
+    )
+
+
+def from_pretrained(
+    model_class: Any, folder: Path, device: torch.device, dtype: torch.dtype, options: LoadOptions, **more: Any
+) -> nn.Module:
+    """A model of one of transformers' classes with a checkpoint's weights, as the options say; `more` goes to
+    `from_pretrained`.
+
+    Raises ModelError naming the package to install, or the missing and unexpected keys.
+    """
     shards(folder)
+    spread = options.device_map or (str(device) if options.quantization else None)
     try:
-        model, info = arch.model_class.from_pretrained(
+        model, info = model_class.from_pretrained(
             folder,
-            config=arch.config,
             dtype=dtype,
-            key_mapping={f"^{pattern}$": text for pattern, text in arch.keys.items()},
-            device_map=options.device_map or str(device),
+            device_map=spread,
             quantization_config=_quantization(options.quantization, dtype),
             attn_implementation=options.attn_implementation,
             output_loading_info=True,
             local_files_only=True,
+            **more,
         )
-    except (ImportError, ValueError, RuntimeError) as error:
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
         raise ModelError(f"{folder}: {error}") from error
     unexpected = [key for key in info["unexpected_keys"] if not key.endswith(_IGNORED)]
     _refuse(folder, sorted(info["missing_keys"]), sorted(unexpected), [])
-    return _full_attention(model)
+    loaded: nn.Module = model if spread else model.to(device)
+    return loaded
 
 
 def _quantization(name: str | None, dtype: torch.dtype) -> Any:
@@ -198,23 +231,32 @@ def _shapes(arch: Architecture, files: list[Path]) -> Iterator[tuple[str, tuple[
 
 
 def _compare(arch: Architecture, model: nn.Module, files: list[Path], folder: Path) -> None:
-    """Raises ModelError unless the shards hold exactly the model's tensors."""
-    expected: Mapping[str, tuple[int, ...]] = {
-        name: tuple(p.shape) for name, p in model.named_parameters(remove_duplicate=False)
-    }
+    """Raises ModelError unless the shards hold exactly the model's tensors and config.json has no problems."""
+    expected: Mapping[str, tuple[int, ...]] = {key: slot.shape for key, slot in slots(model).items()}
     tied = {"lm_head.weight"} if arch.config.tie_word_embeddings else set()
-    shapes = dict(_shapes(arch, files))
+    shapes = spread(dict(_shapes(arch, files)), arch.config)
     differing = [
         f"{key} is {shapes[key]}, config.json says {shape}"
         for key, shape in expected.items()
         if key in shapes and shapes[key] != shape
     ]
     missing, unexpected = expected.keys() - shapes.keys() - tied, shapes.keys() - expected.keys()
-    _refuse(folder, sorted(missing), sorted(unexpected), differing)
+    _refuse(folder, sorted(missing), sorted(unexpected), differing, arch.problems)
 
 
-def _refuse(folder: Path, missing: list[str], unexpected: list[str], differing: list[str]) -> None:
-    kinds = {"missing keys": missing, "unexpected keys": unexpected, "wrong shapes": differing}
+def _refuse(
+    folder: Path | str,
+    missing: Sequence[str],
+    unexpected: Sequence[str],
+    differing: Sequence[str],
+    options: Sequence[str] = (),
+) -> None:
+    kinds = {
+        "unknown options in config.json": options,
+        "missing keys": missing,
+        "unexpected keys": unexpected,
+        "wrong shapes": differing,
+    }
     parts = [f"{title} ({len(keys)}): {_some(keys)}" for title, keys in kinds.items() if keys]
     if parts:
         raise ModelError(
@@ -223,5 +265,5 @@ def _refuse(folder: Path, missing: list[str], unexpected: list[str], differing: 
         )
 
 
-def _some(names: list[str], at_most: int = 8) -> str:
+def _some(names: Sequence[str], at_most: int = 8) -> str:
     return ", ".join(names[:at_most]) + (f" and {len(names) - at_most} more" if len(names) > at_most else "")

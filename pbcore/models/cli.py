@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
 
 from tabulate import tabulate
 
-from pbcore.models.entry import ModelEntry
-from pbcore.models.registry import all_entries, missing_here
+from pbcore.models.entry import LoadOptions, ModelEntry
+from pbcore.models.facts import facts_of, table
+from pbcore.models.registry import add_models_file, all_entries, missing_here
+from pbcore.models.servers.spec import ServerSpec, server_specs
 
 
 def add_parser(subparsers: Any) -> None:
     """Adds `models` to the command line."""
     parser = subparsers.add_parser("models", help="list the models and whether they are available on this machine")
     parser.add_argument("--long", action="store_true", help="also print revisions, token ids and published settings")
+    parser.add_argument("--models", action="append", default=[], metavar="FILE", help="also those of a YAML file")
+    parser.add_argument("--families", action="store_true", help="print the table of families in docs/models.md")
     parser.set_defaults(run=run)
+    commands = parser.add_subparsers(metavar="COMMAND")
+    check = commands.add_parser("check", help="compare how we load a checkpoint with its authors' own code")
+    check.add_argument("name", help="a name of the table, a checkpoint folder or a hub id")
+    check.add_argument("--against-remote", action="store_true", required=True, help="compare with the authors' code")
+    check.add_argument("--trust-remote-code", action="store_true", help="allow the code that comes with the checkpoint")
+    check.add_argument("--device", default="cpu", help="cpu (default) or cuda")
+    for option, what in (("mask-id", "mask token id"), ("eos-id", "EOS token id"), ("block", "block length")):
+        check.add_argument(f"--{option}", type=int, metavar="N", help=f"{what}, if config.json has none")
+    check.set_defaults(run=run_check)
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the table."""
+    for file in args.models:
+        add_models_file(file)
+    if args.families:
+        print(table())
+        return 0
     entries = all_entries()
     if args.long:
         for entry in entries:
@@ -33,10 +52,30 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def run_check(args: argparse.Namespace) -> int:
+    """Prints the comparison; 1 if a likeliest token differs.
+
+    Raises InputError or ModelError if there is nothing to compare.
+    """
+    from pbcore.models.remote_check import compare
+
+    options = LoadOptions(mask_id=args.mask_id, eos_id=args.eos_id, block=args.block)
+    rows = compare(args.name, trust_remote_code=args.trust_remote_code, device=args.device, options=options)
+    shown = [
+        (place, row.tokens, f"{row.difference:.1e}", f"{row.same} of {row.tokens}") for place, row in enumerate(rows)
+    ]
+    print(tabulate(shown, headers=["prompt", "tokens", "largest difference of a logit", "same likeliest token"]))
+    equal = all(row.same == row.tokens for row in rows)
+    print(f"\n{args.name}: {'the same likeliest token everywhere' if equal else 'not what its authors published'}")
+    return 0 if equal else 1
+
+
 def availability(entry: ModelEntry) -> str:
     """One of: ready, cached, download (not downloaded yet), not in this installation."""
     if entry.embedded:
         return "not in this installation" if missing_here(entry) else "ready"
+    if entry.family == "server":
+        return _key(server_specs()[entry.name])
     if entry.source is None:
         return "ready"
     from huggingface_hub import try_to_load_from_cache
@@ -48,11 +87,28 @@ def availability(entry: ModelEntry) -> str:
     )
 
 
+def _key(spec: ServerSpec) -> str:
+    if spec.key is None:
+        return "server, no key needed"
+    return f"server, {spec.key} {'set' if os.environ.get(spec.key) else 'not set'}"
+
+
 def _source(entry: ModelEntry) -> str:
     return entry.source or ("registered by a package or conftest" if entry.factory else entry.about)
 
 
+def _weights(entry: ModelEntry) -> str | None:
+    """The size of a published shape, counted without storage."""
+    if entry.shape is None:
+        return None
+    from pbcore.models.memory import weights_of
+
+    count = weights_of(entry.shape, entry.name)
+    return f"{count / 1e9:.2f} billion parameters, {2 * count / 1e9:.1f} GB in bfloat16"
+
+
 def _details(entry: ModelEntry) -> str:
+    facts = facts_of(entry)
     fields = {
         "family": entry.family,
         "source": _source(entry),
@@ -60,10 +116,17 @@ def _details(entry: ModelEntry) -> str:
         "availability": availability(entry),
         "mask id": entry.mask_id,
         "eos id": entry.eos_id,
+        "block length": entry.block,
         "logits": None
         if entry.shift is None
         else ("shifted: position i is predicted at i - 1" if entry.shift else "as is"),
         "chat": entry.chat,
+        "loaded as": None if facts is None else facts.loaded_as,
+        "cache": None if facts is None else facts.cache,
+        "threshold": None if facts is None else facts.threshold,
+        "samplers": None if facts is None else facts.samplers,
+        "known from": None if facts is None else facts.known_from,
+        "weights": _weights(entry),
         "published settings": ", ".join(f"{key} {value}" for key, value in entry.settings.items()) or None,
     }
     return "\n".join(f"  {key}: {value}" for key, value in fields.items() if value is not None)

@@ -48,6 +48,8 @@ class Ideal:
     caches: frozenset[str] = frozenset()
     reviews = frozenset({"hidden"})  # exact: the marginal given all other tokens
     stop_ids = frozenset({eos_id})
+    deterministic = False  # the noise is drawn anew at each forward
+    block = None
     frequencies: Tensor | None = None
 
     def __init__(self, device: str | torch.device = "cpu", noise: float = NOISE) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
     place = find_device(device)
     kind = find_dtype(dtype, place)
     if entry.dummy:
-        arch = architecture(entry.shape or {}, entry.name, entry.layers)
+        arch = _settled(architecture(entry.shape or {}, entry.name, entry.layers), entry, options)
         module = with_onednn(random_weights(arch, place, kind, options.attn_implementation))
         top = min(
             _needed("mask_id", entry.mask_id, None, entry.name), _needed("eos_id", entry.eos_id, None, entry.name)
@@ -45,7 +46,7 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
     raw = read_config(folder)
     mode = options.chat or entry.chat
     try:
-        arch = architecture(raw, str(folder))
+        arch = _settled(architecture(raw, str(folder)), entry, options)
     except ModelError:
         if options.trust_remote_code and "auto_map" in raw:
             return _load_remote(entry, options, folder, raw, place, kind)
@@ -120,9 +121,31 @@ def _assemble(
         top_k=top_k,
         device=device,
         info=plain_info(entry, options, arch.kind, module, dtype, config._attn_implementation)
-        | {"top_k": top_k, "remote_code": isinstance(network, RemoteNetwork), "frequencies": digest(frequencies)},
+        | {"top_k": top_k, "remote_code": isinstance(network, RemoteNetwork), "frequencies": digest(frequencies)}
+        | ({} if arch.block is None else {"block": arch.block}),
         frequencies=frequencies,
+        block=arch.block,
     )
+
+
+def _settled(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> Architecture:
+    """The architecture with its block length: given, the entry's or config.json's; one that doesn't fit is a problem
+    of the checkpoint.
+    """
+    block = _given(options.block, entry.block, arch.block)
+    limit = getattr(arch.config, "max_position_embeddings", 0)
+    problem = None
+    if not arch.blocks:
+        if options.block is not None:
+            problem = f"block={options.block} for a model with full attention"
+        block = None
+    elif block is None:
+        problem = "no block length (pass block=…, the length it was trained with)"
+    elif type(block) is not int or not 1 <= block <= limit:
+        problem, block = f"block length {block!r} (known: whole numbers from 1 to its {limit} positions)", None
+    if arch.blocks and options.attn_implementation not in (None, "sdpa", "eager"):
+        problem = f"attention {options.attn_implementation} has no block-causal mask (known: sdpa, eager)"
+    return replace(arch, block=block, problems=(*arch.problems, *([problem] if problem else [])))
 
 
 def _load_remote(
@@ -192,5 +215,8 @@ def _needed(what: str, first: int | None, second: int | None, where: str) -> int
     value = _given(first, second)
     if value is None:
         key = "mask_token_id" if what == "mask_id" else "eos_token_id"
-        raise ModelError(f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion model")
+        raise ModelError(
+            f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion "
+            "model; an autoregressive one is told by its architectures (…ForCausalLM), which are missing too"
+        )
     return int(value)

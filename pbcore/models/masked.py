@@ -15,17 +15,20 @@ from torch import Tensor
 
 from pbcore.errors import InputError
 from pbcore.models.base import Context, Prompt, Query, Request
+from pbcore.models.blocks import BlockContext
 from pbcore.models.errors import ModelError
 from pbcore.models.network import Network
 from pbcore.models.shadow import with_shadows
-from pbcore.models.tokenizer import Tokenizer
+from pbcore.models.tokenizer import Tokenizer, prompt_ids
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedModel:
-    """A masked diffusion model. With `shift` the token at position i is predicted at i − 1 (Dream).
+    """A masked diffusion model. With `shift` the token at position i is predicted at i − 1 (Dream, Fast-dLLM v2).
+
+    With `block` its attention is block-causal in blocks of that length.
 
     `stop_ids` end an answer's text; `limit` is the model's maximum sequence length. `top_k`, if the checkpoint's
     generation settings have it, keeps only that many candidate tokens at each position.
@@ -44,14 +47,22 @@ class MaskedModel:
     device: torch.device
     info: Mapping[str, Any]
     frequencies: Tensor | None = None  # (V,) background probability of each token, for pc
+    deterministic: bool = True
+    block: int | None = None
 
     @property
     def caches(self) -> frozenset[str]:
-        return self.network.caches
+        """A block model's cache between blocks is exact and always on; `dual` is the one within a block."""
+        return self.network.caches if self.block is None else frozenset({"dual"})
 
     @property
     def reviews(self) -> frozenset[str]:
-        """Any model can re-predict visible tokens; hidden ones need a pairwise attention mask and unshifted logits."""
+        """Any model can re-predict visible tokens; hidden ones need a pairwise attention mask and unshifted logits.
+
+        A block model can't hide them, nor re-predict a block's first token with shifted logits.
+        """
+        if self.block is not None:
+            return frozenset() if self.shift else frozenset({"seen"})
         return frozenset({"seen", "hidden"}) if self.network.pairwise and not self.shift else frozenset({"seen"})
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
@@ -63,7 +74,7 @@ class MaskedModel:
         missing length.
         """
         sample = prompt if isinstance(prompt, Sample) else None
-        ids = self._prompt_ids(prompt)
+        ids = prompt_ids(self.tokenizer, prompt, self.name)
         if sample is not None and sample.canvas is not None:
             canvas = self._infill(sample.canvas)
         else:
@@ -90,6 +101,8 @@ class MaskedModel:
         """A batch of left-padded prompts. Raises InputError for a cache that the model doesn't support."""
         if cache is not None and cache not in self.caches:
             raise InputError(f"{self.name} has no {cache} cache; it has {', '.join(sorted(self.caches)) or 'none'}")
+        if self.block is not None:
+            return BlockContext(self, requests, parts=cache is not None)
         return MaskedContext(self, requests, cache)
 
     def candidates(self, logits: Tensor) -> Tensor:
@@ -102,19 +115,6 @@ class MaskedModel:
         logits[:, self.mask_id] = -torch.inf
         worst = logits.topk(self.top_k, dim=-1).values[:, -1:]  # (M, 1)
         return logits.masked_fill_(logits < worst, -torch.inf)
-
-    def _prompt_ids(self, prompt: Prompt) -> list[int]:
-        if isinstance(prompt, Sample):
-            return self.tokenizer.chat(prompt.messages)
-        if isinstance(prompt, str):
-            return self.tokenizer.text(prompt)
-        items = list(prompt)
-        if all(isinstance(item, int) for item in items):
-            return [int(item) for item in items]  # type: ignore[call-overload]
-        if not all(isinstance(item, Mapping) and {"role", "content"} <= item.keys() for item in items):
-            allowed = "a Sample, messages with role and content, text or token ids"
-            raise ModelError(f"{self.name} can't encode the prompt {str(items)[:80]}: give {allowed}")
-        return self.tokenizer.chat(items)  # type: ignore[arg-type]
 
     def _infill(self, canvas: str) -> list[int]:
         first, *rest = canvas.split(MASK)

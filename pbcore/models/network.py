@@ -53,8 +53,9 @@ class NativeNetwork:
             mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)[
                 :, None
             ]  # (R, 1, Q, T), added
-        if cache is not None:
-            for layer in cache.layers:
+        if isinstance(cache, StaticCache):
+            layers: Any = cache.layers
+            for layer in layers:
                 layer.cumulative_length.fill_(start)
         output = self._module.model(
             ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=cache is not None

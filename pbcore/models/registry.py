@@ -19,6 +19,9 @@ import yaml
 from pbcore.errors import InputError
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.family import family_of_folder, family_of_hub
+from pbcore.models.servers.spec import add_models_file as add_server_models
+from pbcore.models.servers.spec import server_specs
 from pbcore.printable import shown
 from pbcore.registry import Registry, hint
 
@@ -26,11 +29,15 @@ if TYPE_CHECKING:
     from pbcore.models.base import Model
 
 _HERE = Path(__file__).parent
+UNKNOWN = "unknown"  # family of a hub model whose config.json is not on this machine yet
 _DUMMY = re.compile(r"dummy(?:-l([1-9]\d*))?")
 _LOADERS = {
     "ideal": "pbcore.models.ideal",
     "masked": "pbcore.models.loading",
+    "causal": "pbcore.models.causal_loading",
     "diffusion_gemma": "pbcore.models.native",
+    "sedd": "pbcore.models.sedd.load",
+    "server": "pbcore.models.servers.model",
 }
 
 
@@ -60,23 +67,31 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
         raise InputError(
             f"model {name!r}: the factory {factory!r} is not callable; give a function of device, dtype and options"
         )
-    if name in _table():
+    if name in _table() or name in server_specs():
         raise InputError(f"model name {name!r} is already taken by a built-in model; choose another name")
     FACTORIES.register(name, factory)
+
+
+def add_models_file(path: str | Path) -> list[str]:
+    """Makes the servers' models of a YAML file available (`--models FILE`, docs/servers.md) and returns their names.
+
+    Raises InputError that names file, model, key and what is allowed; FileNotFoundError for a missing file.
+    """
+    return add_server_models(path, {**_table(), **FACTORIES.all()})
 
 
 def model_names() -> list[str]:
     """The names that `load_model` accepts: the table and registered models, without embedded models missing from this
     installation.
     """
-    known = [name for name, entry in _table().items() if not missing_here(entry)]
+    known = [name for name, entry in _table().items() if not missing_here(entry)] + list(server_specs())
     return known + [name for name in FACTORIES.all() if name not in known]
 
 
 def all_entries() -> list[ModelEntry]:
     """Every entry, including embedded models missing from this installation."""
     users = [ModelEntry(name, family="user", factory=factory) for name, factory in FACTORIES.all().items()]
-    return [*_table().values(), *users]
+    return [*_table().values(), *map(_served, server_specs()), *users]
 
 
 def missing_here(entry: ModelEntry) -> bool:
@@ -102,17 +117,20 @@ def resolve_model(name: str) -> ModelEntry:
         if missing_here(entry):
             where = f"{entry.folder} has no checkpoint"
             raise ModelError(
-                f"model {name!r} is not part of this installation: {where}. Train it with `python -m pbcore.train`"
+                f"model {name!r} is not part of this installation: {where}. Train it with `python -m pbcore.train"
+                f"{' --objective causal' if entry.family == 'causal' else ''}`"
             )
         return entry
+    if name in server_specs():
+        return _served(name)
     factories = FACTORIES.all()
     if name in factories:
         return ModelEntry(name, family="user", factory=factories[name])
     path = Path(name).expanduser()
     if path.is_dir():
-        return ModelEntry(path.name or name, family="masked", folder=path.resolve())
+        return ModelEntry(path.name or name, family=family_of_folder(path), folder=path.resolve())
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
-        return ModelEntry(name, family="masked", source=name, revision="main")
+        return ModelEntry(name, family=family_of_hub(name, "main") or UNKNOWN, source=name, revision="main")
     raise ModelError(
         f"unknown model {name!r}; {hint(base, model_names())} A checkpoint folder or a hub id (owner/name) is also a "
         "valid name"
@@ -129,15 +147,22 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     entry = resolve_model(name)
     if entry.factory is not None:
         return _made(entry, entry.factory(device=device, dtype=dtype, **options))
-    loaded: Model = import_module(_LOADERS[entry.family]).load(entry, device, dtype, LoadOptions.of(options))
+    given = LoadOptions.of(options)
+    if entry.family == UNKNOWN:
+        from pbcore.models.hub import locate
+
+        entry = replace(entry, family=family_of_folder(locate(entry, given)))
+    # With a mask token of the user's choice any checkpoint is a masked model.
+    family = "masked" if entry.family == "causal" and given.mask_id is not None else entry.family
+    loaded: Model = import_module(_LOADERS[family]).load(entry, device, dtype, given)
     return loaded
 
 
 def _made(entry: ModelEntry, model: Any) -> Model:
     """What a user's factory returned. Raises ModelError if it is no model."""
-    from pbcore.models.base import OwnDecoder, missing_members
+    from pbcore.models.base import BatchDecoder, OwnDecoder, missing_members
 
-    missing = [] if isinstance(model, OwnDecoder) else missing_members(model)
+    missing = [] if isinstance(model, OwnDecoder | BatchDecoder) else missing_members(model)
     if missing:
         raise ModelError(
             f"model {entry.name!r}: its factory returned {shown(model)}, not a Denoiser or OwnDecoder: "
@@ -145,6 +170,11 @@ def _made(entry: ModelEntry, model: Any) -> Model:
         )
     result: Model = model
     return result
+
+
+def _served(name: str) -> ModelEntry:
+    spec = server_specs()[name]
+    return ModelEntry(name, family="server", about=f"{spec.model} at {spec.base_url}")
 
 
 def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:

@@ -5,17 +5,20 @@ tokenizer.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from pbcore.models.errors import ModelError
-from pbcore.tasks.base import Message
+from pbcore.tasks.base import Message, Sample
 from pbcore.tasks.words import tokens
 
 
 class Tokenizer(Protocol):
-    """The tokenizer interface of a masked model."""
+    """The tokenizer interface of a model; `eos_id` is None if it has no such token."""
+
+    @property
+    def eos_id(self) -> int | None: ...
 
     def chat(self, messages: Sequence[Message]) -> list[int]:
         """Ids of a chat, up to the start of the assistant's turn."""
@@ -33,6 +36,25 @@ class Tokenizer(Protocol):
         """Text of tokens, without special tokens."""
         ...
 
+    def words(self) -> Mapping[str, int]:
+        """Token → id."""
+        ...
+
+
+def prompt_ids(tokenizer: Tokenizer, prompt: Any, name: str) -> list[int]:
+    """The ids of any form of prompt; `name` is the model's. Raises ModelError for another form."""
+    if isinstance(prompt, Sample):
+        return tokenizer.chat(prompt.messages)
+    if isinstance(prompt, str):
+        return tokenizer.text(prompt)
+    items = list(prompt)
+    if all(isinstance(item, int) for item in items):
+        return [int(item) for item in items]
+    if not all(isinstance(item, Mapping) and {"role", "content"} <= item.keys() for item in items):
+        allowed = "a Sample, messages with role and content, text or token ids"
+        raise ModelError(f"{name} can't encode the prompt {str(items)[:80]}: give {allowed}")
+    return tokenizer.chat(items)
+
 
 class FileTokenizer:
     """A tokenizer read from a checkpoint's files.
@@ -46,6 +68,15 @@ class FileTokenizer:
         self._mode = mode or ("template" if tokenizer.chat_template else "plain")
         if self._mode == "template" and not tokenizer.chat_template:
             raise ModelError(f"{name}: its tokenizer has no chat template; pass chat='plain'")
+
+    @property
+    def eos_id(self) -> int | None:
+        eos: int | None = self._tokenizer.eos_token_id
+        return eos
+
+    def words(self) -> Mapping[str, int]:
+        words: Mapping[str, int] = self._tokenizer.get_vocab()
+        return words
 
     def chat(self, messages: Sequence[Message]) -> list[int]:
         if self._mode == "plain":
@@ -68,10 +99,11 @@ class FileTokenizer:
         return str(self._tokenizer.decode(known, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def _ids(self, text: str, special: bool) -> list[int]:
-        encoded = self._tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
+        fast = self._tokenizer.is_fast
+        encoded = self._tokenizer(text, add_special_tokens=special, return_offsets_mapping=fast)
         ids: list[int] = encoded["input_ids"]
         unknown = self._tokenizer.unk_token_id
-        if unknown is not None and unknown in ids:
+        if fast and unknown is not None and unknown in ids:
             spans = zip(ids, encoded["offset_mapping"], strict=True)
             words = dict.fromkeys(text[a:b].strip() or text[a:b] for i, (a, b) in spans if i == unknown)
             shown = ", ".join(repr(word) for word in list(words)[:8]) + (
@@ -87,6 +119,11 @@ class FileTokenizer:
 
 class HashTokenizer:
     """A placeholder for dummies: one id per word-level token, from its hash, so prompts have a realistic length."""
+
+    eos_id = None
+
+    def words(self) -> Mapping[str, int]:
+        return {}
 
     def __init__(self, size: int) -> None:
         self._size = size  # ids are drawn from [0, size)
@@ -108,6 +145,11 @@ class HashTokenizer:
 
 class NoTokenizer:
     """For a checkpoint without tokenizer files: prompts must be token ids, and answers are shown as ids."""
+
+    eos_id = None
+
+    def words(self) -> Mapping[str, int]:
+        return {}
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pbcore.plugin.options import given
+from pbcore.plugin.sharing import UNTIMED
 
 STATS = "pbcore_benchmark"  # the report property that carries a worker's statistics
 SAVES = ("benchmark_json", "benchmark_save", "benchmark_autosave")
@@ -71,7 +72,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
     """Puts a worker's statistics on the test's report."""
     benchmark = _of_cell(item)
     if benchmark is not None:
-        if ("pbcore_resumed", True) in item.user_properties:
+        if ("pbcore_resumed", True) in item.user_properties or UNTIMED in item.stash:
             benchmark.skipped = True  # pytest-benchmark would warn that it was not used
         if hasattr(item.config, "workerinput") and benchmark.stats and not benchmark.has_error:
             item.user_properties.append((STATS, json.dumps(benchmark.stats.as_dict(include_data=True), default=str)))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,16 +16,33 @@ from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
 from pbcore.plugin.rundir import run_dir
+from pbcore.plugin.servers import asking, counted, is_served, timed, told, untimed
+from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled, plan, settings
 
 if TYPE_CHECKING:
+    from pbcore.decoding.sharing import ForwardStore
     from pbcore.models.base import Generation, Model
     from pbcore.models.memory import Peak
-    from pbcore.results.record import Conditions
+    from pbcore.models.servers.model import Session
+    from pbcore.results.record import Conditions, SampleRecord
+    from pbcore.results.rundir import StoredCell
     from pbcore.tasks.base import Sample, Task
     from pbcore.tasks.scoring import Scored
 
 RECORDED = pytest.StashKey[bool]()  # of an item: its record is written
+
+
+class Decoded(NamedTuple):
+    """The answers of a cell and how they came about.
+
+    `session` of a model behind a server, `shared` with shared forwards.
+    """
+
+    answers: list[Answered]
+    peak: Peak | None = None
+    session: Session | None = None
+    shared: Shared | None = None
 
 
 class Answered(NamedTuple):
@@ -54,13 +72,14 @@ class Cell:
         In the drill-down nothing is recorded: the test fails at the first wrong answer.
         """
         benchmark.extra_info["cell"] = self.id
-        rounds = 1 if drilled(self.item.config) else self.settings.rounds
-        answers, peak = benchmark.pedantic(self._decode, args=(model, task.samples), rounds=rounds)
+        decoded, rounds = self._timed(model, task.samples, benchmark)
+        answers = decoded.answers
+        self._install(task)
         scored = task.score_many([self._text(one.answer) for one in answers], [one.sample for one in answers])
         if drilled(self.item.config):
             drilldown.judge(self.item, model, task, answers, scored)
         else:
-            self._record(model, task, answers, scored, benchmark, peak)
+            self._record(model, task, decoded, scored, rounds, benchmark)
         return scored
 
     def key(self, model: Model, task: Task) -> str:
@@ -84,25 +103,76 @@ class Cell:
             own_code=user_code(self.name.model, model, self.name.sampler),
         )
 
-    def _decode(self, model: Model, samples: Sequence[Sample]) -> tuple[list[Answered], Peak]:
+    def rescored(self, task: Task, stored: StoredCell) -> StoredCell:
+        """A stored cell whose scores lacked a tool that is here now is scored again and written; any other is returned
+        as it is. Its answers and seconds stay.
+        """
+        from pbcore.metrics.text import TextScorer, now_measurable
+        from pbcore.results.build import with_scores
+        from pbcore.results.rundir import StoredCell
+        from pbcore.tasks.scoring import scorer
+
+        if not stored.cell.absent or not isinstance(scorer(task.scorer), TextScorer):
+            return stored
+        self._install(task)
+        if not now_measurable(stored.cell):
+            return stored
+        asked = {sample.index: sample for sample in task.samples}
+        texts = [self._text(sample) for sample in stored.samples]
+        scored = task.score_many(texts, [asked[sample.index] for sample in stored.samples])
+        cell, samples = with_scores(stored.cell, stored.samples, scored)
+        run_dir(self.item.config).write_cell(cell, samples)
+        return StoredCell(cell, tuple(samples))
+
+    def _install(self, task: Task) -> None:
+        """Downloads the grammar checker if the task needs it and it is missing, with its progress on the terminal."""
+        from pbcore.metrics import grammar
+        from pbcore.metrics.text import TextScorer
+        from pbcore.tasks.scoring import scorer
+
+        if isinstance(scorer(task.scorer), TextScorer):
+            capture = self.item.config.pluginmanager.getplugin("capturemanager")
+            with capture.global_and_fixture_disabled() if capture else nullcontext():
+                grammar.available()
+
+    def _timed(self, model: Model, samples: Sequence[Sample], benchmark: Any) -> tuple[Decoded, list[float]]:
+        """The answers, and the seconds of each round; none where forwards are shared."""
+        shared = shared_forwards(self.item.config, model, self.name)
+        if shared is not None:
+            self.item.stash[UNTIMED] = True
+            with shared.counted() as store:
+                return self._decode(model, samples, store)._replace(shared=shared), []
+        # A second round would pay a server twice.
+        rounds = 1 if drilled(self.item.config) or is_served(model) else self.settings.rounds
+        decoded: Decoded = benchmark.pedantic(self._decode, args=(model, samples), rounds=rounds)
+        return decoded, benchmark.stats["data"] if decoded.session is None else timed(decoded.session)
+
+    def _decode(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> Decoded:
         """Every sample's answer by every seed, and the peak memory; returns when the device has finished, so that the
         clock is right.
         """
+        if is_served(model):
+            with asking(self.item, self.id, model) as session:
+                return Decoded(self._answers(model, samples), session=session)
         import torch
 
-        from pbcore.decoding import decode
         from pbcore.models.memory import peak_memory
 
         device = getattr(model, "device", torch.device(self.settings.device))
+        with peak_memory(device) as peak:
+            return Decoded(self._answers(model, samples, store), peak)
+
+    def _answers(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> list[Answered]:
+        from pbcore.decoding import decode
+
         record, size = drilled(self.item.config), self.settings.batch_size
         answers: list[Answered] = []
-        with peak_memory(device) as peak:
-            for seed in self.settings.seed:
-                decoded = decode(model, samples, self.name.sampler, seed=seed, record=record, batch_size=size)
-                answers += [Answered(sample, seed, answer) for sample, answer in zip(samples, decoded, strict=True)]
-        return answers, peak
+        for seed in self.settings.seed:
+            decoded = decode(model, samples, self.name.sampler, seed=seed, record=record, batch_size=size, store=store)
+            answers += [Answered(sample, seed, answer) for sample, answer in zip(samples, decoded, strict=True)]
+        return answers
 
-    def _text(self, answer: Generation) -> str:
+    def _text(self, answer: Generation | SampleRecord) -> str:
         """What is scored: the answer up to the first EOS, or with --official-text the whole canvas."""
         return (self.settings.official_text and answer.official_text) or answer.text
 
@@ -110,36 +180,49 @@ class Cell:
         self,
         model: Model,
         task: Task,
-        answers: Sequence[Answered],
+        decoded: Decoded,
         scored: Sequence[Scored],
+        rounds: Sequence[float],
         benchmark: Any,
-        peak: Peak,
     ) -> None:
         from pbcore.analysis.decoding_order import order_statistics
-        from pbcore.results.build import build_cell
+        from pbcore.results.build import build_cell, generated
         from pbcore.results.flat import properties
         from pbcore.results.record import CellRecord
 
         config = self.item.config
+        answers, peak, session, shared = decoded
+        rates, uncounted = counted(session)
         facts = CellRecord(
             self.id,
             self.name.model,
             task.name,
             self.name.sampler,
-            replace(conditions(config, model, task), key=self.key(model, task), peak_memory_is=peak.kind),
+            replace(
+                conditions(config, model, task),
+                key=self.key(model, task),
+                peak_memory_is=None if peak is None else peak.kind,
+            ),
             length=_span(task.options.get("lengths") or ()),
             headline=task.headline,
-            peak_memory_bytes=peak.reported,
+            peak_memory_bytes=None if peak is None or shared is not None else peak.reported,
+            seconds_estimated=None if shared is None else shared.seconds,
+            forwards_shared=None if shared is None else shared.shared,
+            forwards_computed=None if shared is None else shared.computed,
+            **rates,
         )
         cell, samples = build_cell(
             facts,
             [one.answer for one in answers],
             scored,
-            rounds=benchmark.stats["data"],
+            rounds=rounds,
+            absent=untimed(session) | uncounted | (ABSENT if shared is not None else {}),
             indices=[one.sample.index for one in answers],
             seeds=[one.seed for one in answers],
         )
-        cell = replace(cell, decoding=order_statistics(samples))
+        cell = replace(cell, decoding=order_statistics(samples) | generated([one.answer for one in answers]))
+        if session is not None:
+            cell = told(cell, samples, session)
         run_dir(config).write_cell(cell, samples)
         self.item.user_properties.extend(properties(cell))
         benchmark.extra_info.update(properties(cell))
@@ -178,6 +261,9 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
     from pbcore.decoding.run import DEFAULT_BATCH
     from pbcore.results.plain import plain
 
+    info = plain(dict(model.info), f"info of model {model.name}")
+    if is_served(model):  # whose device, dtype and batches are the server's
+        return {"dummy": False, "model_info": info, "shared_device": False}
     device = str(getattr(model, "device", requested.device))
     return {
         "device": device,
@@ -186,7 +272,7 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "wait_policy": os.environ.get("OMP_WAIT_POLICY", "default").lower(),
         "dummy": bool(model.info.get("dummy", False)),
-        "model_info": plain(dict(model.info), f"info of model {model.name}"),
+        "model_info": info,
     }
 
 

@@ -27,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if given(config) and settings(config).languagetool_url is not None:
         # Workers inherit it; the scorers read it in every process.
         os.environ["PBCORE_LANGUAGETOOL_URL"] = str(settings(config).languagetool_url)
+    if given(config) and settings(config).no_download:
+        os.environ["PBCORE_NO_DOWNLOAD"] = "1"
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

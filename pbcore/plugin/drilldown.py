@@ -32,7 +32,8 @@ def judge(item: pytest.Item, model: Model, task: Task, answers: Sequence[Answere
             why = result.details.get("absent", {}).get(task.headline, "no reason given")
             pytest.skip(f"sample {sample.index}: {task.headline} was not measured ({why})")
         entry = sample_record(sample.index, answer, result)
-        item.user_properties.extend([("sample", entry.index), ("nfe", entry.nfe), *entry.scores.items()])
+        forwards = [] if entry.nfe is None else [("nfe", entry.nfe)]
+        item.user_properties.extend([("sample", entry.index), *forwards, *entry.scores.items()])
         if wrong(task.headline, result.scores[task.headline]):
             command = rerun(item.config, item.nodeid, sample.index, seed)
             pytest.fail("\n".join(story(model, task, sample, answer, result, command)), pytrace=False)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pbcore.errors import InputError
 from pbcore.plugin.cell import Cell
+from pbcore.plugin.sharing import release
 from pbcore.plugin.state import cell_of, plan, settings
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def model_cache(request: pytest.FixtureRequest) -> Iterator[ModelCache]:
     worker = getattr(request.config, "workerinput", None)
     if worker is not None:
         share_cores(worker["workercount"])
-    cache = ModelCache(requested.device, requested.dtype, requested.load_options)
+    cache = ModelCache(requested.device, requested.dtype, requested.load_options, partial(release, request.config))
     yield cache
     cache.clear()
 

@@ -46,6 +46,9 @@ def _add(parser: pytest.Parser, option: Option, flag: str, text: str) -> None:
     group = parser.getgroup("pbcore", "pbcore: parallel decoding in diffusion LLMs")
     if option.kind is None:
         group.addoption(flag, dest=option.dest, action="store_true", default=None, help=text)
+        if option.negated:
+            off = flag.replace(option.name, f"no-{option.name}")
+            group.addoption(off, dest=option.dest, action="store_false", default=None, help=f"the opposite of {flag}")
         return
     extra: dict[str, Any] = {"nargs": "?", "const": option.const} if option.const is not None else {}
     action, metavar = "append" if option.many else "store", option.metavar or option.name.upper()
@@ -59,9 +62,11 @@ def flag(config: pytest.Config, option: Option) -> str:
     return f"--{option.name}" if option.name in config.stash.get(_SHORT, frozenset()) else f"--pbcore-{option.name}"
 
 
-def _ini_type(option: Option) -> Literal["linelist", "int", "string"]:
+def _ini_type(option: Option) -> Literal["linelist", "bool", "int", "string"]:
     if option.many:
         return "linelist"
+    if option.kind is None:
+        return "bool"
     return "int" if option.kind in (positive, natural) else "string"
 
 

@@ -27,7 +27,8 @@ _BEFORE = pytest.StashKey["dict[str, tuple[str, StoredCell]]"]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """--resume: a cell that is on disk under the same key is reported as it is, and its test is not run."""
+    """--resume: a cell that is on disk under the same key is reported as it is, and its test is not run. Scores that
+    lacked a tool are measured if it is here now."""
     if settings(pyfuncitem.config).resume is None or cell_name(pyfuncitem) is None:
         return None
     from pbcore.results.flat import properties
@@ -37,6 +38,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     key, stored = _finished(pyfuncitem.config).get(cell.id, ("", None))
     if stored is None or key != cell.key(built["model"], built["task"]):
         return None
+    if stored.cell.forwards_shared is not None and not cell.settings.sharing:
+        return None  # its forwards were shared, and this run times its cells
+    stored = cell.rescored(built["task"], stored)
     pyfuncitem.user_properties.extend([*properties(stored.cell), ("pbcore_resumed", True)])
     return True
 

@@ -1,5 +1,5 @@
 """Which worker runs which cell: models spread over workers, and a model's cells are shared with workers that would idle
-(decision 12).
+(decision 12). Where cells share forwards, each of a model's tasks stays with one worker while there are others.
 """
 
 from __future__ import annotations
@@ -14,25 +14,34 @@ import pytest
 
 from pbcore.plugin.state import cell_of, settings
 
+Group = tuple[str, str]  # a model and one of its tasks, or "" for all of them
 MIN_PENDING = 2  # a worker runs a test only when it knows the next one, or that there is none
 
 
 class ModelScheduling:
-    """xdist's scheduler protocol. Items wait in one queue per model; each worker keeps to its model while that has
-    items left.
+    """xdist's scheduler protocol. Items wait in one queue per group, (model, task) or (model, "") for all its tasks; a
+    worker keeps to its group while that has items left.
 
-    A worker whose model is done takes a model that nobody has begun, else helps the model with the most items left.
-    `model_of` reads the model from a node id ("" for tests that are no cells).
+    Then it takes a task of its model that nobody has begun, else a model that nobody has begun, else any such task,
+    else it helps the group with the most items left. `group_of` reads the group from a node id (("", "") for tests that
+    are no cells). Models that are `alone` stay with one worker: a server's limit of requests at once holds per process.
     """
 
-    def __init__(self, workers: int, model_of: Callable[[str], str], complain: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        workers: int,
+        group_of: Callable[[str], Group],
+        complain: Callable[[str], None],
+        alone: Callable[[str], bool] = lambda model: False,
+    ) -> None:
         self._expected = workers
-        self._model_of = model_of
+        self._alone = alone
+        self._group_of = group_of
         self._complain = complain
         self._collections: dict[Any, list[str]] = {}
         self._pending: dict[Any, list[int]] = {}
-        self._model: dict[Any, str] = {}
-        self._queues: dict[str, deque[int]] = {}
+        self._group: dict[Any, Group] = {}
+        self._queues: dict[Group, deque[int]] = {}
         self._collection: list[str] | None = None
 
     @property
@@ -80,7 +89,7 @@ class ModelScheduling:
     def remove_node(self, node: Any) -> str | None:
         """Forgets a worker; returns the test it crashed in, and gives the tests it had not begun to others."""
         pending = self._pending.pop(node)
-        self._model.pop(node, None)
+        self._group.pop(node, None)
         if not pending:
             return None
         assert self._collection is not None
@@ -115,7 +124,7 @@ class ModelScheduling:
 
     def _queue(self, index: int, first: bool = False) -> None:
         assert self._collection is not None
-        queue = self._queues.setdefault(self._model_of(self._collection[index]), deque())
+        queue = self._queues.setdefault(self._group_of(self._collection[index]), deque())
         if first:
             queue.appendleft(index)
         else:
@@ -124,36 +133,49 @@ class ModelScheduling:
     def _feed(self, node: Any) -> None:
         while len(self._pending[node]) < MIN_PENDING and self._send(node):
             pass
-        if not self._waiting() and not node.shutting_down:
+        if self._choose(node) is None and not node.shutting_down:
             node.shutdown()
 
     def _send(self, node: Any) -> bool:
         """Sends the worker one more item; False where it needs none or none is left."""
         if node.shutting_down or node not in self._collections or len(self._pending[node]) >= MIN_PENDING:
             return False
-        model = self._choose(node)
-        if model is None:
+        group = self._choose(node)
+        if group is None:
             return False
-        self._model[node] = model
-        index = self._queues[model].popleft()
+        self._group[node] = group
+        index = self._queues[group].popleft()
         self._pending[node].append(index)
         node.send_runtest_some([index])
         return True
 
-    def _choose(self, node: Any) -> str | None:
-        left = {model: len(queue) for model, queue in self._queues.items() if queue}
-        own = self._model.get(node)
+    def _choose(self, node: Any) -> Group | None:
+        left = {group: len(queue) for group, queue in self._queues.items() if queue}
+        own = self._group.get(node)
         if own in left:
             return own
-        begun = set(self._model.values())
-        free = [model for model in left if model not in begun]
-        return free[0] if free else max(left, key=lambda model: left[model], default=None)
+        begun = set(self._group.values())
+        models = {model for model, _ in begun}
+        left = {group: count for group, count in left.items() if group[0] not in models or not self._alone(group[0])}
+        free = [group for group in left if group not in begun]
+        mine = [group for group in free if own is not None and group[0] == own[0]]
+        new = [group for group in free if group[0] not in models]
+        return next(iter([*mine, *new, *free]), None) or max(left, key=lambda group: left[group], default=None)
 
 
-def model_of(config: pytest.Config, node_id: str) -> str:
-    """The model of the cell that a node id names; "" for other tests."""
+def group_of(config: pytest.Config, node_id: str) -> Group:
+    """The model of the cell that a node id names, and its task if cells share forwards; empty for other tests."""
     name = cell_of(config, node_id)
-    return "" if name is None else name.model
+    if name is None:
+        return "", ""
+    return name.model, name.task if settings(config).sharing and not behind_a_server(name.model) else ""
+
+
+def behind_a_server(model: str) -> bool:
+    """Whether a model answers behind a server; "" is none."""
+    from pbcore.grid.capabilities import server
+
+    return bool(model) and server(model) is not None
 
 
 class CellsOrOthers:
@@ -183,7 +205,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> CellsOrOther
     from xdist.scheduler import LoadScheduling
 
     terminal = config.pluginmanager.get_plugin("terminalreporter")
-    ours = ModelScheduling(_workers(config), partial(model_of, config), terminal.write_line if terminal else log)
+    complain = terminal.write_line if terminal else log
+    ours = ModelScheduling(_workers(config), partial(group_of, config), complain, behind_a_server)
     return CellsOrOthers(
         LoadScheduling(config, log), ours, lambda ids: any(cell_of(config, node_id) for node_id in ids)
     )

@@ -18,6 +18,7 @@ from pbcore.plugin.gate import publish, verdicts
 from pbcore.plugin.options import given
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import lock, run_dir, write_facts
+from pbcore.plugin.servers import begin_spending, prepare, spending
 from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Outcome:
         self.right: Counter[str] = Counter()
         self.judged: Counter[str] = Counter()
         self.resumed = 0
+        self._refused = False  # before the first cell
         self._deselected = 0  # cells that -k, -m or --shard leave out
         self._crashed: dict[str, list[tuple[str, Any]]] = {}  # node id → properties of its record
         self.notes: list[str] = []
@@ -147,7 +149,7 @@ class Outcome:
                 )
                 reasons.append(f"none of {self._deselected} cells matches {words!r}; `--co -q` lists them")
             terminalreporter.write_line("\n".join([*reasons, *self._verdict()]))
-        if not self.planned or self._config.getoption("collectonly", False):
+        if not self.planned or self._refused or self._config.getoption("collectonly", False):
             return
         terminalreporter.write_sep("=", "pbcore")
         if not self._measured:
@@ -164,7 +166,8 @@ class Outcome:
         terminalreporter.write_line(summary([entry.cell for entry in run.read_cells(self.notes.append)], width=width))
         if settings(self._config).resume is not None:
             self.notes.insert(0, f"resumed: {self.resumed} cells kept, {len(self.finished) - self.resumed} measured")
-        for line in [*self._missing(), *self._left_out(), *self.notes, *self._verdict()]:
+        lines = [*self._missing(), *self._left_out(), *spending(self._config), *self.notes, *self._verdict()]
+        for line in lines:
             terminalreporter.write_line(line)
         if self.written:
             terminalreporter.write_line(f"{run.path}: {', '.join(self.written)}")
@@ -175,9 +178,15 @@ class Outcome:
         self.planned = {node_id: name for node_id in node_ids if (name := cell_of(self._config, node_id)) is not None}
         if self.planned:
             _check_benchmark(self._config)
+            try:
+                prepare(self._config, self.planned.values())
+            except pytest.UsageError:
+                self._refused = True
+                raise
         if self._measured:
             listen_to_interrupts()
             lock(self._config)
+            begin_spending(self._config)
             write_facts(self._config)
 
     def _rerun(self, cell_id: str, sample: int) -> str:
@@ -191,7 +200,12 @@ class Outcome:
     @property
     def _measured(self) -> bool:
         """Whether this run measures cells whole, rather than collecting only or judging single samples."""
-        return bool(self.planned) and not self._config.getoption("collectonly", False) and not drilled(self._config)
+        return (
+            bool(self.planned)
+            and not self._refused
+            and not self._config.getoption("collectonly", False)
+            and not drilled(self._config)
+        )
 
     def _unfinished(self) -> list[str]:
         """The cells that neither reported nor left a record: after Ctrl-C a worker's last reports may be lost, its

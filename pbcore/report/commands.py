@@ -18,6 +18,7 @@ from pbcore.report.gates import gate_text
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text, write_report
 from pbcore.report.plots import write_plots
+from pbcore.report.speed import write_speed
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.report.text import ascii_only, show
 from pbcore.results.baseline import read_baseline
@@ -99,7 +100,7 @@ def run_report(args: argparse.Namespace) -> int:
 
 
 def _write(cells: pd.DataFrame, sources: list[Path], out: Path) -> list[Path]:
-    plots = write_plots(cells, out)
+    plots = [*write_plots(cells, out), *write_speed(cells, out)]
     facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
     page = report_text(cells, ", ".join(path.name for path in sources), facts, [plot.name for plot in plots])
     return [write_atomic(out / "report.md", page), *plots]

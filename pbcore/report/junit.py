@@ -19,7 +19,7 @@ def write_junit(cells: Iterable[CellRecord], path: Path) -> Path:
     """Writes a testcase per cell with its properties; a cell that could not be run is an error with its cause."""
     records = list(cells)
     errors = sum(cell.status != "ok" for cell in records)
-    seconds = sum(cell.seconds for cell in records)
+    seconds = sum(cell.seconds or 0 for cell in records)
     suites = ElementTree.Element("testsuites", name="pbcore")
     suite = ElementTree.SubElement(
         suites,
@@ -37,7 +37,7 @@ def write_junit(cells: Iterable[CellRecord], path: Path) -> Path:
             "testcase",
             classname=UNPRINTABLE.sub("?", cell.task.replace("/", ".")),
             name=UNPRINTABLE.sub("?", f"test_cell[{cell.id}]"),
-            time=f"{cell.seconds:.3f}",
+            time=f"{cell.seconds or 0:.3f}",
         )
         listed = ElementTree.SubElement(case, "properties")
         for name, value in properties(cell):

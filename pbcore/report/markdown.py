@@ -15,6 +15,8 @@ from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import first_line
 from pbcore.report.plots import write_plots
+from pbcore.report.served import behind_servers, served_lines
+from pbcore.report.speed import write_speed
 from pbcore.report.tables import markdown, prompts_note, trade_off_tables
 from pbcore.report.text import NAME, code, listed, md
 from pbcore.results.load import load
@@ -28,7 +30,7 @@ def write_report(run_dir: str | Path) -> list[Path]:
     """
     run = RunDir(Path(run_dir))
     cells = load(run.path)
-    plots = write_plots(cells, run.path)
+    plots = [*write_plots(cells, run.path), *write_speed(cells, run.path)]
     page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots])
     return [write_atomic(run.path / "report.md", page), *plots]
 
@@ -45,7 +47,17 @@ def report_text(cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots:
             "## Trade-off curves\n\n" + "\n\n".join(f"![{plot.removesuffix('.png')}]({plot})" for plot in plots) + "\n"
         )
     parts += [
-        section for section in (_pbx(cells), _speed(cells), _failures(cells), _errors(cells), _absent(cells)) if section
+        section
+        for section in (
+            _pbx(cells),
+            _speed(cells),
+            _estimated(cells),
+            _served(cells),
+            _failures(cells),
+            _errors(cells),
+            _absent(cells),
+        )
+        if section
     ]
     return "\n".join(parts)
 
@@ -128,6 +140,38 @@ def _speed(cells: pd.DataFrame) -> str:
     note = "\\* inexact: measured while workers shared a device.\n" if ran["shared_device"].any() else ""
     text = _table(pd.DataFrame(rows), ".2f")
     return f"## Speed\n\n{text}\n\nTokens are counted in the answers, before the first EOS.\n{note}"
+
+
+def _estimated(cells: pd.DataFrame) -> str:
+    """Cells that shared forwards, whose seconds are estimates and in no other table."""
+    ran = cells[cells["forwards_computed"].notna()] if "forwards_computed" in cells else cells[:0]
+    if ran.empty:
+        return ""
+    rows = [
+        {
+            "model": str(names[0]),
+            "sampler": str(names[1]),
+            "cells": len(group),
+            "forwards": f"{group['forwards_shared'].sum() + group['forwards_computed'].sum():,.0f}",
+            "computed": f"{group['forwards_computed'].sum():,.0f}",
+            "seconds, estimated": f"{group['seconds_estimated'].sum():.2f}",
+        }
+        for names, group in ran.groupby(["model", "sampler"], sort=False)
+    ]
+    rows.sort(key=lambda row: (str(row["model"]), natural(str(row["sampler"]))))
+    text = _table(pd.DataFrame(rows), ".2f")
+    return (
+        f"## Shared forwards\n\n{text}\n\nThese cells shared forwards (`--share-forwards`) and have no time of their "
+        "own. Estimated: all their forwards × seconds per forward of the model on the task.\n"
+    )
+
+
+def _served(cells: pd.DataFrame) -> str:
+    those = cells[behind_servers(cells)]
+    told = zip(those["model"], those["served"], strict=True) if len(those) else ()
+    lines = [f"- {md(line, 600)}" for line in served_lines(told)]
+    note = "Their seconds are wall-clock time of concurrent requests; cells with kept answers have none."
+    return "## Models behind servers\n\n" + "\n".join(lines) + f"\n\n{note}\n" if lines else ""
 
 
 def _failures(cells: pd.DataFrame) -> str:

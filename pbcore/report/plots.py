@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from pbcore.analysis.order import natural, sorted_tasks
-from pbcore.analysis.tradeoff import curves, pareto
+from pbcore.analysis.tradeoff import ScoreInterval, curves, mean_interval, pareto
 from pbcore.printable import printable
+from pbcore.report.served import behind_servers
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish, without yellow, which is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8B6914")
@@ -32,6 +33,7 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
     Writes nothing and returns an empty list unless a model other than a dummy has a scored cell.
     """
     real = cells[(~cells["dummy"].isin([True])) & (cells["status"] == "ok") & cells["score"].notna()]
+    levels = real[real["tokens_per_step"].isna() & behind_servers(real)]
     real = real[real["tokens_per_step"] > 0]
     if real.empty:
         return []
@@ -39,7 +41,7 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
     models = list(dict.fromkeys(real["model"]))
     categories = list(dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(real["task"])))
     panels = [
-        [(_label(f"{model} · {category}"), _where(real, model, category)) for category in categories]
+        [(label(f"{model} · {category}"), _with(levels, _where(real, model, category))) for category in categories]
         for model in models
     ]
     files = [_save(figure(panels, "mean score (%)"), folder / "curves.png")]
@@ -48,21 +50,28 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
             selected = _where(real, model, category)
             tasks = sorted_tasks(selected["task"])
             if len(tasks) > 1:
-                grid = _rows([(_label(task.split("/", 1)[-1]), selected[selected["task"] == task]) for task in tasks])
+                each = {task: _with(levels, selected[selected["task"] == task]) for task in tasks}
+                grid = _rows([(label(task.split("/", 1)[-1]), panel) for task, panel in each.items()])
                 name = f"curves_{_file_part(category)}_{_file_part(model)}.png"
-                files.append(_save(figure(grid, "score (%)", _label(f"{model}: {category}")), folder / name))
+                files.append(_save(figure(grid, "score (%)", label(f"{model}: {category}")), folder / name))
     return files
 
 
-def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], label: str, title: str = "") -> Figure:
-    """A figure with one panel per (title, cells), shared axes, and one legend below."""
+def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], measure: str, title: str = "") -> Figure:
+    """A figure with one panel per (title, cells), shared axes, and one legend below.
+
+    Models that report no tokens per step are horizontal lines with their interval: their quality, at any speed.
+    """
+    flat = [[level_lines(cells) for _, cells in row] for row in panels]
+    without = list(dict.fromkeys(name for row in flat for lines in row for name in lines))
+    shades = {name: (COLOURS[-1 - i % 8], ("--", ":", "-.")[i % 3]) for i, name in enumerate(without)}
     tables = [[(name, curves(cells)) for name, cells in row] for row in panels]
     fronts = max((table["family"].nunique() for row in tables for _, table in row), default=0) > MOST_CURVES
     data = [[(name, _lines(table, fronts)) for name, table in row] for row in tables]
     families = sorted({family for row in data for _, lines in row for family in lines}, key=natural)
     styles = {family: (COLOURS[i % 8], MARKERS[i % 8], ("-", "--")[i // 8 % 2]) for i, family in enumerate(families)}
     columns = max(len(row) for row in panels)
-    legend_rows = max(1, -(-len(families) // (2 * columns)))
+    legend_rows = max(1, -(-(len(families) + len(without)) // (2 * columns)))
     head, foot = 0.36 if title else 0.05, 0.42 + 0.2 * legend_rows
     height = PANEL[1] * len(panels) + head + foot
     drawn = Figure(figsize=(PANEL[0] * columns + 0.4, height), dpi=150)
@@ -70,14 +79,18 @@ def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], label: str, tit
     top = max(
         (line["tokens_per_step"].max() for row in data for _, lines in row for line in lines.values()), default=1.0
     )
-    for axis_row, row in zip(axes, data, strict=True):
+    for axis_row, row, levels in zip(axes, data, flat, strict=True):
         for number, axis in enumerate(axis_row):
             if number < len(row):
                 _panel(axis, *row[number], styles, top)
+                for name, (score, low, high) in levels[number].items():
+                    colour, dashes = shades[name]
+                    axis.axhline(score, color=colour, linestyle=dashes, linewidth=1.1)
+                    axis.axhspan(low, high, color=colour, alpha=0.1, linewidth=0)
             else:
                 axis.set_visible(False)
     _under_gaps(axes, [len(row) for row in data])
-    drawn.supylabel(label, fontsize=9, x=0.01)
+    drawn.supylabel(measure, fontsize=9, x=0.01)
     drawn.text(
         0.5,
         (foot - 0.3) / height,
@@ -89,11 +102,12 @@ def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], label: str, tit
         axes[0][0].plot([], [], color=c, marker=m, linestyle=s, markersize=4, linewidth=1.4)[0]
         for c, m, s in styles.values()
     ]
+    handles += [axes[0][0].plot([], [], color=c, linestyle=s, linewidth=1.1)[0] for c, s in shades.values()]
     drawn.legend(
         handles,
-        [_label(family) for family in styles],
+        [label(text) for text in (*styles, *without)],
         loc="lower center",
-        ncols=max(1, -(-len(families) // legend_rows)),
+        ncols=max(1, -(-(len(families) + len(without)) // legend_rows)),
         fontsize=8,
         frameon=False,
     )
@@ -108,6 +122,26 @@ def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], label: str, tit
         hspace=0.24,
     )
     return drawn
+
+
+def level_lines(cells: pd.DataFrame) -> dict[str, ScoreInterval]:
+    """Model and sampler → mean score with its 95 % interval, in %, of the cells without tokens per step. Only of models
+    with a score for every task of the frame: means over different tasks can't be compared.
+    """
+    tasks = set(cells["task"])
+    found = {}
+    for names, group in cells[cells["tokens_per_step"].isna()].groupby(["model", "sampler"], sort=False):
+        if set(group["task"]) == tasks:
+            rows = group[["score", "score_low", "score_high"]].astype(float).itertuples(index=False)
+            score, low, high = mean_interval([(one, below, above) for one, below, above in rows])
+            found[" · ".join(map(str, names))] = (100 * score, 100 * low, 100 * high)
+    return found
+
+
+def _with(levels: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells of a panel, with those of models without tokens per step for the same tasks."""
+    same = levels[levels["task"].isin(set(cells["task"]))]
+    return cells if same.empty else pd.concat([cells, same])
 
 
 def _panel(axis: Axes, title: str, lines: dict[str, pd.DataFrame], styles: dict[str, Style], top: float) -> None:
@@ -176,7 +210,7 @@ def _where(cells: pd.DataFrame, model: str, category: str) -> pd.DataFrame:
     return cells[(cells["model"] == model) & (cells["category"] == category)]
 
 
-def _label(text: str) -> str:
+def label(text: str) -> str:
     """Text for a figure: short, without control characters, and `$` as itself instead of a formula's beginning."""
     return printable(text, 60).replace("$", r"\$")
 

@@ -76,8 +76,14 @@ def trajectory(model: Model, answer: Generation) -> Iterator[str]:
     """Which token was revealed at which step, with which confidence; runs of EOS are joined, tokens masked again are
     named.
     """
+    if answer.trajectory is None and answer.steps:
+        for step in sorted(set(answer.steps)):
+            places = [i for i, at in enumerate(answer.steps) if at == step]
+            yield f"step {step:>2}  " + "   ".join(_revealed(model, answer, answer.token_ids, places, step))
+        return
     if answer.trajectory is None:
-        yield f"{model.name} decodes by itself and does not tell its steps; {answer.nfe} forwards"
+        forwards = "" if answer.nfe is None else f"; {answer.nfe} forwards"
+        yield f"{model.name} decodes by itself and does not tell its steps{forwards}"
         return
     mask = getattr(model, "mask_id", None)
     for step, (before, after) in enumerate(zip(answer.trajectory, answer.trajectory[1:], strict=False)):

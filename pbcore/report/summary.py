@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
 
 from pbcore.printable import first_line, printable
+from pbcore.report.served import served_lines
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.report.text import listed, name
 from pbcore.results.flat import frame
@@ -27,9 +29,11 @@ def summary(records: Iterable[CellRecord], width: int = 100) -> str:
 
 def _facts(cells: list[CellRecord]) -> list[str]:
     ran = [cell for cell in cells if cell.status == "ok"]
-    seconds, samples = sum(cell.seconds for cell in ran), sum(cell.n_samples for cell in ran)
+    times, samples = [cell.seconds for cell in ran if cell.seconds is not None], sum(cell.n_samples for cell in ran)
+    untimed = f" ({len(ran) - len(times)} without a time of their own)" if len(times) < len(ran) else ""
     data = _joined(cell.conditions.data_source or "unknown" for cell in cells)
-    lines = [f"{len(cells)} cells, {samples:,} samples, {seconds:.1f} s of decoding; data: {data}"]
+    lines = [f"{len(cells)} cells, {samples:,} samples, {sum(times):.1f} s of decoding{untimed}; data: {data}"]
+    lines += _shared(ran)
     dummies = {cell.model for cell in cells if cell.conditions.dummy}
     if dummies:
         lines.append(f"left out of the tables (random weights, for timing only): {_joined(dummies)}")
@@ -41,9 +45,23 @@ def _facts(cells: list[CellRecord]) -> list[str]:
         whole = any(cell.conditions.options.get("official_text") for cell in ran)
         scored = "is scored (--official-text)" if whole else "is not scored (--official-text scores it)"
         lines.append(f"{late:,} answers have text after their first EOS, which {scored}")
+    lines += served_lines((cell.model, asdict(cell.served)) for cell in ran if cell.served is not None)
     if any(cell.conditions.shared_device for cell in ran):
         lines.append("timings are inexact: workers shared a device")
     return lines
+
+
+def _shared(cells: list[CellRecord]) -> list[str]:
+    """Of the cells that shared forwards: how many the model was asked for, and what they would take without."""
+    asked = sum((cell.forwards_shared or 0) + (cell.forwards_computed or 0) for cell in cells)
+    if not asked:
+        return []
+    computed = sum(cell.forwards_computed or 0 for cell in cells)
+    seconds = sum(cell.seconds_estimated or 0 for cell in cells)
+    return [
+        f"forwards shared between cells: {asked:,} asked for, {computed:,} computed; without sharing about "
+        f"{seconds:,.0f} s (estimated: forwards × seconds per forward)"
+    ]
 
 
 def _failures(cells: list[CellRecord]) -> list[str]:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import printable
+from pbcore.report.served import behind_servers
 from pbcore.report.text import NAME, ascii_text, code, md, name
 from pbcore.tasks.rewrite import SOURCE as REWRITE
 
@@ -38,7 +39,7 @@ class Entry:
             return FAILED
         score = NOT_MEASURED if self.score is None else f"{self.score:.{self.decimals}f}"
         interval = "" if self.low is None or self.high is None else f" [{self.low:.0f}–{self.high:.0f}]"
-        return f"{score}{interval} {self.rate:.1f}" if rate and self.rate is not None else f"{score}{interval}"
+        return f"{score}{interval} {_rate(self.rate)}" if rate and self.score is not None else f"{score}{interval}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +207,9 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
         notes.append(f"{FAILED}: the cell could not be run; its cause is listed under the tables")
     if "absent" in statuses:
         notes.append(f"{NOT_RUN} not run; a row's mean is given only where every task of the table has a score")
+    silent = cells[behind_servers(cells) & cells["tokens_per_step"].isna() & (cells["status"] == "ok")]["model"]
+    if len(silent):
+        notes.append(f"{NOT_MEASURED} tokens per step: not reported by {', '.join(map(name, dict.fromkeys(silent)))}")
     return [*notes, *prompts_note(cells)]
 
 

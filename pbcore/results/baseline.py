@@ -30,7 +30,7 @@ from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, adapter, checked, read_json, refuse, shape
 from pbcore.results.load import load_stored
 from pbcore.results.plain import dump_json
-from pbcore.results.record import Amount, Count, Share, by_index
+from pbcore.results.record import Amount, Count, SampleRecord, Share, by_index
 from pbcore.results.rundir import RunDirError, StoredCell, write_atomic
 
 SCHEMA = 1  # of baseline files; records have their own
@@ -61,8 +61,8 @@ class BaselineCell:
     model_identity: dict[str, str]
     indices: tuple[int, ...]
     scores: dict[str, tuple[float, ...]]
-    nfe: tuple[int, ...]
-    tokens_per_step: float
+    nfe: tuple[int, ...]  # empty if the model doesn't report its forwards
+    tokens_per_step: float | None
     official_text: bool = False
 
 
@@ -87,10 +87,16 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
             name: tuple(round(fmean(one.scores[name] for one in same), 4) for same in answers.values())
             for name in names
         },
-        nfe=tuple(sum(one.nfe for one in same) for same in answers.values()),
-        tokens_per_step=round(cell.tokens_per_step, 6),
+        nfe=_forwards(answers.values()),
+        tokens_per_step=None if cell.tokens_per_step is None else round(cell.tokens_per_step, 6),
         official_text=bool(conditions.options.get("official_text")),
     )
+
+
+def _forwards(answers: Iterable[Sequence[SampleRecord]]) -> tuple[int, ...]:
+    """The forwards of each sample, summed over its seeds; empty if the model doesn't report them."""
+    counts = [[one.nfe for one in same if one.nfe is not None] for same in answers]
+    return tuple(map(sum, counts)) if all(counts) else ()
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
@@ -197,7 +203,7 @@ class _Row:
     indices: str | list[Count]
     scores: dict[str, str | list[Share]]
     nfe: str
-    tokens_per_step: Amount
+    tokens_per_step: Amount | None
     official_text: bool = False
 
 
@@ -217,7 +223,7 @@ def _unpacked(where: str, name: str, row: Any) -> BaselineCell:
     except ValueError as error:
         raise BaselineError(f"{where}: {error}") from error
     cell = BaselineCell(id=name, **values)
-    counts = {key: len(column) for key, column in (*cell.scores.items(), ("nfe", cell.nfe))}
+    counts = {key: len(column) for key, column in (*cell.scores.items(), *([("nfe", cell.nfe)] if cell.nfe else ()))}
     differing = [printable(key, 40) for key, count in counts.items() if count != len(cell.indices)]
     if differing:
         raise BaselineError(f"{where} has {len(cell.indices)} indices but other counts for {differing[:5]}")

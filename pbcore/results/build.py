@@ -25,9 +25,9 @@ class Answer(Protocol):
     @property
     def token_ids(self) -> Sequence[int]: ...
     @property
-    def nfe(self) -> int: ...
+    def nfe(self) -> int | None: ...
     @property
-    def answer_tokens(self) -> int: ...
+    def answer_tokens(self) -> int | None: ...
     @property
     def steps(self) -> Sequence[int]: ...
     @property
@@ -47,10 +47,10 @@ def build_cell(
     """Fills in a cell's scores, rates and counts; returns it with its samples.
 
     `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline, conditions). `rounds`
-    are the seconds of each timed decoding of all samples; `indices` the samples' numbers (default 0, 1, …); `seeds` the
-    seed of each answer (default 0), with each sample at most once per seed; `absent` maps metrics that were not
-    measured at all to the reason. Raises ValueError if the lengths of the lists differ, or a score of a sample is
-    missing without a reason.
+    are the seconds of each timed decoding of all samples (none if `absent` says why under `seconds`); `indices` the
+    samples' numbers (default 0, 1, …); `seeds` the seed of each answer (default 0), with each sample at most once per
+    seed; `absent` maps metrics that were not measured at all to the reason. Raises ValueError if the lengths of the
+    lists differ, or a score of a sample or the rounds are missing without a reason.
 
         facts = CellRecord(id=…, model=…, task=…, sampler=…, conditions=…, headline="accuracy")
         cell, samples = build_cell(facts, generations, scored, rounds=[1.9])
@@ -64,34 +64,62 @@ def build_cell(
             "seeds; "
             "give one each, at least one"
         )
-    if not rounds:
-        raise ValueError(f"cell {facts.id}: no round was timed; give the seconds of at least one")
+    if not rounds and "seconds" not in (absent or {}):
+        raise ValueError(
+            f"cell {facts.id}: no round was timed; give the seconds of at least one, or why there are none"
+        )
     samples = [sample_record(*each) for each in zip(numbers, answers, scored, draws, strict=True)]
     _check_complete(facts.id, samples)
     missing = {**absent_metrics(scored), **(absent or {})}
-    forwards, canvas_rate, answer_rate = _rates(facts.id, samples)
-    if not any(forwards):
-        missing["nfe"] = "the model does not report its number of forwards"
-    seconds, answer_total = median(rounds), sum(sample.answer_tokens for sample in samples)
+    counted = _forwards(facts.id, samples)
+    if not counted and facts.nfe_mean is None:
+        missing.setdefault("nfe", "the model does not report its number of forwards")
     cell = replace(
         facts,
         n_samples=len(set(numbers)),
         conditions=replace(facts.conditions, seeds=sorted(set(draws))),
         scores=_scores(facts.id, samples, missing),
         absent={str(name): str(reason) for name, reason in missing.items()},
-        nfe_mean=sum(forwards) / len(forwards),
-        nfe_median=float(median(forwards)),
-        nfe_max=max(forwards),
-        tokens_per_step=canvas_rate,
-        tokens_per_forward=answer_rate,
-        seconds=float(seconds),
-        rounds=[float(value) for value in rounds],
-        samples_per_second=len(samples) / seconds if seconds > 0 else 0.0,
-        tokens_per_second=answer_total / seconds if seconds > 0 else 0.0,
+        **counted,
+        **_times(rounds, samples),
         failures=failure_counts(scored),
         text_after_eos=sum(sample.official_text is not None for sample in samples),
     )
     return cell, samples
+
+
+def with_scores(
+    cell: CellRecord, samples: Sequence[SampleRecord], scored: Sequence[Scored]
+) -> tuple[CellRecord, list[SampleRecord]]:
+    """A cell's record and samples with the scores of a later scoring of the same answers, in the order of the samples.
+
+    Raises ValueError if the lengths differ, or a score of a sample is missing without a reason.
+    """
+    again = [
+        replace(
+            sample,
+            scores={str(name): float(value) for name, value in result.scores.items()},
+            details=plain(result.details, f"details of sample {sample.index}"),
+        )
+        for sample, result in zip(samples, scored, strict=True)
+    ]
+    before = {name for sample in samples for name in sample.details.get("absent", {})}
+    missing = {name: why for name, why in cell.absent.items() if name not in before} | absent_metrics(scored)
+    scores = _scores(cell.id, again, missing)
+    return replace(cell, scores=scores, absent=missing, failures=failure_counts(scored)), again
+
+
+def generated(answers: Sequence[Answer]) -> dict[str, Any]:
+    """What models with `generate` tell of their answers: how many ended by themselves (`stop`) or at their limit
+    (`length`), and the mean forwards of the model that drafted; empty for other models.
+    """
+    told = [getattr(answer, "extra", {}) for answer in answers]
+    ends = Counter(extra["finish_reason"] for extra in told if "finish_reason" in extra)
+    drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
+    return {
+        **({"finish": dict(sorted(ends.items()))} if ends else {}),
+        **({"draft_forwards": sum(drafted) / len(told)} if drafted else {}),
+    }
 
 
 def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
@@ -106,18 +134,22 @@ def sample_record(index: int, answer: Answer, scored: Scored, seed: int = 0) -> 
     Given positions (infilling; `steps` −1) count as neither canvas nor answer tokens, as they were not decoded.
     """
     steps = [int(step) for step in answer.steps]
+    told = getattr(answer, "extra", {}).get("served")
     return SampleRecord(
         index=int(index),
         text=answer.text,
         scores={str(name): float(value) for name, value in scored.scores.items()},
-        nfe=int(answer.nfe),
-        canvas_tokens=sum(step >= 0 for step in steps) if steps else len(answer.token_ids),
-        answer_tokens=sum(step >= 0 for step in steps[: answer.answer_tokens]) if steps else int(answer.answer_tokens),
+        nfe=int(answer.nfe) if answer.nfe else getattr(answer, "prefill", None),  # an answer may be the prefill's token
+        canvas_tokens=None if told else sum(step >= 0 for step in steps) if steps else len(answer.token_ids),
+        answer_tokens=sum(step >= 0 for step in steps[: answer.answer_tokens]) if steps else answer.answer_tokens,
         details=plain(scored.details, f"details of sample {index}"),
         steps=steps,
         confidences=[float(value) for value in answer.confidences],
         seed=int(seed),
+        prefill=getattr(answer, "prefill", None),
+        store=getattr(answer, "store", None),
         official_text=getattr(answer, "official_text", None),
+        served=None if told is None else plain(told, f"what was reported of sample {index}"),
     )
 
 
@@ -155,18 +187,55 @@ def failure_counts(scored: Sequence[Scored]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _rates(cell_id: str, samples: Sequence[SampleRecord]) -> tuple[list[int], float, float]:
-    """NFE per sample, tokens per step (mean of the samples' rates) and tokens per forward (both summed over samples
-    first).
+def _forwards(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
+    """NFE over samples, tokens per step (mean of the samples' rates) and tokens per forward (both summed over samples
+    first); empty if the model doesn't report its forwards.
     """
-    forwards = [sample.nfe for sample in samples]
-    if not any(forwards):
-        return forwards, 0.0, 0.0
-    if min(forwards) < 1:
-        sample = min(samples, key=lambda sample: sample.nfe)
-        raise ValueError(f"cell {cell_id}: sample {sample.index} has NFE {sample.nfe}; each takes at least one forward")
-    per_step = sum(sample.canvas_tokens / sample.nfe for sample in samples) / len(samples)
-    return forwards, per_step, sum(sample.answer_tokens for sample in samples) / sum(forwards)
+    forwards = [sample.nfe for sample in samples if sample.nfe is not None]
+    if not forwards:
+        return {}
+    if len(forwards) < len(samples):
+        index = next(sample.index for sample in samples if sample.nfe is None)
+        raise ValueError(f"cell {cell_id}: sample {index} has no NFE, others have; each takes at least one forward")
+    canvas = [
+        one.canvas_tokens / nfe for one, nfe in zip(samples, forwards, strict=True) if one.canvas_tokens is not None
+    ]
+    tokens = _tokens(samples)
+    return {
+        "nfe_mean": sum(forwards) / len(forwards),
+        "nfe_median": float(median(forwards)),
+        "nfe_max": max(forwards),
+        "prefill_mean": _mean([one.prefill for one in samples]),
+        "store_mean": _mean([one.store for one in samples]),
+        "tokens_per_step": sum(canvas) / len(samples) if len(canvas) == len(samples) else None,
+        "tokens_per_forward": None if tokens is None else tokens / sum(forwards),
+    }
+
+
+def _tokens(samples: Sequence[SampleRecord]) -> int | None:
+    """The tokens of all answers; None if the model doesn't report them for each."""
+    counts = [sample.answer_tokens for sample in samples if sample.answer_tokens is not None]
+    return sum(counts) if len(counts) == len(samples) else None
+
+
+def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str, Any]:
+    """Seconds (median of the rounds) and what is reached per second; empty without a timed round."""
+    if not rounds:
+        return {}
+    seconds = float(median(rounds))
+    tokens = _tokens(samples)
+    return {
+        "seconds": seconds,
+        "rounds": [float(value) for value in rounds],
+        "samples_per_second": len(samples) / seconds if seconds > 0 else None,
+        "tokens_per_second": tokens / seconds if seconds > 0 and tokens is not None else None,
+    }
+
+
+def _mean(counts: Sequence[int | None]) -> float | None:
+    """The mean, if every answer has a count."""
+    known = [count for count in counts if count is not None]
+    return fmean(known) if len(known) == len(counts) else None
 
 
 def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pbcore.results import record
@@ -41,8 +42,13 @@ RATES = (
     "samples_per_second",
     "tokens_per_second",
     "peak_memory_bytes",
+    "seconds_estimated",
+    "forwards_shared",
+    "forwards_computed",
 )
-CONDITIONS = ("error", "absent", "failures", "decoding", "text_after_eos", *record.CONDITIONS)
+SERVED = ("first_token_seconds", "tokens_in", "tokens_out", "cost")
+_FIELDS = {"nfe": "nfe_mean"}
+CONDITIONS = ("error", "absent", "failures", "decoding", "text_after_eos", "served", *record.CONDITIONS)
 
 
 def row(cell: CellRecord) -> dict[str, Any]:
@@ -53,7 +59,6 @@ def row(cell: CellRecord) -> dict[str, Any]:
     (NaN in a DataFrame).
     """
     ran = cell.status == "ok"
-    counted = ran and "nfe" not in cell.absent
     headline = cell.scores.get(cell.headline)
     flat: dict[str, Any] = {
         "id": cell.id,
@@ -72,15 +77,14 @@ def row(cell: CellRecord) -> dict[str, Any]:
     }
     for name, score in cell.scores.items():
         flat |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
-    flat |= {
-        "nfe": cell.nfe_mean if counted else None,
-        "nfe_median": cell.nfe_median if counted else None,
-        "nfe_max": cell.nfe_max if counted else None,
-        "tokens_per_step": cell.tokens_per_step if counted else None,
-        "tokens_per_forward": cell.tokens_per_forward if counted else None,
-    }
-    flat |= {name: getattr(cell, name) if ran else None for name in RATES[5:]}
+    flat |= {name: getattr(cell, _FIELDS.get(name, name)) if ran else None for name in RATES}
+    if "nfe" in cell.absent:  # records of the first release have 0 there
+        flat |= dict.fromkeys(RATES[:5])
+    told = cell.served
+    values = (None,) * 4 if told is None else (told.first_token, told.tokens_in, told.tokens_out, told.cost)
+    flat |= dict(zip(SERVED, values, strict=True))
     flat |= {name: getattr(cell, name) for name in CONDITIONS if name not in record.CONDITIONS}
+    flat["served"] = None if told is None else asdict(told)
     flat |= {name: getattr(cell.conditions, name) for name in record.CONDITIONS}
     return flat | {
         "seeds": ",".join(map(str, cell.conditions.seeds)),
@@ -99,9 +103,10 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
     rows = [row(cell) for cell in cells]
-    scores = dict.fromkeys(name for entry in rows for name in entry if name not in (*COLUMNS, *RATES, *CONDITIONS))
-    table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *CONDITIONS])
-    numeric = ["n", "score", "score_low", "score_high", *scores, *RATES]
+    known_names = (*COLUMNS, *RATES, *SERVED, *CONDITIONS)
+    scores = dict.fromkeys(name for entry in rows for name in entry if name not in known_names)
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *SERVED, *CONDITIONS])
+    numeric = ["n", "score", "score_low", "score_high", *scores, *RATES, *SERVED]
     known = dict.fromkeys(("shared_device", "dummy"), "boolean")  # nullable: unknown for a cell that failed early
     return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", **known})
 

@@ -145,9 +145,17 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
 
 
 def _preferred(first: StoredCell, second: StoredCell) -> StoredCell:
-    """A success before an error, then the faster one; ties by content, so that merging is commutative."""
+    """A success before an error, a record with a time before one without, then the faster one; ties by content, so that
+    merging is commutative.
+    """
     return min(
         first,
         second,
-        key=lambda entry: (entry.cell.status != "ok", not entry.samples, entry.cell.seconds, repr(entry.cell)),
+        key=lambda entry: (
+            entry.cell.status != "ok",
+            not entry.samples,
+            entry.cell.seconds is None,
+            entry.cell.seconds or 0,
+            repr(entry.cell),
+        ),
     )

@@ -14,6 +14,7 @@ from annotated_types import Interval
 from pbcore.names import SamplerNameError
 from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, adapter, checked, shape
+from pbcore.results.served import Served
 
 SCHEMA = 2
 READABLE = (1, 2)  # schema 1 had the conditions on the top level, with defaults for unknown ones
@@ -39,19 +40,25 @@ class Score:
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
     """One answer to one sample. `scores` and `details` as in `tasks.scoring.Scored`; `seed` the seed of its decoding;
-    `official_text` the text of the whole canvas, if there is text after the first EOS, else None."""
+    `official_text` the text of the whole canvas, if there is text after the first EOS, else None; `nfe` None if the
+    model doesn't report its forwards, `prefill` and `store` a block model's forwards of these kinds (the latter also
+    counted in `nfe`), None for others; `canvas_tokens` and `answer_tokens` None if it doesn't report its tokens;
+    `served` what a server reported of this answer."""
 
     index: Count
     text: str
     scores: dict[str, Share]
-    nfe: Count
-    canvas_tokens: Count
-    answer_tokens: Count
+    nfe: Count | None
+    canvas_tokens: Count | None
+    answer_tokens: Count | None
     details: dict[str, Any] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
     seed: int = 0
     official_text: str | None = None
+    served: dict[str, Any] | None = None
+    prefill: Count | None = None
+    store: Count | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -116,9 +123,13 @@ class CellRecord:
     over samples of canvas tokens / NFE; `tokens_per_forward` is answer tokens before the first EOS / NFE, both summed
     over samples first.
 
-    `status` is `ok` or `error`; `absent` maps a metric to the reason why it was not measured. Each of the `n_samples`
+    `status` is `ok` or `error`; numbers that were not measured are None, and `absent` says why (`nfe` for all that
+    counts forwards, `seconds` for all that counts time). Each of the `n_samples`
     samples was answered once per seed; with several seeds, scores are means over samples of a sample's mean over seeds,
-    and rates count every answer. `text_after_eos` counts the answers with text after the first EOS token.
+    and rates count every answer. Where forwards were shared between cells, `forwards_shared` of the cell's NFE were
+    answered by other cells' and `forwards_computed` by the model (elsewhere both are None); `seconds_estimated` is what
+    all of them would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with
+    text after the first EOS token.
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
@@ -133,19 +144,25 @@ class CellRecord:
     scores: dict[str, Score] = field(default_factory=dict)
     headline: str = ""
     absent: dict[str, str] = field(default_factory=dict)
-    nfe_mean: Amount = 0.0
-    nfe_median: Amount = 0.0
-    nfe_max: Count = 0
-    tokens_per_step: Amount = 0.0
-    tokens_per_forward: Amount = 0.0
-    seconds: Amount = 0.0
+    nfe_mean: Amount | None = None
+    nfe_median: Amount | None = None
+    nfe_max: Count | None = None
+    prefill_mean: Amount | None = None  # of a block model: forwards that ran the prompt, not in NFE
+    store_mean: Amount | None = None  # of a block model: forwards that stored finished blocks, part of NFE
+    tokens_per_step: Amount | None = None
+    tokens_per_forward: Amount | None = None
+    seconds: Amount | None = None
     rounds: list[Amount] = field(default_factory=list)
-    samples_per_second: Amount = 0.0
-    tokens_per_second: Amount = 0.0
-    peak_memory_bytes: Count = 0
+    samples_per_second: Amount | None = None
+    tokens_per_second: Amount | None = None
+    peak_memory_bytes: Count | None = None
+    seconds_estimated: Amount | None = None
+    forwards_shared: Count | None = None
+    forwards_computed: Count | None = None
     decoding: dict[str, Any] = field(default_factory=dict)  # order statistics: AR-ness, tokens per step …
     failures: dict[str, Count] = field(default_factory=dict)  # failure kind → samples
     text_after_eos: Count = 0
+    served: Served | None = None  # of a model behind a server
 
     def to_json(self) -> dict[str, Any]:
         """Exact builtins, as pytest reports and JSON need them."""
@@ -162,12 +179,20 @@ class CellRecord:
             data = _from_schema_1(data, where)
         valid = checked(_cell(), data, where)
         scores = {name: Score(**value) for name, value in valid.get("scores", {}).items()}
-        return cls(**{**valid, "scores": scores, "conditions": Conditions(**valid["conditions"])})
+        told = None if valid.get("served") is None else Served(**valid["served"])
+        return cls(**{**valid, "scores": scores, "conditions": Conditions(**valid["conditions"]), "served": told})
 
 
 CONDITIONS = tuple(f.name for f in fields(Conditions))
 _sample = adapter(lambda: shape(SampleRecord))
-_cell = adapter(lambda: shape(CellRecord, scores=GenericAlias(dict, (str, shape(Score))), conditions=shape(Conditions)))
+_cell = adapter(
+    lambda: shape(
+        CellRecord,
+        scores=GenericAlias(dict, (str, shape(Score))),
+        conditions=shape(Conditions),
+        served=shape(Served) | None,
+    )
+)
 
 
 def _from_schema_1(data: dict[str, Any], where: str) -> dict[str, Any]:

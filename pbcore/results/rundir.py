@@ -3,6 +3,7 @@ cells.
 
     reports/<run>/run.json            the run's facts: command, versions, machine, seeds, data source
                  /cells/<name>.json   {"schema": 2, "cell": {...}, "samples": [...]}, written atomically
+                 /cells/<name>.answers.jsonl  answers of a model behind a server, appended as they come
                  /results.json        all cells, assembled from cells/ at the end or on demand
                  /samples.jsonl       all samples, one per line
 
@@ -37,6 +38,8 @@ from pbcore.results.check import (
 )
 from pbcore.results.plain import dump_json, plain
 from pbcore.results.record import READABLE, SCHEMA, CellRecord, SampleRecord
+
+ANSWERS = ".answers.jsonl"
 
 
 class RunDirError(InputError):
@@ -86,6 +89,10 @@ class RunDir:
         """
         data = {"schema": SCHEMA, "cell": cell.to_json(), "samples": [asdict(sample) for sample in samples]}
         return write_atomic(self.cells_dir / cell_file(cell.id), _text(plain(data, f"record of {cell.id}")))
+
+    def answers_file(self, cell_id: str) -> Path:
+        """Where the answers of a cell of a model behind a server are kept as they come."""
+        return self.cells_dir / f"{cell_file(cell_id).removesuffix('.json')}{ANSWERS}"
 
     def read_cells(self, say: Callable[[str], None] | None = None, *, set_aside: bool = False) -> list[StoredCell]:
         """All finished cells, sorted by id. A damaged file is named through `say` (default: a warning) and left as it

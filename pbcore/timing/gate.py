@@ -101,6 +101,11 @@ def against_code(plan: Plan, run: RunDir, gated: Collection[str] | None, say: Ca
     try:
         with checkout(settings.against) as folder, sides(folder) as (head, base):
             for number, cell in enumerate(sorted(cells, key=lambda cell: cell.model), 1):
+                if cell.served is not None:
+                    timings.verdicts[cell.id] = TimingVerdict(
+                        False, True, "timing not judged: a server would be asked, and paid, again"
+                    )
+                    continue
                 say(f"timing interleaved with {settings.against}: cell {number} of {len(cells)}, {cell.id}")
                 timings.verdicts[cell.id] = _interleaved(head, base, job(plan, cell), rounds, settings, machine)
     except BaseError as error:

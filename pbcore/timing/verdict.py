@@ -74,6 +74,8 @@ def _obstacle(
         return f"different machines: {key} is {head_machine.get(key)!r}, the baseline's {base_machine.get(key)!r}"
     if shared:
         return "workers shared a device; run without -n"
+    if not head or not base:
+        return "a cell has no time of its own (its forwards were shared, or its answers kept)"
     if min(len(head), len(base)) < LEAST_ROUNDS:
         return (
             f"{len(head)} and {len(base)} rounds; at least {LEAST_ROUNDS} per side are needed (--rounds {LEAST_ROUNDS})"

@@ -1,1 +1,1 @@
-"""Training of `tiny`, a masked diffusion language model for the 17 tasks: `python -m pbcore.train`."""
+"""Training of `tiny`, a masked diffusion model for the 17 tasks, and of `tiny-ar`, its autoregressive counterpart."""

@@ -1,4 +1,4 @@
-"""`python -m pbcore.train`: trains `tiny`, resumes an interrupted run, or evaluates a checkpoint."""
+"""`python -m pbcore.train`: trains `tiny` or `tiny-ar`, resumes an interrupted run, or evaluates a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,15 +15,24 @@ from pbcore.train import card, evaluate, loop, vocabulary
 from pbcore.train.recipe import Recipe, read_recipe
 
 HERE = Path(pbcore.train.__file__).parent
-EMBEDDED = HERE.parent / "models" / "tiny"
+# Objective → the embedded model that it trains, and its recipe.
+MODELS = {"diffusion": "tiny", "causal": "tiny-ar"}
+RECIPES = {"diffusion": HERE / "recipe.yaml", "causal": HERE / "recipe-causal.yaml"}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns the exit status."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.recipe is not None and options.objective is not None:
+        parser.error("--objective chooses one of the two recipes; a --recipe of your own has the key `objective`")
+    objective = options.objective or "diffusion"
+    options.recipe = options.recipe or RECIPES[objective]
+    options.out = options.out or Path(f"reports/train-{MODELS[objective]}")
     torch.set_num_threads(options.threads)
     if options.evaluate is not None:
-        print(evaluate.table(list(_progress(options.evaluate, options.samples, options.device))))
+        folder = options.evaluate or HERE.parent / "models" / MODELS[objective]
+        print(evaluate.table(list(_progress(folder, options.samples, options.device))))
         return 0
     return _train(options)
 
@@ -85,13 +94,13 @@ def _progress(folder: Path, samples: int, device: str) -> list[evaluate.Result]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pbcore.train", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--recipe", type=Path, default=HERE / "recipe.yaml", help="YAML file with sizes, seed and phases"
+        "--objective",
+        choices=tuple(MODELS),
+        help="diffusion trains `tiny` on masked tokens (default), causal trains `tiny-ar` on next tokens",
     )
+    parser.add_argument("--recipe", type=Path, help="YAML file with objective, sizes, seed and phases of your own")
     parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("reports/train-tiny"),
-        help="folder of the run; resumes if it already holds a run",
+        "--out", type=Path, help="folder of the run (default: reports/train-MODEL); resumes if it already holds a run"
     )
     parser.add_argument("--steps", type=int, help="stop after this step (default: the recipe's last)")
     parser.add_argument("--save-minutes", type=float, default=3.0, help="minutes between two saved states")
@@ -99,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         "--evaluate",
         type=Path,
         nargs="?",
-        const=EMBEDDED,
+        const="",
         metavar="DIR",
         help="score a checkpoint instead of training (default: the embedded one)",
     )

@@ -14,42 +14,69 @@ from pbcore.train.evaluate import Result, table
 from pbcore.train.loop import Run
 from pbcore.train.recipe import Recipe
 
-CARD = """# tiny: a small masked diffusion language model
+CARD = """# {name}: a small {kind} language model
 
-`tiny` answers the 17 tasks of this benchmark. It is a `LlamaForCausalLM` with full attention ({parameters:,} parameters: {layers} layers
+`{name}` answers the 17 tasks of this benchmark. It is a `LlamaForCausalLM` with {attention} attention ({parameters:,} parameters: {layers} layers
 of width {width}, {heads} heads, inner width {inner}; {words:,} word-level tokens), trained from scratch by
 
-    python -m pbcore.train
+    {command}
 
-on this project's own data (train split, answers padded with EOS to the canvas). Its vocabulary covers these tasks only: prompts with other
+on this project's own data (train split, {ends}). Its vocabulary covers these tasks only: prompts with other
 words raise an error. It is meant for testing samplers and the benchmark itself, not for use as a language model.
 
 ## Scores
 
-Test split, {samples} samples per task (lists: n = 3, 4, 5, 6), greedy, one block, in percent. `confidence-k4` reveals the four most
-confident tokens per step.
+Test split, {samples} samples per task (lists: n = 3, 4, 5, 6), greedy, {decoding}
 
 {table}
 
-Printed by `python -m pbcore.train --evaluate`. Text tasks have two scores: grammar by LanguageTool (en-US), and inclusion, ROUGE-L or
+Printed by `{command} --evaluate`. Text tasks have two scores: grammar by LanguageTool (en-US), and inclusion, ROUGE-L or
 inverse BLEU.
 
 ## Training
 
-- Objective: absorbing-state diffusion, cross-entropy over masked tokens. The noise and the token weights change from phase to phase; see
-  the recipe below, whose keys docs/training.md explains. EOS tokens after the first one have weight 0.1.
+- Objective: {objective}
 - Muon for the layers' matrices, AdamW for embeddings and norms, one learning rate, gradients clipped at norm {clip:g}.
 - {steps:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step); last loss {loss:.3f}. Loss curve: `loss.csv`,
   `loss.png`.
 - Seed {seed}; a row depends on seed and step alone.
 {notes}
-The recipe (`pbcore/train/recipe.yaml`):
+The recipe (`pbcore/train/{file}`):
 
 ```yaml
 {recipe}```
 
 ![loss](loss.png)
 """
+
+# What differs between the two models.
+_WORDS = {
+    "diffusion": {
+        "name": "tiny",
+        "kind": "masked diffusion",
+        "attention": "full",
+        "command": "python -m pbcore.train",
+        "ends": "answers padded with EOS to the canvas",
+        "decoding": "one block, in percent. `confidence-k4` reveals the four most\nconfident tokens per step.",
+        "objective": "absorbing-state diffusion, cross-entropy over masked tokens. The noise and the token weights change "
+        "from phase to phase; see\n  the recipe below, whose keys docs/training.md explains. EOS tokens after the first "
+        "one have weight 0.1.",
+        "file": "recipe.yaml",
+        "predicted": "masked tokens",
+    },
+    "causal": {
+        "name": "tiny-ar",
+        "kind": "autoregressive",
+        "attention": "causal",
+        "command": "python -m pbcore.train --objective causal",
+        "ends": "answers ended by one EOS",
+        "decoding": "in percent.",
+        "objective": "next-token prediction, cross-entropy over the tokens of the answer and its EOS and, in a share of "
+        "rows (`masked_shots`), of\n  the solved example in the prompt.",
+        "file": "recipe-causal.yaml",
+        "predicted": "answers' tokens",
+    },
+}
 
 
 def export(run: Run, folder: Path) -> None:
@@ -88,7 +115,7 @@ def plot(run: Run, path: Path) -> None:
         points = [(row["step"], row[name]) for row in run.log if name in row]
         axes.plot(*zip(*points, strict=True), linewidth=0.5, alpha=0.5)
     axes.plot([row["step"] for row in run.log], [row["loss"] for row in run.log], color="black", label="all tasks")
-    axes.set(xlabel="step", ylabel="cross-entropy of masked tokens (nats)", yscale="log")
+    axes.set(xlabel="step", ylabel=f"cross-entropy of {_WORDS[run.recipe.objective]['predicted']} (nats)", yscale="log")
     axes.legend()
     figure.savefig(path)
 
@@ -97,6 +124,7 @@ def card(run: Run, results: Sequence[Result], samples: int, clip: float) -> str:
     """The model card as Markdown."""
     recipe: Recipe = run.recipe
     return CARD.format(
+        **_WORDS[recipe.objective],
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
         layers=recipe.layers,
         width=recipe.width,

@@ -12,6 +12,7 @@ from pbcore.models import load_model
 from pbcore.tasks.registry import load_task, task_names
 
 SAMPLERS = ("confidence-k1", "confidence-k2", "confidence-k4", "confidence-k8")
+CAUSAL_SAMPLERS = ("ar",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +28,24 @@ def evaluate(
     folder: Path,
     *,
     samples: int = 100,
-    samplers: Sequence[str] = SAMPLERS,
+    samplers: Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
     device: str = "cpu",
 ) -> Iterator[Result]:
-    """Yields results task by task, on the first `samples` samples of each test split (seed 0, own data)."""
+    """Yields results task by task, on the first `samples` samples of each test split (seed 0, own data).
+
+    `samplers` are by default SAMPLERS, or CAUSAL_SAMPLERS for an autoregressive checkpoint.
+    """
     model = load_model(str(folder), device=device, dtype="float32")
+    causal = model.info.get("autoregressive", False)
+    samplers = samplers if samplers is not None else CAUSAL_SAMPLERS if causal else SAMPLERS
     for name in tasks or task_names():
         task = load_task(name, limit=samples)
+        # An autoregressive checkpoint in a folder of its own may answer with more tokens than the canvas has.
+        length = task.samples[0].max_new_tokens if causal else None
         means: dict[str, dict[str, float | None]] = {}
         for sampler in samplers:
-            texts = [generation.text for generation in decode(model, task.samples, sampler)]
+            texts = [generation.text for generation in decode(model, task.samples, sampler, length)]
             scored = task.score_many(texts, task.samples, metrics=_measures(name))
             for measure in _measures(name):
                 values = [one.scores[measure] for one in scored if measure in one.scores]

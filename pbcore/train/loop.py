@@ -49,7 +49,7 @@ def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu
         layers=recipe.layers,
         heads=recipe.heads,
         inner=recipe.inner,
-        mask_id=int(tokenizer.mask_token_id),
+        mask_id=None if recipe.causal else int(tokenizer.mask_token_id),
         eos_id=int(tokenizer.eos_token_id),
         seed=recipe.seed,
     )
@@ -119,6 +119,7 @@ def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100)
                 power=phase.power,
                 lengths=phase.lengths,
                 seed=recipe.seed + number,
+                causal=recipe.causal,
             )
             batches[number] = Batches(draw, run.tokenizer)
         learning_rate = rate(phase, within, min(1.0, (run.step + 1) / max(1, recipe.warmup)))
@@ -145,7 +146,7 @@ def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100)
 
 
 def _step(run: Run, batch: Batch, learning_rate: float, balance: float) -> Tensor:
-    """Takes one optimizer step. Returns the mean loss (R,) of each row's masked tokens before it."""
+    """Takes one optimizer step. Returns the mean loss (R,) of each row's targets before it."""
     device = run.model.device
     masked = batch.masked.to(device)
     logits = masked_logits(run.model, batch.ids.to(device), batch.attend.to(device), masked)  # (M, V)

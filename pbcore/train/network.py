@@ -1,4 +1,6 @@
-"""The network of `tiny`: a small `LlamaForCausalLM` with full attention, and the forward pass for training."""
+"""The network of `tiny` and `tiny-ar`: a small `LlamaForCausalLM` with full or causal attention, and its training
+forward.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 
 def network(
-    vocab_size: int, *, width: int, layers: int, heads: int, inner: int, mask_id: int, eos_id: int, seed: int
+    vocab_size: int, *, width: int, layers: int, heads: int, inner: int, mask_id: int | None, eos_id: int, seed: int
 ) -> LlamaForCausalLM:
-    """A randomly initialised network.
+    """A randomly initialised network: with full attention, or causal if there is no mask token (`mask_id` None).
 
     The embeddings are tied, with standard deviation 1/√width so that initial logits are near 1.
     """
@@ -28,10 +30,11 @@ def network(
         bos_token_id=None,
         eos_token_id=eos_id,
         pad_token_id=eos_id,
-        use_cache=False,
+        use_cache=mask_id is None,
     )
-    config.is_causal = False
-    config.mask_token_id = mask_id
+    if mask_id is not None:
+        config.is_causal = False
+        config.mask_token_id = mask_id
     torch.manual_seed(seed)
     model = LlamaForCausalLM(config)
     with torch.no_grad():
@@ -53,6 +56,8 @@ def masked_logits(model: LlamaForCausalLM, ids: Tensor, attend: Tensor, where: T
         hidden, torch.arange(length, device=ids.device)[None]
     )  # cosines and sines, (1, T, D/H) each
     mask = None if bool(attend.all()) else attend[:, None, None, :]  # (R, 1, 1, T)
+    if getattr(model.config, "is_causal", True):
+        mask = (attend[:, None] & ids.new_ones(length, length, dtype=torch.bool).tril())[:, None]  # (R, 1, T, T)
     *body, last = model.model.layers
     for layer in body:
         hidden = _layer(layer, hidden, length, rotary, mask)
@@ -73,6 +78,7 @@ def _layer(
 
     queries = _rotated(heads(attention.q_proj(normed[:, -tail:])), rotary)  # (R, H, tail, D/H)
     keys, values = _rotated(heads(attention.k_proj(normed)), rotary), heads(attention.v_proj(normed))  # (R, H, T, D/H)
+    mask = mask if mask is None else mask[:, :, -tail:]  # (R, 1, 1 or tail, T)
     mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
     hidden = hidden[:, -tail:] + attention.o_proj(mixed.transpose(1, 2).reshape(rows, tail, -1))
     result: Tensor = hidden + layer.mlp(layer.post_attention_layernorm(hidden))

@@ -1,10 +1,10 @@
-"""Training noise: chooses the tokens of a batch that are masked."""
+"""What a batch is trained on: the tokens that noise masks, or every next token of the answers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -30,12 +30,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """R rows of T tokens, padded on the left; the masked tokens are to be predicted."""
+    """R rows of T tokens, padded on the left; `targets` are to be predicted at the positions `masked`."""
 
-    ids: Tensor  # (R, T) long, with masks
+    ids: Tensor  # (R, T) long, with masks; complete for next-token prediction
     attend: Tensor  # (R, T) bool, false at padding
-    masked: Tensor  # (R, T) bool
-    targets: Tensor  # (M,) long: the tokens behind the masks, in row-major order
+    masked: Tensor  # (R, T) bool; for next-token prediction the positions before the targets
+    targets: Tensor  # (M,) long: the tokens behind the masks, or the next ones, in row-major order
     weights: Tensor  # (M,) float
     tasks: tuple[str, ...]  # of each row
 
@@ -78,13 +78,9 @@ def masked_batch(
     draws its own t in half of the rows, since decoding reveals it as a whole, early or late. In a share `masked_shots`
     of rows the example in the prompt is masked with its own t. Every row has at least one masked answer token.
     """
-    length, count = max(map(len, rows)), len(rows)
-    ids = torch.full((count, length), words.eos_id)  # (R, T)
-    for number, row in enumerate(rows):
-        ids[number, length - len(row) :] = torch.tensor([*row.prompt, *row.canvas])
-    place = torch.arange(length)[None].expand(count, -1)  # (R, T)
-    first = _column(length - len(row) for row in rows)  # (R, 1), as all bounds
-    start = _column(length - len(row.canvas) for row in rows)
+    ids, place, first = _padded(rows, words.eos_id)
+    count, length = ids.shape
+    start = _column(length - len(row.canvas) for row in rows)  # (R, 1), as all bounds
     end = start + _column(row.answer for row in rows)
     answer, tail = (place >= start) & (place < end), place >= end  # (R, T)
     shot = _between(place, first, [row.shot for row in rows])  # (R, T)
@@ -101,6 +97,30 @@ def masked_batch(
     weights = torch.where(place > end, PADDING_WEIGHT, 1.0)  # (R, T)
     tasks = tuple(row.task for row in rows)
     return Batch(ids.masked_fill(masked, words.mask_id), place >= first, masked, ids[masked], weights[masked], tasks)
+
+
+def causal_batch(rows: Sequence[Row], words: Words, rng: torch.Generator, masked_shots: float = 0.0) -> Batch:
+    """Next-token prediction: of every answer and its first EOS and, in a share `masked_shots` of rows, of the example
+    in the prompt.
+    """
+    rows = [replace(row, canvas=row.canvas[: row.answer + 1]) for row in rows]
+    ids, place, first = _padded(rows, words.eos_id)
+    count, length = ids.shape
+    target = place >= _column(length - len(row.canvas) for row in rows)  # (R, T)
+    shown = torch.rand(count, 1, generator=rng) < masked_shots  # (R, 1)
+    target |= _between(place, first, [row.shot for row in rows]) & shown
+    masked = torch.cat([target[:, 1:], target.new_zeros(count, 1)], dim=1)  # (R, T): one position earlier
+    targets = ids[target]
+    return Batch(ids, place >= first, masked, targets, torch.ones(len(targets)), tuple(row.task for row in rows))
+
+
+def _padded(rows: Sequence[Row], padding: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The rows' tokens (R, T), padded on the left; each position's number (R, T); each row's first position (R, 1)."""
+    length = max(map(len, rows))
+    ids = torch.full((len(rows), length), padding)  # (R, T)
+    for number, row in enumerate(rows):
+        ids[number, length - len(row) :] = torch.tensor([*row.prompt, *row.canvas])
+    return ids, torch.arange(length)[None].expand(len(rows), -1), _column(length - len(row) for row in rows)
 
 
 def _paired(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import yaml
 
 from pbcore.errors import InputError
 from pbcore.tasks.registry import task_names
+
+Objective = Literal["diffusion", "causal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class Phase:
     `weights` are shares of tasks (default 1 for each of the paper's tasks; 0 leaves a task out). `balance` weights each
     row's tokens by the row's number of masks to the power −`balance`: with 0 every token counts alike, with 1 every row
     (as LLaDA's 1/t). `lengths` gives tasks values of n other than the test's, since short lists are learned sooner. The
-    other fields are those of `rows.Draw`.
+    other fields are those of `rows.Draw`. `full_canvas`, `pairs` and `power` are noise of the diffusion objective.
     """
 
     steps: int
@@ -50,7 +52,11 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All settings of a run. The vocabulary is collected from `vocabulary_samples` samples per task and split."""
+    """All settings of a run. The vocabulary is collected from `vocabulary_samples` samples per task and split.
+
+    `objective` is `diffusion` (masked tokens under full attention) or `causal` (next tokens). Raises InputError for
+    another one.
+    """
 
     width: int
     layers: int
@@ -61,6 +67,15 @@ class Recipe:
     warmup: int
     phases: tuple[Phase, ...]
     notes: tuple[str, ...] = ()
+    objective: Objective = "diffusion"
+
+    def __post_init__(self) -> None:
+        if self.objective not in get_args(Objective):
+            raise InputError(f"recipe: objective {self.objective!r}; choose from {', '.join(get_args(Objective))}")
+
+    @property
+    def causal(self) -> bool:
+        return self.objective == "causal"
 
     @property
     def steps(self) -> int:

@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import generate
 from pbcore.train.markers import ASSISTANT, USER
-from pbcore.train.noise import Batch, Row, Words, masked_batch
+from pbcore.train.noise import Batch, Row, Words, causal_batch, masked_batch
 
 BATCHES_PER_CHUNK = 64  # batches drawn together, so that their rows can be sorted by length
 SLACK = 4  # at most this many EOS tokens in a shortened canvas
@@ -31,7 +31,8 @@ class Draw:
     `full_canvas` is the share with the whole canvas; the others have the answer and a few EOS tokens only, which costs
     less and teaches the same answers. `masked_shots` is the share in which the example in the prompt is masked too: a
     second answer to learn from in the same row. `pairs` is the share masked by pairs of words; `power` as in
-    `noise.masked_batch`. `lengths` overrides the values of n of some tasks.
+    `noise.masked_batch`. `lengths` overrides the values of n of some tasks. With `causal` the batches are those of
+    `noise.causal_batch`; `pairs` and `power` say nothing there.
     """
 
     tasks: Mapping[str, float]
@@ -42,6 +43,7 @@ class Draw:
     pairs: float = 0.0
     power: float = 1.0
     lengths: Mapping[str, Sequence[int]] | None = None
+    causal: bool = False
 
 
 class Batches:
@@ -56,6 +58,8 @@ class Batches:
     def __getitem__(self, number: int) -> Batch:
         rows = self._chunk(number // BATCHES_PER_CHUNK)[number % BATCHES_PER_CHUNK]
         rng = torch.Generator().manual_seed(self._draw.seed * 1_000_003 + number)
+        if self._draw.causal:
+            return causal_batch(rows, self._words, rng, self._draw.masked_shots)
         return masked_batch(rows, self._words, rng, self._draw.masked_shots, self._draw.pairs, self._draw.power)
 
     def _make_chunk(self, chunk: int) -> list[list[Row]]:

@@ -6,8 +6,12 @@ from collections import Counter
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pbcore.analysis.floors import FloorError, broken_floors, parse_floor
+from pbcore.report.gates import gate_text
+from tests.analysis.test_gate import gate
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS
 
@@ -78,3 +82,32 @@ def test_any_text(count: int) -> None:
         else:
             outcomes["read" if parse_floor(str(floor)) == floor and len(broken) <= 1 else "wrong"] += 1
     assert set(outcomes) == {"told", "read"}, outcomes
+
+
+class TestFloors:
+    def test_kept_broken_and_unmatched(self) -> None:
+        """A floor holds, is broken with the value named, or matches nothing, which fails as well."""
+        run = [factory.cell(task="waiting_line/copy", right=0.9)]
+        for text, ok in (
+            ("tiny/copy/* accuracy>=0.9", True),
+            ("tiny/copy/* accuracy >= 90%", True),
+            ("*/* nfe<=16", True),
+            ("tiny/copy/* accuracy>=0.98", False),
+            ("tiny/sort/* accuracy>=0.1", False),
+            ("tiny/* grammar>=0.1", False),
+        ):
+            assert gate(run, [], floors=[parse_floor(text)]).ok is ok, text
+        assert "accuracy is 0.9" in gate_text(gate(run, [], floors=[parse_floor("tiny/copy/* accuracy>=0.98")]))
+
+    @pytest.mark.parametrize("text", ["", "accuracy>=1", "tiny/* accuracy=1", "tiny/* accuracy>=high", "tiny/* >=1"])
+    def test_unreadable(self, text: str) -> None:
+        """A floor that can't be read shows the form."""
+        with pytest.raises(FloorError, match="tiny/copy"):
+            parse_floor(text)
+
+    @settings(max_examples=30)
+    @given(st.sampled_from([">=", "<=", ">", "<"]), st.integers(0, 1000))
+    def test_round_trip(self, sign: str, thousandths: int) -> None:
+        """A floor prints as it is read."""
+        floor = parse_floor(f"a/*/b+t1.0 nfe{sign}{thousandths / 1000:g}")
+        assert parse_floor(str(floor)) == floor

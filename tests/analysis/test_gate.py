@@ -1,27 +1,21 @@
-"""pbcore.analysis: floors, gate, timing; and what the gate lets through and stops, by simulation."""
+"""pbcore.analysis.gate: what passes, what fails, and what is said."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from pbcore.analysis.floors import FloorError, parse_floor
 from pbcore.analysis.gate import Judgement, Verdict, greedy, judge
-from pbcore.analysis.paired import detectable_drop, holm, mcnemar, power
+from pbcore.analysis.paired import detectable_drop
 from pbcore.report.gates import gate_markdown, gate_text, rerun_command
 from pbcore.results import CellRecord, SampleRecord, error_cell
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks.lists import OPERATIONS
-from pbcore.timing.verdict import judge_timing
 from tests.results import factory
 
 Entry = tuple[CellRecord, list[SampleRecord]]
-MACHINE = {"cpu": "x", "cpus": 2}
 
 
 def stored(*entries: Entry) -> list[StoredCell]:
@@ -60,6 +54,15 @@ class TestJudge:
         verdict = gate([factory.cell(right=answers(3))], [factory.cell(right=answers(2, first=50))])
         assert verdict.ok
         assert "newly wrong 0, 1, 2; newly right 50, 51" in gate_text(verdict)
+
+    @pytest.mark.parametrize(("before", "now", "said"), [(0, 2, "newly wrong 0, 1"), (2, 0, "newly right 0, 1")])
+    def test_flips_in_one_direction_are_listed_too(self, before: int, now: int, said: str) -> None:
+        """A cell that passes shows what changed; a command only where something got worse."""
+        verdict = gate([factory.cell(right=answers(now))], [factory.cell(right=answers(before))])
+        assert verdict.ok
+        (line,) = (line for line in gate_text(verdict).splitlines() if line.startswith("  flipped "))
+        assert said in line
+        assert ("pytest" in line) == (now > 0)
 
     def test_missing_new_and_errors(self) -> None:
         """A row the run lacks fails, a cell without baseline is new, one that could not be run fails with its cause."""
@@ -197,114 +200,6 @@ class TestJudge:
         """A level that is no probability is refused."""
         with pytest.raises(ValueError, match="level 5"):
             gate([], [], level=5)
-
-
-class TestSimulation:
-    CELLS, RUNS, N = 12, 2000, 100
-
-    def failing(self, drop: float, churn: float) -> float:
-        """The share of runs that fail: flips drawn per cell, then what `judge` does with them (exact McNemar, Holm)."""
-        rates = [[churn + drop, churn, 1 - 2 * churn - drop]] + [[churn, churn, 1 - 2 * churn]] * (self.CELLS - 1)
-        generator = np.random.default_rng(7)
-        draws = np.stack(
-            [generator.multinomial(self.N, rate, size=self.RUNS) for rate in rates], axis=1
-        )  # (runs, cells, 3)
-        p_of = {pair: mcnemar(*pair) for pair in {(int(b), int(c)) for b, c, _ in draws.reshape(-1, 3)}}
-        return float(np.mean([min(holm([p_of[int(b), int(c)] for b, c, _ in run])) <= 0.05 for run in draws]))
-
-    def test_false_alarms(self) -> None:
-        """At most 5 % of 2,000 unchanged reruns of 12 cells fail, at any rate of meaningless flips."""
-        for churn in (0.01, 0.05, 0.15):
-            assert self.failing(0.0, churn) <= 0.05
-
-    def test_power_is_as_computed(self) -> None:
-        """Of 2,000 runs with one cell 20 points down as many fail as the formula says at the level that Holm leaves."""
-        computed = power(self.N, 0.20, churn=0.03, level=0.05 / self.CELLS)
-        assert self.failing(0.20, 0.03) == pytest.approx(computed, abs=0.03)
-
-    def test_judge_itself(self) -> None:
-        """The same through `judge`: of 30 unchanged reruns few fail; of 10 that lose half of one task's answers
-        all do.
-        """
-        generator = np.random.default_rng(3)
-        truth = (generator.random((3, 100)) < 0.8).astype(float)
-        tasks = ["waiting_line/copy", "waiting_line/sort", "puzzle/sudoku"]
-
-        def run(drop: float) -> list[Entry]:
-            drawn = np.where(generator.random((3, 100)) < 0.04, 1 - truth, truth)
-            drawn[0] = np.where(generator.random(100) < drop, 0.0, drawn[0])
-            return [factory.cell(task=task, right=list(row)) for task, row in zip(tasks, drawn, strict=True)]
-
-        def fails(drop: float) -> bool:
-            return not gate(run(drop), run(0.0)).ok
-
-        assert sum(fails(0.0) for _ in range(30)) <= 4
-        assert sum(fails(0.5) for _ in range(10)) == 10
-
-
-class TestFloors:
-    def test_kept_broken_and_unmatched(self) -> None:
-        """A floor holds, is broken with the value named, or matches nothing, which fails as well."""
-        run = [factory.cell(task="waiting_line/copy", right=0.9)]
-        for text, ok in (
-            ("tiny/copy/* accuracy>=0.9", True),
-            ("tiny/copy/* accuracy >= 90%", True),
-            ("*/* nfe<=16", True),
-            ("tiny/copy/* accuracy>=0.98", False),
-            ("tiny/sort/* accuracy>=0.1", False),
-            ("tiny/* grammar>=0.1", False),
-        ):
-            assert gate(run, [], floors=[parse_floor(text)]).ok is ok, text
-        assert "accuracy is 0.9" in gate_text(gate(run, [], floors=[parse_floor("tiny/copy/* accuracy>=0.98")]))
-
-    @pytest.mark.parametrize("text", ["", "accuracy>=1", "tiny/* accuracy=1", "tiny/* accuracy>=high", "tiny/* >=1"])
-    def test_unreadable(self, text: str) -> None:
-        """A floor that can't be read shows the form."""
-        with pytest.raises(FloorError, match="tiny/copy"):
-            parse_floor(text)
-
-    @settings(max_examples=30)
-    @given(st.sampled_from([">=", "<=", ">", "<"]), st.integers(0, 1000))
-    def test_round_trip(self, sign: str, thousandths: int) -> None:
-        """A floor prints as it is read."""
-        floor = parse_floor(f"a/*/b+t1.0 nfe{sign}{thousandths / 1000:g}")
-        assert parse_floor(str(floor)) == floor
-
-
-class TestTiming:
-    def verdict(self, head: list[float], base: list[float], **options: object) -> tuple[bool, bool]:
-        found = judge_timing(head, base, 0.1, **({"head_machine": MACHINE, "base_machine": MACHINE} | options))  # type: ignore[arg-type]
-        return found.judged, found.ok
-
-    def test_only_a_clear_gap_fails(self) -> None:
-        """It fails if the fastest head round is slower than the slowest base round by more than the margin, and else
-        passes.
-        """
-        assert self.verdict([1.3, 1.2, 1.4], [1.0, 1.0, 1.0]) == (True, False)
-        assert self.verdict([1.3, 1.05, 1.4], [1.0, 1.0, 1.0]) == (True, True)
-        assert self.verdict([2.0, 2.0, 2.0], [1.0, 1.9, 1.0]) == (True, True)
-
-    @pytest.mark.parametrize(
-        ("options", "why"),
-        [
-            ({"base_machine": {"cpu": "y", "cpus": 2}}, "different machines: cpu"),
-            ({"shared": True}, "shared"),
-            ({"head_machine": {}}, "has no record of the machine"),
-        ],
-    )
-    def test_says_why_it_did_not_judge(self, options: dict[str, object], why: str) -> None:
-        """Other machines and shared devices are not judged, with the reason."""
-        given_options = {"head_machine": MACHINE, "base_machine": MACHINE} | options
-        found = judge_timing([9.0] * 3, [1.0] * 3, 0.1, **given_options)  # type: ignore[arg-type]
-        assert not found.judged
-        assert found.ok
-        assert why in found.reason
-
-    def test_too_few_rounds(self) -> None:
-        """Two rounds say nothing; a negative margin is refused."""
-        assert self.verdict([9.0] * 2, [1.0] * 3) == (False, True)
-        with pytest.raises(ValueError, match="margin"):
-            judge_timing([1.0] * 3, [1.0] * 3, -1, head_machine=MACHINE, base_machine=MACHINE)
 
 
 def test_statuses_that_pass() -> None:

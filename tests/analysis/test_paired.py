@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from itertools import product
 from math import comb
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -28,17 +30,17 @@ class TestMcnemar:
 
 
 class TestPermutation:
-    @given(st.lists(st.integers(-9, 9), max_size=7))
-    def test_by_all_sign_patterns(self, tenths: list[int]) -> None:
-        """Equal to counting every pattern of signs."""
-        losses = [abs(value) for value in tenths]
-        seen = sum(-value for value in tenths if value < 0)
+    @given(st.lists(st.integers(-9, 9), max_size=7), st.sampled_from([0.1, 1e-4]))
+    def test_by_all_sign_patterns(self, values: list[int], unit: float) -> None:
+        """Equal to counting every pattern of signs, down to differences of the resolution itself."""
+        losses = [abs(value) for value in values]
+        seen = sum(-value for value in values if value < 0)
         patterns = [
             sum(loss for loss, sign in zip(losses, signs, strict=True) if sign)
             for signs in product((0, 1), repeat=len(losses))
         ]
         expected = sum(total >= seen for total in patterns) / len(patterns)
-        assert permutation([value / 10 for value in tenths]) == pytest.approx(expected)
+        assert permutation([value * unit for value in values]) == pytest.approx(expected)
 
     @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 30))
     def test_is_mcnemar_on_binary_scores(self, b: int, c: int, same: int) -> None:
@@ -74,6 +76,10 @@ class TestPower:
         assert power(100, 0.05, churn=0.07) == pytest.approx(0.25, abs=0.03)
         assert power(400, 0.05, churn=0.10) == pytest.approx(0.60, abs=0.01)
 
+    def test_where_nothing_flips_nothing_is_detected(self) -> None:
+        """No drop and no churn: the power is 0, not the level."""
+        assert power(100, 0.0) == 0.0
+
     def test_by_simulation(self) -> None:
         """The formula agrees with drawn flips."""
         draws = np.random.default_rng(1).multinomial(100, [0.15, 0.05, 0.80], size=20_000)
@@ -101,3 +107,13 @@ class TestPower:
         assert detectable_shift(2, 0.3, level=0.01) is None
         with pytest.raises(ValueError, match="spread=-1"):
             detectable_shift(10, -1)
+
+    @pytest.mark.parametrize(("n", "spread", "power_wanted", "level"), [(25, 0.3, 0.8, 0.05), (400, 2.0, 0.9, 0.01)])
+    def test_detectable_shift_solves_its_equation(
+        self, n: int, spread: float, power_wanted: float, level: float
+    ) -> None:
+        """d − z_power·spread/√n = z_level·√(spread² + d²)/√n."""
+        shift = detectable_shift(n, spread, power_wanted, level=level)
+        assert shift is not None
+        for_power, for_level = (NormalDist().inv_cdf(share) / math.sqrt(n) for share in (power_wanted, 1 - level))
+        assert shift - for_power * spread == pytest.approx(for_level * math.hypot(spread, shift))

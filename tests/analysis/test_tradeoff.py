@@ -193,6 +193,20 @@ class TestCurves:
         assert sorted(score["overall"] * 100) == pytest.approx(sorted(published["score"]), abs=1e-3)
         assert sorted(rate["overall"]) == pytest.approx(sorted(published["tokens_per_step"]), abs=1e-3)
 
+    def test_a_category_has_the_mean_of_its_own_tasks(self) -> None:
+        """`overall` is the mean over tasks, not over categories; dummies count nowhere, other columns on demand."""
+        entries = [
+            factory.cell(task="waiting_line/copy", right=1.0, nfe=8),
+            factory.cell(task="waiting_line/sort", right=0.5),
+            factory.cell(task="puzzle/sudoku", right=0.3),
+            factory.cell("toy", task="puzzle/sudoku", dummy=True),
+        ]
+        cells = frame(record for record, _ in entries)
+        ((name, row),) = means(cells).iterrows()
+        assert name == ("tiny", "confidence-k2")
+        assert row.to_dict() == pytest.approx({"waiting_line": 0.75, "puzzle": 0.3, "overall": 0.6})
+        assert means(cells, "nfe")["waiting_line"].tolist() == [12.0]
+
     def test_category_mean_needs_every_task(self) -> None:
         """A sampler without one of a category's tasks has no mean there."""
         entries = [

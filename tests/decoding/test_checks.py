@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from pbcore.decoding import DecodingError, Move, Step, decode, denoise
-from pbcore.decoding.policies.confidence import Confidence
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.models.base import Context, Query, Request
 from pbcore.names import parse
@@ -206,7 +205,7 @@ class TestTraits:
             def select(self, step: Step) -> Tensor:
                 return step.masked
 
-        assert traits(Bare()) == traits(Bare) == traits(Confidence()) == Traits()
+        assert traits(Bare()) == traits(Bare) == Traits()
 
     def test_what_is_declared(self) -> None:
         """Members by their names; None is the same as leaving one out."""
@@ -232,6 +231,7 @@ class TestTraits:
             ("review", "both", "review is 'both'; allowed: None, 'seen', 'hidden'"),
             ("reach", "all", "reach is 'all'; allowed: 'block', 'prefix'"),
             ("rewrites", "yes", "rewrites is 'yes'; allowed: False, True"),
+            ("reads", "logits", "reads is 'logits'; allowed: 'distributions', 'numbers'"),
             ("cap", 4, "cap is 4; write a method cap"),
             ("needs", "frequencies", "needs is 'frequencies'; allowed: a set of 'frequencies'"),
             ("needs", {"gradients"}, "needs is .*gradients"),

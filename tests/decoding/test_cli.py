@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 from pbcore.cli import main
+from pbcore.decoding import register_policy
 from pbcore.decoding.cli import described, table
 from pbcore.decoding.policies import policies
+from pbcore.decoding.policies.registry import POLICIES
+from pbcore.decoding.step import Step
 from pbcore.models.frequencies import load, tokenizer_of
 from tests.models.checkpoints import llama_checkpoint
 
@@ -27,6 +32,24 @@ class TestList:
         said = capsys.readouterr().out
         assert all(re.search(rf"^{name}  \((unmasker|remasker|reviser)\)$", said, re.MULTILINE) for name in built_in())
         assert "gamma = 0.6, back = 0.9; arXiv 2507.18578; 1, with a shadow block per step" in said
+
+    def test_a_users_policy_is_described_by_its_fields(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A parameter without a default by its name alone; without a docstring there is no rule to show."""
+        monkeypatch.setattr(POLICIES, "_registered", dict(POLICIES.all()))
+
+        @register_policy("mine")
+        @dataclass(frozen=True)
+        class Mine:
+            gamma: float
+            k: int | None = None
+            low: float = 0.5
+
+            def select(self, step: Step) -> Tensor:
+                return step.masked
+
+        Mine.__doc__ = None
+        (mine,) = (item for item in described() if item.name == "mine")
+        assert (mine.parameters, mine.rule) == ("gamma, k (or a schedule), low = 0.5", "no description")
 
     def test_facts(self) -> None:
         """Kinds follow from what a policy does, papers and state from its docstring."""

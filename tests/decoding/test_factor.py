@@ -29,7 +29,6 @@ def revealed(sampler: str, confidences: list[list[float]]) -> list[int]:
         position=place,
         index=zeros,
         nfe=zeros,
-        logits=torch.zeros(int(inside.sum()), 2),
         quota=None,
         slots=inside.sum(-1),
         asked=widest,

@@ -135,6 +135,20 @@ class TestTwins:
         assert (generation.token_ids, generation.steps) == slow(rule, dict(TWINS)[name], 6, 3, (2,))
 
 
+@pytest.mark.parametrize(("more", "first"), [(1.002, 1), (0.998, 0)])
+def test_a_token_that_the_corpus_lacks_counts_as_one_of_a_billion(more: float, first: int) -> None:
+    """pc: with frequency 0 the surprise is −p ln 1e-9; a token of frequency 9e-9 needs ln 1e-9 / ln 1e-8 of its p."""
+    p = [0.4, 0.4 * math.log(1e-9) / math.log(1e-8) * more]
+
+    def rule(canvas: tuple[int, ...], position: int, key: int) -> list[float]:
+        rest = (1 - p[position]) / 2  # token 1 is likely at position 0, token 2 at position 1
+        return [0.0, *(math.log(p[position] if token == position + 1 else rest) for token in (1, 2, 3))]
+
+    toy = Toy(rule, vocab_size=TOKENS, frequencies=torch.tensor([0.0, 0.0, 9e-9, 1.0], dtype=torch.float64))
+    (generation,) = decode(toy, [[5]], "pc-k1-lam0.0-alpha100.0", max_new_tokens=2)
+    assert generation.steps.index(0) == first
+
+
 HALF = [0.0, 0.0, 0.0]  # two tokens of probability exactly 1/2, beside the mask
 SURE = [0.0, -math.inf, 0.0]
 
@@ -176,6 +190,7 @@ class TestEquality:
     @pytest.mark.parametrize(("edit", "token"), [("0.5", 2), ("0.49", 1)])
     def test_edits(self, edit: str, token: int) -> None:
         """A revealed token is replaced by one predicted with more than `edit`, not with exactly that."""
-        rule = lambda canvas, position, key: SURE if canvas[position] == MASK else HALF  # noqa: E731
+        never = -math.inf  # the mask itself, whose probability counts here
+        rule = lambda canvas, i, key: [never, *(SURE if canvas[i] == MASK else HALF)[1:]]  # noqa: E731
         (generation,) = decode(Toy(rule, vocab_size=3), [[5]], f"joint-0.5-edit{edit}-post1", max_new_tokens=2)
         assert generation.token_ids == (token, token)

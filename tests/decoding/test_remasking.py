@@ -159,7 +159,8 @@ class TestJoint:
     )
     def test_equals_its_twin(self, seed: int, gamma: float, edit: float, post: int) -> None:
         """Fills masks and edits tokens in one step; a full block is edited on until nothing changes."""
-        rule, after = seeded(seed, 2.0), [0]
+        drawn, after = seeded(seed, 2.0), [0]
+        rule = lambda *state: [-40.0, *drawn(*state)[1:]]  # noqa: E731 (never predicts the mask itself)
 
         def move(canvas: list[int], probs: twins.Probabilities, step: int) -> bool:
             masks = [i for i in range(SLOTS) if canvas[i] == MASK]
@@ -174,6 +175,14 @@ class TestJoint:
             return changed and after[0] < post
 
         assert outcome(rule, f"joint-{gamma}-edit{edit}-post{post}") == loop(rule, move)
+
+    def test_masks_where_the_mask_is_predicted(self) -> None:
+        """A revealed token whose place the model would rather mask is masked again, and the block ends all the same."""
+        rule = lambda canvas, position, key: [9.0 * (canvas[position] == 3), 0.0, 0.0, 5.0, 0.0]  # noqa: E731
+        (run,) = decode(Toy(rule, vocab_size=TOKENS), [[5]], "joint-0.5-edit0.5-post3", max_new_tokens=2, record=True)
+        assert run.token_ids == (3, 3)
+        assert run.nfe == 2 + 3
+        assert run.trajectory == ((MASK, MASK), (3, 3), (MASK, MASK), (3, 3), (MASK, MASK), (3, 3))
 
     def test_given_tokens_are_not_edited(self) -> None:
         """Infilling: what was given stays, whatever the model would rather have."""

@@ -19,17 +19,17 @@ from urllib.parse import parse_qs
 RULES = {"REPEAT": r"\b(\w+) \1\b", "EN_A_VS_AN": r"\ba [aeiou]\w*", "TYPO": r"\b[b-df-hj-np-tv-xz]{4,}\b"}
 
 
-def install(folder: Path, version: str = "17.0.1") -> dict[str, str]:
+def install(folder: Path) -> dict[str, str]:
     """Writes `bin/java` and `LanguageTool-6.8/` into `folder`; returns the environment in which they are found."""
     (folder / "bin").mkdir(parents=True)
     java = folder / "bin" / "java"
-    java.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} {version} "$@"\n')
+    java.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} "$@"\n')
     java.chmod(0o755)
     (folder / "LanguageTool-6.8").mkdir()
     (folder / "LanguageTool-6.8" / "languagetool-server.jar").write_bytes(b"")
     return {
-        "PATH": f"{java.parent}:/usr/bin:/bin",
-        "LTP_PATH": str(folder),
+        "PBCORE_JAVA": str(java),
+        "LTP_JAR_DIR_PATH": str(folder / "LanguageTool-6.8"),
         "PBCORE_CACHE": str(folder / "cache"),
         "TMPDIR": str(folder),
         "BEHAVIOUR": "",
@@ -88,10 +88,7 @@ def serve(port: int) -> None:
 
 
 if __name__ == "__main__":
-    version, *arguments = sys.argv[1:]
-    if arguments == ["-version"]:
-        print(f'openjdk version "{version}" 2025-04-15', file=sys.stderr)
-        sys.exit()
+    arguments = sys.argv[1:]
     tried = Path(os.environ["TMPDIR"]) / "tried"
     if os.environ["BEHAVIOUR"] == "dies":
         sys.exit("Error: Could not find or load main class")

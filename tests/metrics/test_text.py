@@ -7,10 +7,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from pbcore.metrics import grammar, semantic
+from pbcore.metrics import grammar, semantic, text
 from pbcore.metrics.grammar import Verdict
 from pbcore.metrics.languagetool.client import Match
-from pbcore.metrics.text import PARAPHRASING, SUMMARIZATION, WORDS_TO_SENTENCE, TextScorer, failure_kind
+from pbcore.metrics.text import (
+    PARAPHRASING,
+    SUMMARIZATION,
+    WORDS_TO_SENTENCE,
+    TextScorer,
+    failure_kind,
+    now_measurable,
+)
 from pbcore.tasks.base import Sample
 from pbcore.tasks.scoring import Scored, scorer
 from tests.reference import reference
@@ -166,6 +173,32 @@ class TestParaphrasing:
         monkeypatch.setattr(grammar, "checker", lambda: pytest.fail("asked for a server"))
         monkeypatch.setattr(semantic, "scorer", lambda: pytest.fail("asked for a model"))
         assert score(PARAPHRASING, "A bone.", SOURCE, "inv_bleu") == Scored({"inv_bleu": 1.0})
+
+
+class TestNowMeasurable:
+    @pytest.mark.parametrize(
+        ("here", "absent", "again"),
+        [
+            ({"grammar"}, {"grammar": "not installed", "v1": "grammar: not installed", "v2": "grammar: x"}, True),
+            ({"grammar"}, {"v1": "grammar: not installed"}, True),
+            ({"grammar"}, {"bertscore": "no model", "v1": "bertscore: no model"}, False),
+            ({"bertscore"}, {"bertscore": "no model", "v1": "bertscore: no model"}, True),
+            (set(), {"grammar": "not installed"}, False),
+            ({"grammar", "bertscore"}, {"nfe": "the model does not report it", "mine": "grammar: own words"}, False),
+        ],
+    )
+    def test_what_lacked_a_tool_that_is_here(
+        self, here: set[str], absent: dict[str, str], again: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A record is worth another scoring if one of the tools that it lacked is here, its own or a composite's."""
+        monkeypatch.setattr(text, "_TOOLS", {name: lambda n=name: n in here for name in ("grammar", "bertscore")})
+        assert now_measurable(SimpleNamespace(scores={}, absent=absent)) is again
+
+    def test_one_text_without_a_verdict_is_no_missing_tool(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where other answers have the score, another scoring would find the same."""
+        monkeypatch.setattr(text, "_TOOLS", {"grammar": lambda: True})
+        cell = SimpleNamespace(scores={"grammar": 0.5}, absent={"grammar": "LanguageTool answered 500"})
+        assert not now_measurable(cell)
 
 
 class TestFailureKind:

@@ -214,8 +214,9 @@ class TestContract:
             decode(model, load_task("text_writing/summarization", limit=1).samples, "random-k1")
         with pytest.raises(ModelError, match="prefix"):
             model.prepare([], cache="prefix", seed=0)
-        with pytest.raises(ModelError, match="tokens, the canvas only 4"):
-            model.encode(load_task("waiting_line/copy", limit=1).samples[0], 4, 0)
+        for length in (1, 4):
+            with pytest.raises(ModelError, match=f"tokens, the canvas only {length}"):
+                model.encode(load_task("waiting_line/copy", limit=1).samples[0], length, 0)
         for length in (0, -3, "8"):
             with pytest.raises(ModelError, match="whole number of at least 1"):
                 model.encode(load_task("waiting_line/copy", limit=1).samples[0], length, 0)  # type: ignore[arg-type]

@@ -74,6 +74,14 @@ class TestFiles:
         with pytest.raises(ModelError, match="chat='plain'"):
             FileTokenizer(words, "x", "template")
 
+    @pytest.mark.parametrize(("count", "more"), [(1, ""), (8, ""), (9, r" and 1 more")])
+    def test_unknown_words_are_named(self, count: int, more: str) -> None:
+        """Each once, the first eight and how many more."""
+        words = [f"x{letter}" for letter in "abcdefghi"][:count]
+        named = ", ".join(repr(word) for word in words[:8])
+        with pytest.raises(ModelError, match=f"not in its vocabulary: {named}{more}\\. "):
+            FileTokenizer(word_tokenizer(), "x", "plain").text(" ".join([*words, words[0]]))
+
     def test_text_comes_back(self) -> None:
         """Pieces of an answer decode to the same text; ids beyond the tokenizer are left out."""
         tokenizer = FileTokenizer(word_tokenizer(), "x", None)

@@ -59,9 +59,12 @@ def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.Mon
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     # Curves cost more than all else in a run of two cells; the test that looks for them puts them back.
-    monkeypatch.setattr(markdown, "write_plots", lambda cells, path: [])
+    for name in ("write_plots", "write_speed"):
+        monkeypatch.setattr(markdown, name, lambda cells, path: [])
     # Tasks, policies, models and scorers that a run inside adds stay with it.
     monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})
+    for name in ("_ADDED", "_FILES"):
+        monkeypatch.setattr(f"pbcore.models.servers.spec.{name}", {})
     for registry in (POLICIES, FACTORIES, SCORERS):
         monkeypatch.setattr(registry, "_registered", dict(registry.all()))
     pytester.syspathinsert(ROOT)

@@ -98,6 +98,12 @@ class TestIds:
         assert sorted(first + second) == sorted(whole)
         assert len(first) == len(second) == 8
 
+    def test_the_cells_of_other_shards_are_deselected(self, run: Run) -> None:
+        """pytest counts them as such."""
+        result = run(*ONE, "--shard", "1/3")
+        assert len(ids(result)) == 6
+        result.stdout.fnmatch_lines(["*(10 deselected)*"])
+
 
 class TestOwnDecoders:
     def test_their_samplers_are_theirs_to_read(self, run: Run) -> None:

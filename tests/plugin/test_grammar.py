@@ -31,11 +31,9 @@ def server(project: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def nothing(project: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Neither Java nor LanguageTool."""
-    for name in ("PBCORE_LANGUAGETOOL_URL", "LTP_PATH", "LTP_JAR_DIR_PATH", "JAVA_HOME"):
+    """No LanguageTool."""
+    for name in ("PBCORE_LANGUAGETOOL_URL", "LTP_JAR_DIR_PATH"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PBCORE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SPEAKER_SAYS", "The dog runs.")
     grammar.stop()
@@ -77,11 +75,55 @@ class TestServerThatDies:
 
 class TestNoServer:
     @pytest.mark.usefixtures("nothing")
-    def test_what_was_not_measured_is_a_dash_with_a_footnote(self, run: Run) -> None:
-        """The cell runs, its score is missing, the reason stands under the table, and a floor on grammar is not met."""
-        result = run(*CELLS, "--floor '*/w2s_easy/* grammar>=0' --out out")
+    def test_what_was_not_measured_is_a_dash_with_a_footnote(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        """--no-download: the cell runs, its score is missing, the reason stands under the table, and a floor on grammar
+        is not met.
+        """
+        monkeypatch.setenv("PBCORE_NO_DOWNLOAD", "")
+        result = run(*CELLS, "--no-download --floor '*/w2s_easy/* grammar>=0' --out out")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.assert_outcomes(passed=2, failed=1)
         result.stdout.fnmatch_lines(
             ["  eb-0.1 *–*", "  – not measured: *(*pbcore languagetool install*", "floors BROKEN*"]
         )
+
+    @pytest.mark.usefixtures("nothing")
+    def test_a_download_that_fails_costs_grammar_alone(
+        self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Offline, what else was computed and scored is in the record, beside the reason."""
+        monkeypatch.delenv("PBCORE_NO_DOWNLOAD")
+        monkeypatch.setenv("PBCORE_MAVEN_REPOSITORY", "http://127.0.0.1:9")
+        run(*CELLS, "--out out").assert_outcomes(passed=2)
+        rows = pbcore.results.load(project.path / "out")
+        assert rows["inclusion"].notna().all()
+        for absent in rows["absent"]:
+            assert "LanguageTool 6.8 could not be downloaded (http://127.0.0.1:9/" in absent["grammar"]
+
+
+class TestResume:
+    def test_grammar_is_scored_once_it_can_be(
+        self, nothing: None, run: Run, project: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A resumed run scores the stored answers of cells that were measured without LanguageTool; answers and seconds
+        stay as they are, and the next time there is nothing to do.
+        """
+        run(*CELLS, "--out out").assert_outcomes(passed=2)
+        before = pbcore.results.load(project.path / "out")
+        assert "grammar" not in before
+        run(*CELLS, "--resume out").assert_outcomes(passed=2)
+        assert "grammar" not in pbcore.results.load(project.path / "out")
+        for name, value in fake_java.install(tmp_path / "java").items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("SPEAKER_SAYS", "It is is.")  # a cell that is decoded again would say this
+        run(*CELLS, "--resume out").assert_outcomes(passed=2)
+        after = pbcore.results.load(project.path / "out")
+        assert after["grammar"].tolist() == [1.0, 1.0]
+        assert after["seconds"].tolist() == before["seconds"].tolist()
+        assert {key for absent in after["absent"] for key in absent} == set()
+        samples = pbcore.results.load_samples(project.path / "out").values()
+        assert {sample.text for cell in samples for sample in cell} == {"The dog runs."}
+        assert {sample.scores["grammar"] for cell in samples for sample in cell} == {1.0}
+        asked = (tmp_path / "java" / "asked.log").read_text()
+        run(*CELLS, "--resume out").assert_outcomes(passed=2)
+        assert (tmp_path / "java" / "asked.log").read_text() == asked

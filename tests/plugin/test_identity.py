@@ -124,3 +124,19 @@ class TestNothingJudged:
         result = in_process(node, "--floor 'ideal/* accuracy>=0'")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert "single samples can't be judged" in result.stderr.str()
+
+    def test_collecting_alone_judges_nothing(self, in_process: Run, project: pytest.Pytester) -> None:
+        """`--co` lists tests, also where none of them is a cell; a requested verdict waits for a run."""
+        result = in_process(write(project, "test_other.py", OTHER), "--co -q --floor 'ideal/* accuracy>=0'")
+        assert result.ret == pytest.ExitCode.OK
+        assert "gate FAILED" not in result.stdout.str()
+
+    def test_a_selection_that_leaves_no_cell_is_named(self, run: Run) -> None:
+        """The screen counts the cells that -k, -m or --shard leaves out."""
+        cells = CELLS[:-2]
+        run(*cells, "-k nothing").stdout.fnmatch_lines(["none of 1 cells matches 'nothing'; `--co -q` lists them"])
+        run(*cells, "-m ci").stdout.fnmatch_lines(["none of 1 cells matches 'ci'; *"])
+        run(*cells, "--shard 2/2").stdout.fnmatch_lines(["none of 1 cells matches 'the selection'; *"])
+        other = run("--model ideal --task summarization")
+        other.stdout.fnmatch_lines(["no cell is left to measure"])
+        assert "none of" not in other.stdout.str()

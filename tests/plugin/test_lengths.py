@@ -18,11 +18,9 @@ WORDS = ("--task", "text_writing/w2s_*")
 
 @pytest.fixture(autouse=True)
 def no_grammar(project: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither Java nor LanguageTool: the word sets are scored for their words alone."""
-    for name in ("PBCORE_LANGUAGETOOL_URL", "LTP_PATH", "LTP_JAR_DIR_PATH", "JAVA_HOME"):
+    """No LanguageTool: the word sets are scored for their words alone."""
+    for name in ("PBCORE_LANGUAGETOOL_URL", "LTP_JAR_DIR_PATH"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PBCORE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SPEAKER_SAYS", "The dog threw a ball in the park.")
     grammar.stop()

@@ -96,6 +96,14 @@ class TestOneProcess:
             ["4 cells could not be run:", "*breaking/sort/random-k2: MemoryError: no more of it"]
         )
 
+    def test_the_first_error_of_a_cell_is_its_cause(self, run: Run, project: pytest.Pytester) -> None:
+        """What goes wrong while cleaning up after it doesn't replace it."""
+        with (project.path / "conftest.py").open("a") as stream:
+            stream.write("\nimport pytest\n\n@pytest.fixture(autouse=True)\ndef after():\n    yield\n    1 / 0\n")
+        run("--model breaking --limit 2 --task sort --sampler random-k2 --out out")
+        (error,) = pbcore.results.load(project.path / "out")["error"]
+        assert error == "MemoryError: no more of it"
+
     def test_without_the_clock_a_cell_says_so(self, run: Run) -> None:
         """What takes pytest-benchmark away is a usage error; a record without seconds would mislead."""
         for option in ("--benchmark-disable", "--benchmark-skip", "-pno:benchmark"):

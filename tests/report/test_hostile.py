@@ -131,7 +131,7 @@ class TestStory:
         """The screen shows the answer's beginning, without control characters, and the count of what is left out."""
         sample = SimpleNamespace(index=3, prompt="Say\nhello", answer="hello", label="hello")
         task = SimpleNamespace(name="waiting_line/copy", headline="accuracy")
-        answer = SimpleNamespace(text=BAD * 50_000, trajectory=None, nfe=3)
+        answer = SimpleNamespace(text=BAD * 50_000, trajectory=None, steps=(), nfe=3)
         lines = list(
             story(SimpleNamespace(name="m"), task, sample, answer, Scored({"accuracy": 0.0}, {"why": BAD}), "pytest")
         )  # type: ignore[arg-type]

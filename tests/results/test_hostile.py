@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -16,46 +15,20 @@ from hypothesis import strategies as st
 
 from pbcore.report.commands import run_compare, run_report
 from pbcore.report.junit import write_junit
-from pbcore.results import RunDir, create, load, load_samples, properties
-from pbcore.results.baseline import BaselineError, read_baseline, unpack_runs
+from pbcore.results import create, load, load_samples, properties
+from pbcore.results.baseline import BaselineError, read_baseline
 from pbcore.results.check import LoadError, NewerSchemaError
 from pbcore.results.load import load_cells, load_stored
-from pbcore.results.merge import MergeConflict, merge
+from pbcore.results.merge import merge
 from pbcore.results.plain import dump_json, plain
 from pbcore.results.published import read_samples
 from pbcore.results.rundir import CorruptCellWarning, cell_file
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS
+from tests.results.files import Arguments, fingerprint, written
 
-FIRST_RELEASE = Path(__file__).parent / "data" / "schema-1"
 TEXTS = st.one_of(st.sampled_from(ODD_TEXTS), st.text(st.characters(), max_size=30))
 CELL = "tiny/shuffle/confidence-k2"
-
-
-def fingerprint(folder: Path) -> dict[str, str]:
-    """Every file below a folder with a digest of its bytes."""
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
-def written(run: RunDir, change: Any) -> Path:
-    """The file of a run's only cell, with its JSON changed."""
-    (file,) = run.cells_dir.glob("*.json")
-    data = json.loads(file.read_text())
-    change(data)
-    file.write_text(json.dumps(data))
-    return file
-
-
-class Arguments:
-    """What the command line gives to `run_report` and `run_compare`."""
-
-    def __init__(self, *paths: Path) -> None:
-        self.paths, self.out, self.width, self.level = list(paths), None, None, 0.05
-        self.head, self.base = paths[0], paths[-1]
 
 
 class TestBadBytes:
@@ -163,42 +136,6 @@ class TestReadingChangesNothing:
             load(run.path)
 
 
-class TestFirstRelease:
-    """A run of the first release: two evaluated cells of `ideal`, two of a checkpoint that could not be loaded."""
-
-    @pytest.mark.parametrize("name", [".", "results.json", "junit.xml"])
-    def test_every_source_is_complete(self, name: str) -> None:
-        """Directory, results.json and JUnit give the same four cells, the failed ones with their cause."""
-        before = fingerprint(FIRST_RELEASE)
-        table = load(FIRST_RELEASE / name).set_index("id")
-        assert table["status"].to_dict() == {
-            "./broken/copy/confidence-k2": "error",
-            "./broken/shuffle/confidence-k2": "error",
-            "ideal/copy/confidence-k2": "ok",
-            "ideal/shuffle/confidence-k2": "ok",
-        }
-        assert set(table["task"]) == {"waiting_line/copy", "waiting_line/shuffle"}
-        assert table["accuracy"].dropna().to_dict() == {"ideal/copy/confidence-k2": 1, "ideal/shuffle/confidence-k2": 0}
-        assert table.loc["./broken/copy/confidence-k2", "error"].startswith("KeyError: 'd_model'")
-        assert table.loc["ideal/copy/confidence-k2", ["dtype", "threads", "seeds"]].tolist() == ["float64", 1, "0"]
-        assert fingerprint(FIRST_RELEASE) == before
-
-    def test_samples_and_facts(self) -> None:
-        """Its samples and run.json load, from cells/ and from samples.jsonl."""
-        assert {name: len(samples) for name, samples in load_samples(FIRST_RELEASE).items()} == {
-            "./broken/copy/confidence-k2": 0,
-            "./broken/shuffle/confidence-k2": 0,
-            "ideal/copy/confidence-k2": 3,
-            "ideal/shuffle/confidence-k2": 3,
-        }
-        assert RunDir(FIRST_RELEASE).read_run()["profile"] == "quick"
-
-    def test_merges(self, tmp_path: Path) -> None:
-        """It merges into a run of today's schema without losing a value."""
-        merged = merge([FIRST_RELEASE], tmp_path / "m")
-        assert load(merged.path).equals(load(FIRST_RELEASE))
-
-
 class TestWrongTypes:
     @pytest.mark.parametrize(
         ("change", "told"),
@@ -253,134 +190,3 @@ class TestWrongTypes:
             load_cells(tmp_path / "j.xml")
         assert len(str(raised.value)) < 600
         assert str(raised.value).isprintable()
-
-
-class TestMerging:
-    def run(self, folder: Path, name: str, sampler: str = "random-k1", **facts: Any) -> Path:
-        run = factory.write(create(folder, name), [factory.cell(sampler=sampler, n=4)])
-        run.write_run({"profile": "ci", "data_seed": 0, "seeds": [0], "limit": None, "data_dir": None, **facts})
-        return run.path
-
-    def test_results_without_cells_are_read(self, tmp_path: Path) -> None:
-        """A run that kept results.json and samples.jsonl alone loses nothing."""
-        first, second = self.run(tmp_path, "a"), self.run(tmp_path, "b", "random-k2")
-        expected = merge([first, second], tmp_path / "m").read_cells()
-        RunDir(second).assemble()
-        shutil.rmtree(second / "cells")
-        assert merge([first, second], tmp_path / "n").read_cells() == expected
-        (second / "samples.jsonl").unlink()
-        with_less = merge([second, self.run(tmp_path, "c", "random-k2")], tmp_path / "o").read_cells()
-        assert with_less == expected[1:]
-
-    def test_missing_shards_are_named(self, tmp_path: Path) -> None:
-        """1/3 and 3/3 without 2/3, also when they were merged before; allowed on demand."""
-        paths = [self.run(tmp_path, f"s{i}", f"random-k{i}", shard=f"{i}/3") for i in (1, 2, 3)]
-        with pytest.raises(MergeConflict, match=r"missing shards: 2/3"):
-            merge([paths[0], paths[2]], tmp_path / "m")
-        partial = merge([paths[0], paths[2]], tmp_path / "m", allow_missing_shards=True)
-        with pytest.raises(MergeConflict, match=r"missing shards: 2/3"):
-            merge([partial.path], tmp_path / "n")
-        assert len(merge([partial.path, paths[1]], tmp_path / "n").read_cells()) == 3
-
-    @pytest.mark.parametrize(
-        ("name", "value"), [("profile", "quick"), ("data_seed", 1), ("seeds", [0, 1]), ("limit", 5), ("data_dir", "x")]
-    )
-    def test_other_settings_are_refused(self, tmp_path: Path, name: str, value: Any) -> None:
-        """The first difference is named with both values and both runs, and nothing is written."""
-        first, second = self.run(tmp_path, "a"), self.run(tmp_path, "b", "random-k2", **{name: value})
-        with pytest.raises(MergeConflict, match=rf"different settings: {name} is .* in {first} and .* in {second}"):
-            merge([first, second], tmp_path / "m")
-        assert not (tmp_path / "m").exists()
-
-    def test_other_data_is_refused(self, tmp_path: Path) -> None:
-        """The folders' paths may differ between machines, but not what is in them."""
-        first = self.run(tmp_path, "a", data_dir="/one/data")
-        second = self.run(tmp_path, "b", "random-k2", data_dir="/two/data")
-        merge([first, second], tmp_path / "m")
-        written(RunDir(second), lambda data: data["cell"]["conditions"].update(data_hash="d2"))
-        with pytest.raises(MergeConflict, match="waiting_line/shuffle has other samples"):
-            merge([first, second], tmp_path / "n")
-
-
-class TestBaselines:
-    ROW: dict[str, Any] = {  # noqa: RUF012
-        "model": "tiny",
-        "task": "waiting_line/shuffle",
-        "sampler": "confidence-k2",
-        "seeds": [0],
-        "dtype": "float32",
-        "data_hash": "d1",
-        "length": "",
-        "headline": "accuracy",
-        "model_identity": {},
-        "indices": "0-3",
-        "scores": {"accuracy": "1111"},
-        "nfe": "16x4",
-        "tokens_per_step": 2.0,
-    }
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            {"indices": "0-999999999"},
-            {"indices": "5-8"},
-            {"indices": "0--3"},
-            {"indices": []},
-            {"indices": [0, 0, 1, 2]},
-            {"nfe": "16x999999999"},
-            {"nfe": "16x"},
-            {"nfe": [16]},
-            {"nfe": "-1x4"},
-            {"nfe": "1e3x4"},
-            {"nfe": "16x3"},
-            {"scores": {"accuracy": "1191"}},
-            {"scores": {"accuracy": [2, 0, 0, 0]}},
-            {"scores": [1]},
-            {"scores": {"accuracy": None}},
-            {"seeds": []},
-            {"seeds": "0"},
-            {"tokens_per_step": "2"},
-            {"tokens_per_step": -1},
-            {"model_identity": None},
-            {"headline": 3},
-            {"id": "x"},
-            {"colour": "red"},
-            {"official_text": 1},
-        ],
-        ids=str,
-    )
-    def test_absurd_rows_name_file_and_cell(self, tmp_path: Path, change: dict[str, Any]) -> None:
-        """Wrong types and ranges are told in one line, before anything large is built."""
-        file = tmp_path / "b.json"
-        file.write_text(json.dumps({"schema": 1, "cells": {CELL: self.ROW}}))
-        assert list(read_baseline(file)) == [CELL]
-        file.write_text(json.dumps({"schema": 1, "cells": {CELL: {**self.ROW, **change}}}))
-        with pytest.raises(BaselineError, match=rf"b\.json: cell {CELL}") as raised:
-            read_baseline(file)
-        assert "\n" not in str(raised.value)
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            '{"schema": 1, "cells": {}}',
-            '{"schema": 1, "cells": []}',
-            '{"schema": true, "cells": {"a": 1}}',
-            "",
-            "[" * 10**5,
-        ],
-    )
-    def test_nothing_to_judge_by_is_an_error(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
-    ) -> None:
-        """An empty or foreign file passes no run: the command's exit status is 2."""
-        run = factory.write(create(tmp_path, "a"), [factory.cell()])
-        (tmp_path / "b.json").write_text(text)
-        assert run_compare(Arguments(run.path, tmp_path / "b.json")) == 2  # type: ignore[arg-type]
-        said = capsys.readouterr()
-        assert "b.json" in said.err
-        assert "PASSED" not in said.out
-
-    def test_unpack_runs_has_a_bound(self) -> None:
-        """Counts in a file can't fill the memory."""
-        with pytest.raises(ValueError, match="longer than"):
-            unpack_runs("1x999999 2x999999")

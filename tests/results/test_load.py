@@ -96,6 +96,12 @@ class TestLoad:
         with pytest.raises(LoadError, match=name):
             load(tmp_path / name)
 
+    def test_lists_that_nest_too_deeply(self, tmp_path: Path) -> None:
+        """They are named as such, not as a bug."""
+        (tmp_path / "results.json").write_text("[" * 10**5)
+        with pytest.raises(LoadError, match=r"results\.json can't be read: its lists or mappings nest too deeply"):
+            load(tmp_path / "results.json")
+
     def test_newer_schema_is_refused(self, tmp_path: Path) -> None:
         """A results.json of another schema is not misread."""
         (tmp_path / "results.json").write_text('{"schema": 3, "cells": []}')
@@ -189,9 +195,9 @@ class TestPublished:
         """Its metrics become columns of shares; the score is the accuracy, of text tasks the grammar."""
         (tmp_path / "p.csv").write_text(
             "table,model,task,setting,metric,value_percent\n"
-            "5,LLaDA,waiting_line_copy,k2,accuracy,95\n"
             "7,LLaDA,text_writing_summarization,k2,grammar,80\n"
             "7,LLaDA,text_writing_summarization,k2,rouge_l,40\n"
+            "5,LLaDA,waiting_line_copy,k2,accuracy,95\n"
         )
         table = load(tmp_path / "p.csv").set_index("task")
         copy, summary = table.loc["waiting_line/copy"], table.loc["text_writing/summarization"]
@@ -206,6 +212,7 @@ class TestPublished:
             "published",
         ]
         assert not table[["dummy", "shared_device"]].any(axis=None)
+        assert list(table.index) == ["text_writing/summarization", "waiting_line/copy"]  # as in the file
 
     def test_a_table_of_another_kind(self, tmp_path: Path) -> None:
         """Its columns are named, and those that are known."""

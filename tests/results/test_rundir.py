@@ -30,6 +30,15 @@ class TestCreate:
             create(tmp_path, "a")
         assert create(tmp_path).path != create(tmp_path).path
 
+    def test_an_empty_folder_is_free_and_a_file_is_not(self, tmp_path: Path) -> None:
+        """A folder made beforehand is used; whatever else has the name is left alone."""
+        (tmp_path / "empty").mkdir()
+        assert create(tmp_path, "empty").cells_dir.is_dir()
+        (tmp_path / "file").write_text("mine")
+        with pytest.raises(RunDirError, match="choose another name"):
+            create(tmp_path, "file")
+        assert (tmp_path / "file").read_text() == "mine"
+
     def test_open_names_what_is_missing(self, tmp_path: Path) -> None:
         """A folder that is no run says so."""
         with pytest.raises(RunDirError, match=r"neither cells/ nor results\.json"):
@@ -59,6 +68,17 @@ class TestCells:
         assert broken.with_name(broken.name + ".corrupt").read_text() == damage
         run.assemble()
         assert len(load(run.path)) == 1
+
+    def test_what_was_set_aside_is_never_overwritten(self, tmp_path: Path) -> None:
+        """The same cell damaged again and again leaves a file each time, numbered from 2."""
+        run = create(tmp_path, "a")
+        for text in ("{", "{{", "{{{"):
+            factory.write(run, [factory.cell()])
+            file = run.cells_dir / cell_file("tiny/shuffle/confidence-k2")
+            file.write_text(text)
+            run.read_cells(lambda said: None, set_aside=True)
+        kept = {path.name.partition(".json")[2]: path.read_text() for path in run.cells_dir.glob("*.corrupt*")}
+        assert kept == {".corrupt": "{", ".corrupt2": "{{", ".corrupt3": "{{{"}
 
     def test_truncated_at_any_byte(self, tmp_path: Path) -> None:
         """Every proper prefix of a cell file is noticed, none is read as a smaller cell."""

@@ -1,4 +1,4 @@
-"""The embedded checkpoint, for tests that look at what is shipped."""
+"""The embedded checkpoints, for tests that look at what is shipped."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ import pytest
 
 import pbcore.models
 
-FOLDER = Path(pbcore.models.__file__).parent / "tiny"
+FOLDER = Path(pbcore.models.__file__).parent
 
 
 @pytest.fixture(scope="session")
 def embedded() -> Path:
-    """The folder of the shipped checkpoint; skips where this copy has none."""
-    if not (FOLDER / "model.safetensors").is_file():
-        pytest.skip("no embedded checkpoint in this copy: python -m pbcore.train")
-    return FOLDER
+    """The folder of `tiny`; skips where this copy has none."""
+    return _folder("tiny", "diffusion")
+
+
+@pytest.fixture(scope="session")
+def embedded_ar() -> Path:
+    """The folder of `tiny-ar`; skips where this copy has none."""
+    return _folder("tiny-ar", "causal")
+
+
+def _folder(name: str, objective: str) -> Path:
+    if not (FOLDER / name / "model.safetensors").is_file():
+        pytest.skip(f"no embedded checkpoint in this copy: python -m pbcore.train --objective {objective}")
+    return FOLDER / name

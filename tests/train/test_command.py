@@ -24,13 +24,14 @@ phases:
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize(("objective", "name"), [("diffusion", "tiny"), ("causal", "tiny-ar")])
 def test_trains_stops_goes_on_and_leaves_a_checkpoint_with_its_card(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    objective: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Half the steps, then the rest from where the first command stopped; the checkpoint loads, and its card has every
     task.
     """
-    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    (tmp_path / "recipe.yaml").write_text(f"objective: {objective}\n{RECIPE}")
     command = ["--recipe", str(tmp_path / "recipe.yaml"), "--out", str(tmp_path / "run"), "--samples", "1"]
     assert main([*command, "--steps", "2"]) == 0
     assert main(command) == 0
@@ -38,7 +39,15 @@ def test_trains_stops_goes_on_and_leaves_a_checkpoint_with_its_card(
     assert "at step 2" in output
     assert "step 4/4" in output
     checkpoint = tmp_path / "run" / "checkpoint"
-    assert load_model(str(checkpoint), dtype="float32").info["family"]
+    assert load_model(str(checkpoint), dtype="float32").info.get("autoregressive", False) == (objective == "causal")
     card = (checkpoint / "README.md").read_text()
-    assert all(f"| {name} |" in card for name in task_names())
+    assert card.startswith(f"# {name}: ")
+    assert all(f"| {task} |" in card for task in task_names())
     assert {"loss.csv", "loss.png"} <= {file.name for file in checkpoint.iterdir()}
+
+
+def test_an_objective_chooses_one_of_the_two_recipes_only(capsys: pytest.CaptureFixture[str]) -> None:
+    """A recipe of one's own says its objective itself."""
+    with pytest.raises(SystemExit):
+        main(["--objective", "causal", "--recipe", "mine.yaml"])
+    assert "has the key `objective`" in capsys.readouterr().err

@@ -1,15 +1,17 @@
-"""The shipped checkpoint."""
+"""The shipped checkpoints."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import pytest
 from safetensors import safe_open
 
 import pbcore.train.recipe
 from pbcore.decoding import decode
 from pbcore.models import load_model
+from pbcore.models.family import family_of
 from pbcore.tasks.registry import load_task, task_names
 from pbcore.train.recipe import read_recipe
 
@@ -51,3 +53,34 @@ class TestAnswers:
         assert [one.scores["accuracy_strict"] for one in task.score_many(texts, task.samples, ["accuracy_strict"])] == [
             1.0
         ] * 4
+
+
+class TestAutoregressive:
+    """`tiny-ar`."""
+
+    def test_is_small_and_holds_no_code(self, embedded_ar: Path) -> None:
+        """At most 3 MB, and nothing but data."""
+        files = [path for path in embedded_ar.rglob("*") if path.is_file()]
+        assert sum(path.stat().st_size for path in files) <= 3_000_000
+        assert {path.suffix for path in files} <= {".json", ".safetensors", ".md", ".csv", ".png"}
+
+    def test_is_the_network_of_tiny_without_its_mask(self, embedded: Path, embedded_ar: Path) -> None:
+        """The same sizes; what differs is the attention, the mask token and the cache that goes with them."""
+        diffusion, causal = (json.loads((one / "config.json").read_text()) for one in (embedded, embedded_ar))
+        shape = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+        assert [causal[key] for key in shape] == [diffusion[key] for key in shape]
+        assert family_of(diffusion) == "masked"
+        assert family_of(causal) == "causal"
+
+    def test_the_card_has_a_line_per_task(self, embedded_ar: Path) -> None:
+        card = (embedded_ar / "README.md").read_text(encoding="utf-8")
+        assert [name for name in task_names() if f"| {name} |" not in card] == []
+
+    @pytest.mark.parametrize("name", ["waiting_line/copy", "waiting_line/replace_index", "waiting_line/replace_random"])
+    def test_answers_nine_of_ten(self, name: str, embedded_ar: Path) -> None:
+        """Lists of the test split, n = 3 to 6: at least 90 % are right, each in one forward per token."""
+        task = load_task(name, limit=40)
+        outputs = decode(load_model("tiny-ar"), task.samples, "ar")
+        scored = task.score_many([out.text for out in outputs], task.samples, ["accuracy"])
+        assert sum(one.scores["accuracy"] for one in scored) >= 36
+        assert all(out.nfe == len(out.token_ids) == out.answer_tokens + 1 for out in outputs)

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from pbcore.tasks.registry import task_names
 from pbcore.train import loop
-from pbcore.train.recipe import Phase, Recipe
+from pbcore.train.recipe import Objective, Phase, Recipe
 from pbcore.train.vocabulary import build, vocabulary
 
 ONLY_SUDOKU = {name: 0.0 for name in task_names() if name != "puzzle/sudoku"}
@@ -21,12 +21,12 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return build(vocabulary(1, names=["puzzle/sudoku"]))
 
 
-def toy(steps: int = 2) -> Recipe:
+def toy(steps: int = 2, objective: Objective = "diffusion") -> Recipe:
     phases = (
         Phase(steps, 0.003, 0.003, rows=2, full_canvas=0.0, weights=ONLY_SUDOKU),
         Phase(2, 0.003, 0.0, rows=3, full_canvas=1.0, masked_shots=0.0, weights=ONLY_SUDOKU),
     )
-    return Recipe(width=16, layers=2, heads=2, inner=16, seed=7, vocabulary_samples=1, warmup=2, phases=phases)
+    return Recipe(16, 2, 2, 16, seed=7, vocabulary_samples=1, warmup=2, phases=phases, objective=objective)
 
 
 def quiet(run: loop.Run) -> None:
@@ -34,17 +34,21 @@ def quiet(run: loop.Run) -> None:
 
 
 class TestTrain:
-    def test_an_interrupted_run_ends_bit_identically(self, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("objective", ["diffusion", "causal"])
+    def test_an_interrupted_run_ends_bit_identically(
+        self, objective: Objective, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+    ) -> None:
         """Saved at step 1 and gone on with in a fresh process' stead, the weights equal those of a run in one go, over
         two phases.
         """
-        whole = loop.start(toy(), tokenizer)
+        recipe = toy(objective=objective)
+        whole = loop.start(recipe, tokenizer)
         loop.train(whole, 4, quiet, every=1)
-        first = loop.start(toy(), tokenizer)
+        first = loop.start(recipe, tokenizer)
         loop.train(first, 1, quiet, every=1)
         loop.save(first, tmp_path)
         torch.manual_seed(999)
-        second = loop.start(toy(), tokenizer)
+        second = loop.start(recipe, tokenizer)
         loop.resume(second, tmp_path)
         assert second.step == 1
         loop.train(second, 4, quiet, every=1)
@@ -52,9 +56,10 @@ class TestTrain:
             assert torch.equal(tensor, second.model.state_dict()[name]), name
         assert [row["loss"] for row in second.log] == [row["loss"] for row in whole.log]
 
-    def test_the_loss_falls(self, tokenizer: PreTrainedTokenizerFast) -> None:
+    @pytest.mark.parametrize("objective", ["diffusion", "causal"])
+    def test_the_loss_falls(self, objective: Objective, tokenizer: PreTrainedTokenizerFast) -> None:
         """Sixty steps on one task bring the loss far below its start."""
-        run = loop.start(toy(60), tokenizer)
+        run = loop.start(toy(60, objective), tokenizer)
         loop.train(run, 60, quiet, every=10)
         assert run.log[-1]["loss"] < 0.7 * run.log[0]["loss"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from pbcore.train.noise import PADDING_WEIGHT, Row, Words, masked_batch
+from pbcore.train.noise import PADDING_WEIGHT, Row, Words, causal_batch, masked_batch
 from pbcore.train.vocabulary import build
 
 # Ids 0 mask, 1 EOS; for the tests of single tokens no id is punctuation or goes on from another.
@@ -88,3 +88,22 @@ class TestPairs:
         assert torch.equal(masked[:, 1], masked[:, 2])
         assert torch.equal(masked[:, 3], masked[:, 4])
         assert not torch.equal(masked[:, 2], masked[:, 3])
+
+
+class TestCausalBatch:
+    def test_every_token_of_the_answer_and_its_first_eos_is_predicted_one_position_earlier(self) -> None:
+        rows = some_rows()
+        batch = causal_batch(rows, WORDS, torch.Generator().manual_seed(0))
+        expected = [token for row in rows for token in row.canvas[: row.answer + 1]]
+        assert batch.targets.tolist() == expected
+        assert batch.ids.roll(-1, dims=1)[batch.masked].tolist() == expected
+        assert not (batch.masked & ~batch.attend).any()
+        assert (batch.ids != WORDS.mask_id).all()
+
+    def test_examples_are_targets_in_their_share(self) -> None:
+        """With share 1 the example in the prompt is predicted too, in the rows that have one."""
+        rows = some_rows()
+        plain = causal_batch(rows, WORDS, torch.Generator().manual_seed(0))
+        more = causal_batch(rows, WORDS, torch.Generator().manual_seed(0), masked_shots=1.0)
+        added = int((more.masked & ~plain.masked).sum())
+        assert added == sum(row.shot[1] - row.shot[0] for row in rows) > 0

@@ -38,6 +38,18 @@ class TestReadRecipe:
         assert set(recipe.phases[-1].tasks()) == set(task_names())
         assert recipe.phases[-1].end_rate < recipe.phases[-1].rate
 
+    def test_the_causal_recipe_has_the_network_and_tasks_of_the_other(self) -> None:
+        folder = Path(pbcore.train.__file__).parent
+        causal, diffusion = read_recipe(folder / "recipe-causal.yaml"), read_recipe(folder / "recipe.yaml")
+        assert (causal.objective, diffusion.objective) == ("causal", "diffusion")
+        shapes = [(one.width, one.layers, one.heads, one.inner) for one in (causal, diffusion)]
+        assert shapes[0] == shapes[1]
+        assert set(causal.phases[-1].tasks()) == set(task_names())
+
+    def test_another_objective_is_an_error(self) -> None:
+        with pytest.raises(ValueError, match="choose from diffusion, causal"):
+            Recipe(8, 1, 1, 8, 0, 1, 0, (), objective="prefix")  # type: ignore[arg-type]
+
     def test_an_unknown_key_is_an_error_that_names_the_file(self, tmp_path: Path) -> None:
         path = tmp_path / "mine.yaml"
         path.write_text("{widht: 3, phases: []}", encoding="utf-8")

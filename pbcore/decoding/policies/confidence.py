@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -18,6 +19,7 @@ class Confidence:
     """
 
     k: int | None = None
+    reads: ClassVar[str] = "numbers"
 
     def select(self, step: Step) -> Tensor:
         return step.best(step.confidence, self.k)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -22,6 +23,7 @@ class Dilated:
     """
 
     base: int = 2
+    reads: ClassVar[str] = "numbers"
 
     def __post_init__(self) -> None:
         if self.base < 2:

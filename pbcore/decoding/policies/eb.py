@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
-from pbcore.decoding.policies.entropy import negative_entropy
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
 
@@ -22,13 +22,14 @@ class EntropyBounded:
     """
 
     gamma: float = 0.1
+    reads: ClassVar[str] = "numbers"
 
     def __post_init__(self) -> None:
         if self.gamma < 0:
             raise ValueError(f"the entropy bound is at least 0 nats, not {self.gamma}")
 
     def select(self, step: Step) -> Tensor:
-        surety = step.rowwise(negative_entropy)  # (R, C)
+        surety = -step.entropy()  # (R, C)
         entropy = step.ordered(surety, -surety)
         within = (entropy.cumsum(-1) - entropy <= self.gamma) & step.ordered(surety, step.masked)
         return step.first(surety, within.cumprod(-1).sum(-1))

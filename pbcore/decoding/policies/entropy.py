@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -16,12 +17,7 @@ class Entropy:
     """Reveals the k positions of lowest entropy, i.e. highest Σ p ln(p + 1e-10) (Dream 7B, arXiv 2508.15487)."""
 
     k: int | None = None
+    reads: ClassVar[str] = "numbers"
 
     def select(self, step: Step) -> Tensor:
-        return step.best(step.rowwise(negative_entropy), self.k)
-
-
-def negative_entropy(log_probs: Tensor) -> Tensor:
-    """Σ p ln(p + 1e-10) of log-probabilities (m, V), in nats."""
-    probs = log_probs.exp()
-    return (probs * (probs + 1e-10).log()).sum(-1)
+        return step.best(-step.entropy(), self.k)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,6 +26,7 @@ class Factor:
 
     f: float = 1.0
     ref: bool = False
+    reads: ClassVar[str] = "numbers"
 
     def __post_init__(self) -> None:
         if not self.f > 0:

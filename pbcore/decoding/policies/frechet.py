@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ class Frechet:
     """
 
     delta: float = 0.1
+    reads: ClassVar[str] = "numbers"
 
     def select(self, step: Step) -> Tensor:
         c = step.ordered(step.confidence, step.confidence)  # (R, C) descending

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ class Hierarchy:
 
     gamma: float = 0.9
     low: float = 0.4
+    reads: ClassVar[str] = "numbers"
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.gamma <= 1:

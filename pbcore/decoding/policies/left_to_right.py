@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -16,6 +17,7 @@ class LeftToRight:
     """Reveals the k leftmost masked positions; equal to blocks of k with one step each."""
 
     k: int | None = None
+    reads: ClassVar[str] = "numbers"
 
     def select(self, step: Step) -> Tensor:
         return step.best(-step.position.to(step.confidence.dtype), self.k)

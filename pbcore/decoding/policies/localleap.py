@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -21,6 +22,7 @@ class LocalLeap:
     gamma: float = 0.9
     relaxed: float = 0.75
     radius: int = 4
+    reads: ClassVar[str] = "numbers"
 
     def __post_init__(self) -> None:
         if not 0 <= self.relaxed <= self.gamma <= 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -18,12 +19,7 @@ class Margin:
     """
 
     k: int | None = None
+    reads: ClassVar[str] = "numbers"
 
     def select(self, step: Step) -> Tensor:
-        return step.best(step.rowwise(_margin), self.k)
-
-
-def _margin(log_probs: Tensor) -> Tensor:
-    """p₁ − p₂ of log-probabilities (m, V), V ≥ 2."""
-    top = log_probs.topk(2, dim=-1).values.exp()
-    return top[:, 0] - top[:, 1]
+        return step.best(step.margin(), self.k)

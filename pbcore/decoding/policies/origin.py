@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -20,6 +21,7 @@ class Origin:
     """
 
     steps: int = 32
+    reads: ClassVar[str] = "numbers"
 
     def __post_init__(self) -> None:
         if self.steps < 1:

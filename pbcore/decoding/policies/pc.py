@@ -26,6 +26,7 @@ class PositionCalibrated:
     lam: float = 0.25
     alpha: float = 10.0
     needs: ClassVar[frozenset[str]] = frozenset({"frequencies"})
+    reads: ClassVar[str] = "numbers"
 
     def __post_init__(self) -> None:
         if self.lam < 0 or self.alpha <= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -16,6 +17,7 @@ class Random:
     """Reveals k masked positions drawn uniformly, anew at each step (LLaDA, arXiv 2502.09992)."""
 
     k: int | None = None
+    reads: ClassVar[str] = "numbers"
 
     def select(self, step: Step) -> Tensor:
         return step.best(step.uniform(), self.k)

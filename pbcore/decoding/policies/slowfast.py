@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -29,6 +30,7 @@ class SlowFast:
     gamma: float = 0.9
     low: float = 0.3
     steps: int = 6
+    reads: ClassVar[str] = "numbers"
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= 1 or not 0 <= self.gamma <= 1 or self.steps < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -19,6 +20,7 @@ class Threshold:
     """
 
     gamma: float = 0.9
+    reads: ClassVar[str] = "numbers"
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1:

@@ -5,15 +5,16 @@ The machine's shared one is in `shared`.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import http.client
 import json
 from typing import Protocol
-from urllib.parse import urlsplit
+
+import urllib3
 
 from pbcore.metrics.languagetool.errors import ServerDied, Unavailable
-from pbcore.metrics.languagetool.find import URL_VARIABLE
+from pbcore.metrics.languagetool.install import URL_VARIABLE, Installation
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class Server(Protocol):
@@ -25,7 +26,8 @@ class Server(Protocol):
         ...
 
     def start(self) -> str:
-        """The server's URL, ending with a slash; starts the server if necessary. Raises Unavailable if that fails."""
+        """The server's URL, ending with a slash; starts the server if this process has not used it yet. Raises
+        Unavailable if that fails."""
         ...
 
     def ensure(self) -> str:
@@ -44,6 +46,7 @@ class UserServer:
         """`url` with or without scheme and `/v2`: `localhost:8081`, `https://example.org/api/v2`."""
         full = url if "://" in url else f"http://{url}"
         self._url = full.rstrip("/").removesuffix("/v2") + "/"
+        self._answered = False
         self._identity: str | None = None
 
     @property
@@ -56,25 +59,25 @@ class UserServer:
         return self._identity
 
     def start(self) -> str:
-        self._get("v2/healthcheck")
+        if not self._answered:
+            self._get("v2/healthcheck")
+            self._answered = True
         return self._url
 
     def ensure(self) -> str:
         try:
-            return self.start()
+            self._get("v2/healthcheck")
         except Unavailable as error:
             raise ServerDied(f"{error} It answered earlier in this run.") from error
+        return self._url
 
     def stop(self) -> None:
         """Does nothing: the user runs the server."""
 
     def _get(self, path: str) -> bytes:
         try:
-            with contextlib.closing(connect(self._url, timeout=20)) as connection:
-                connection.request("GET", urlsplit(self._url).path + path)
-                response = connection.getresponse()
-                body: bytes = response.read()
-        except (OSError, http.client.HTTPException) as error:
+            response = ask("GET", self._url + path, 20.0)
+        except urllib3.exceptions.HTTPError as error:
             raise Unavailable(
                 f"no LanguageTool server answers at {self._url} ({error}): start it, or correct --languagetool-url or "
                 f"{URL_VARIABLE}."
@@ -84,27 +87,22 @@ class UserServer:
                 f"{self._url}{path} answered {response.status}. Give the URL of a LanguageTool server, up to but "
                 "without /v2."
             )
-        return body
+        return response.data
 
 
-def shared_server() -> Server:
-    """The server of the local installation.
+def ask(method: str, url: str, timeout: float, body: str | None = None) -> urllib3.BaseHTTPResponse:
+    """The response to one request, over a connection of its own. Raises urllib3.exceptions.HTTPError."""
+    with urllib3.PoolManager(retries=False, timeout=timeout) as pool:
+        return pool.request(method, url, body=body, headers=FORM)
 
-    Raises Unavailable without an installation, and on systems without POSIX file locks.
-    """
+
+def shared_server(installation: Installation) -> Server:
+    """The shared server of an installation. Raises Unavailable on systems without POSIX file locks."""
     try:
         from pbcore.metrics.languagetool.shared import SharedServer
     except ModuleNotFoundError as error:
         raise Unavailable(
             f"pbcore starts a LanguageTool server on Linux and macOS only ({error}): start one yourself and give its "
-            "URL with "
-            f"--languagetool-url or {URL_VARIABLE}"
+            f"URL with --languagetool-url or {URL_VARIABLE}"
         ) from error
-    return SharedServer()
-
-
-def connect(url: str, timeout: float) -> http.client.HTTPConnection:
-    """A connection to the host of `url`; the first request opens it."""
-    parts = urlsplit(url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    return kind(parts.netloc, timeout=timeout)
+    return SharedServer(installation)

@@ -1,0 +1,150 @@
+"""Decoding a block model block by block: how far a row goes, what is stored when a block ends, when a row stops.
+
+R rows, L canvas positions, V tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from pbcore.decoding.course import Course
+from pbcore.decoding.prediction import predict
+from pbcore.decoding.rows import Log, Rows
+from pbcore.decoding.state import clear
+from pbcore.errors import InputError
+from pbcore.models.base import BlockContext, Denoiser, Request
+from pbcore.models.draws import uniform
+from pbcore.names import SamplerName
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """What stays constant while a batch of a block model is decoded. `size` is the block length."""
+
+    model: Denoiser
+    course: Course
+    name: SamplerName
+    size: int
+    seed: int
+    log: Log
+
+
+def lengthened(request: Request, size: int, mask_id: int, course: Course) -> Request:
+    """The request with the canvas that `course` fills. An infilling canvas keeps its length.
+
+    Raises InputError for fewer requested tokens than `course` needs.
+    """
+    length, prompt = len(request.canvas), len(request.prompt_ids)
+    if course.fill == "length" or any(token != mask_id for token in request.canvas):
+        return request
+    if course.fill == "grid":
+        total = -(-(prompt + length) // size) * size - prompt
+    elif length < size:
+        raise InputError(
+            f"this sampler decodes whole blocks of {size} tokens, so it can't decode {length} (row key {request.key}); "
+            "ask for more tokens or choose another sampler"
+        )
+    else:
+        total = length // size * size - prompt % size + 1
+    return replace(request, canvas=(mask_id,) * total)
+
+
+def begin(run: Blocks, rows: Rows, context: BlockContext) -> None:
+    """Stores the whole blocks of every prompt."""
+    run.log.ends_at_stop = run.course.ends_at_stop
+    if run.course.cut:
+        run.log.length = rows.requested.clone()
+    before = rows.canvas.clone()
+    rows.prefill = rows.prefill + _store(run, rows, context, rows.block, torch.ones_like(rows.hold))
+    stop_early(run, rows, before)
+
+
+def settle(run: Blocks, rows: Rows, context: BlockContext) -> None:
+    """Ends every block without masks: stops rows, stores what follows need, moves rows to their next block."""
+    while True:
+        first = rows.block_of_first_mask(run.model.mask_id, run.size)
+        entered = (first > rows.block) & ~rows.hold
+        if not bool(entered.any()):
+            return
+        before = rows.canvas.clone()
+        stopped = _stop_at_block(run, rows, entered)
+        done = ~(rows.canvas == run.model.mask_id).any(-1)
+        needed = {"needed": ~done, "unstopped": ~stopped, "all": torch.ones_like(done)}[run.course.store]
+        block = torch.where(done, rows.block + 1, first)
+        ran = _store(run, rows, context, block, entered & needed)
+        rows.nfe, rows.store = rows.nfe + ran, rows.store + ran
+        rows.block = torch.where(entered, block, rows.block)
+        rows.index = rows.index.masked_fill(entered, 0)
+        clear(rows.states, entered)
+        stop_early(run, rows, before)
+        if bool((entered & done).any()):
+            rows.block = torch.where(entered & done, rows.unit.shape[1], rows.block)
+
+
+def stop_early(run: Blocks, rows: Rows, before: Tensor) -> None:
+    """Ends rows whose first stop token has no mask before it, if the course stops there.
+
+    `before` (R, L) is the canvas before the step, to see whether a stop token was just revealed.
+    """
+    if run.course.stop not in ("token", "revealed"):
+        return
+    stop = _stops(run.model, rows)  # (R, L)
+    fresh = stop if run.course.stop == "token" else stop & (rows.canvas != before)
+    masked = (rows.canvas == run.model.mask_id) & (stop.int().cumsum(-1) == 0)  # before the first stop token
+    _end(run, rows, fresh.any(-1) & ~masked.any(-1) & ~rows.given)
+
+
+def _stop_at_block(run: Blocks, rows: Rows, entered: Tensor) -> Tensor:
+    """Ends the rows (R,), of those whose block is finished, that have a stop token up to its end; returns them."""
+    if run.course.stop == "never":
+        return torch.zeros_like(entered)
+    end = (rows.block + 1) * run.size - rows.lead  # (R,) canvas index after the block
+    index = torch.arange(rows.canvas.shape[1], device=end.device)
+    stop = _stops(run.model, rows) & (index < end[:, None])  # (R, L)
+    ends = entered & stop.any(-1) & ~rows.given
+    length = run.log.length[rows.origin]
+    run.log.length[rows.origin] = torch.where(ends, length.minimum(end), length)
+    if run.course.pads:
+        after = (stop.int().cumsum(-1) > 0) & ends[:, None]
+        rows.canvas[after] = run.model.eos_id
+    _end(run, rows, ends)
+    return ends
+
+
+def _end(run: Blocks, rows: Rows, ends: Tensor) -> None:
+    """Fills the masks of rows that end; what lies past the answer's end is not part of it."""
+    mask = rows.canvas == run.model.mask_id
+    rows.canvas[mask & ends[:, None]] = run.model.eos_id
+
+
+def _stops(model: Denoiser, rows: Rows) -> Tensor:
+    """Where a row has a stop token (R, L)."""
+    ids = torch.tensor(sorted(model.stop_ids), device=rows.canvas.device)
+    index = torch.arange(rows.canvas.shape[1], device=rows.canvas.device)
+    return torch.isin(rows.canvas, ids) & (index < rows.length[:, None])
+
+
+def _store(run: Blocks, rows: Rows, context: BlockContext, block: Tensor, among: Tensor) -> Tensor:
+    """One storing forward for the rows `among` (R,), up to their `block` (R,); returns the rows that ran.
+
+    Where the model reads a block's first token there, the token is written.
+    """
+    stored = context.store(rows.canvas, block, among)
+    if stored.logits is None:
+        return stored.ran
+    column = block * run.size - rows.lead  # (R,) canvas index of the block's first token
+    inside = (column >= 0) & (column < rows.length)
+    place = column.clamp(0, rows.canvas.shape[1] - 1)
+    free = stored.ran & inside & (rows.canvas.gather(1, place[:, None]).squeeze(1) == run.model.mask_id)
+    logits = stored.logits[free[stored.ran]]  # (R'', V)
+    logits[:, run.model.mask_id] = -torch.inf
+    temperature = run.name.temperature
+    draws = uniform(run.seed, rows.key, rows.nfe, place[:, None]).squeeze(1)[free] if temperature else None
+    token, confidence = predict(logits, temperature, draws)
+    rows.canvas[free, place[free]] = token
+    run.log.steps[rows.origin[free], place[free]] = rows.nfe[free]
+    run.log.confidences[rows.origin[free], place[free]] = confidence.to(run.log.confidences.dtype)
+    return stored.ran

@@ -1,0 +1,35 @@
+"""Stable-DiffCoder's threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from pbcore.decoding.course import Course
+from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.policies.stable_diffcoder import STABLE_DIFFCODER
+from pbcore.decoding.step import Step
+from pbcore.decoding.whole import NEEDS, chosen
+
+
+@register_policy("stable_diffcoder_threshold")
+@dataclass(frozen=True, slots=True)
+class StableDiffcoderThreshold:
+    """Reveals every token of confidence at least γ, and always the best one, as Stable-DiffCoder's authors do.
+
+    Beside `threshold` it stops and stores as their code does, with confidences over the whole vocabulary. Their code
+    leaves masks in a block where it has too few steps; this one goes on until none is left.
+    """
+
+    gamma: float = 0.95
+    course: ClassVar[Course] = STABLE_DIFFCODER
+    needs: ClassVar[frozenset[str]] = NEEDS
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.gamma <= 1:
+            raise ValueError(f"the threshold is a probability in [0, 1], not {self.gamma}")
+
+    def select(self, step: Step) -> Tensor:
+        return chosen(step, lambda confidence: step.at_least_best(confidence >= self.gamma, confidence))

@@ -1,0 +1,170 @@
+"""The store of forwards (`--share-forwards`): what a model said of a canvas, asked once for all samplers of a grid.
+
+The samplers of a grid walk over the same canvases, e.g. all of them begin with the same one. The store keeps, for each
+sample and each canvas that came up, token, confidence, margin and entropy of every masked position, so that blocks of
+any length find theirs. It sits between the loop and the model's context: rows that it knows need no forward, the others
+share one. A sampler takes part if nothing else decides its moves: no draw of tokens, no cache, no review, no whole
+distributions. R rows, L canvas positions, M asked positions.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pbcore.decoding.checks import check_logits
+from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise, without_mask
+from pbcore.decoding.protocol import Policy, traits
+from pbcore.errors import InputError
+from pbcore.models.base import Context, Denoiser, Query, Request, complete
+from pbcore.names import SamplerName
+
+GIB = 1 << 30
+OVERHEAD = 350  # bytes of a canvas's entry beside its numbers and its key: two objects and their place in a dict
+LIVE = 16  # batches decoded side by side, so that rows which miss fill the forwards
+
+
+def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
+    """Whether a store can answer for this sampler: greedy, uncached, unreviewed, and the policy reads numbers alone of
+    a model whose logits depend on the canvas alone (those of block models also depend on the block's place).
+    """
+    if not getattr(model, "deterministic", False) or getattr(model, "block", None) or name.temperature or name.cache:
+        return False
+    declared = traits(policy)
+    return declared.reads == "numbers" and declared.review is None and "mask" not in declared.needs
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a request: canvas → token, confidence and NUMBERS of its masked positions, a row each."""
+
+    request: Request  # kept, so that the id() of its sample isn't reused
+    canvases: dict[bytes, NDArray[Any]] = field(default_factory=dict)
+    size: int = 0  # in bytes
+    used: int = 0  # turn of the last decoding that asked
+
+
+class ForwardStore:
+    """What one model said of canvases, within `limit` bytes.
+
+    `shared` counts the forwards of rows that were answered from here, `computed` those that the model ran, `batches`
+    the calls that it took, and `seconds` their time. When the limit is reached, the samples that were not asked about
+    for longest make room; those of the present and the last decoding stay, since the next one asks about them again,
+    and then nothing is added.
+    """
+
+    def __init__(self, model: Any, limit: int = GIB) -> None:
+        self._model, self._limit, self._turn = model, limit, 0
+        self._samples: OrderedDict[tuple[Any, ...], _Known] = OrderedDict()
+        self.size = self.shared = self.computed = self.batches = 0
+        self.seconds = 0.0
+
+    def holds(self, model: object) -> bool:
+        """Whether these are this model's forwards."""
+        return model is self._model
+
+    def begin(self, model: object) -> None:
+        """A decoding begins. Raises InputError if it is that of another model."""
+        if not self.holds(model):
+            raise InputError(f"this store holds forwards of {self._model.name}; make one ForwardStore for each model")
+        self._turn += 1
+
+    def serves(self, policy: Policy, name: SamplerName) -> bool:
+        """Whether this store can answer for a sampler; else it decodes as without a store."""
+        return shareable(self._model, policy, name)
+
+    def prepare(self, requests: Sequence[Request], seed: int, at_once: int) -> SharedContext:
+        """A batch ready for decoding, of which at most `at_once` rows go through a forward together."""
+        context = self._model.prepare(requests, cache=None, seed=seed)
+        return SharedContext(self, complete(self._model), context, [self._known(one) for one in requests], at_once)
+
+    def put(self, known: _Known, canvas: bytes, numbers: NDArray[Any]) -> None:
+        """Adds a canvas, if it is new and there is room or room can be made."""
+        if canvas in known.canvases:
+            return
+        size = numbers.nbytes + len(canvas) + OVERHEAD
+        while self.size + size > self._limit and self._make_room():
+            pass
+        if self.size + size <= self._limit:
+            known.canvases[canvas] = numbers
+            known.size += size
+            self.size += size
+
+    def _known(self, request: Request) -> _Known:
+        place = (request.prompt_ids, request.canvas, request.key, id(request.sample))
+        known = self._samples.setdefault(place, _Known(request))
+        known.used = self._turn
+        self._samples.move_to_end(place)
+        return known
+
+    def _make_room(self) -> bool:
+        """Forgets the sample that was not asked about for longest; False if all are in use."""
+        place, known = next(iter(self._samples.items()))
+        if known.used >= self._turn - 1:
+            return False
+        del self._samples[place]
+        self.size -= known.size
+        return True
+
+
+@dataclass(slots=True)
+class SharedContext:
+    """A batch's context that asks its store first. `rows` is what the store knows of each row's sample."""
+
+    store: ForwardStore
+    model: Denoiser
+    context: Context
+    rows: list[_Known]
+    at_once: int
+
+    def predict(self, query: Query) -> Prediction:
+        """What the model says of the positions in `query.want`. Raises DecodingError for unusable logits."""
+        masked = query.canvas == self.model.mask_id  # (R, L)
+        canvases = query.canvas.to(torch.int32).cpu().numpy()
+        keys = [ids[: len(known.request.canvas)].tobytes() for known, ids in zip(self.rows, canvases, strict=True)]
+        found = [known.canvases.get(key) for known, key in zip(self.rows, keys, strict=True)]
+        missing = [row for row, numbers in enumerate(found) if numbers is None]
+        self.store.shared += len(found) - len(missing)
+        for start in range(0, len(missing), self.at_once):
+            part = missing[start : start + self.at_once]
+            for row, numbers in zip(part, self._compute(query, masked, part), strict=True):
+                found[row] = numbers
+                self.store.put(self.rows[row], keys[row], numbers)
+        values = np.concatenate([numbers for numbers in found if numbers is not None], axis=1)
+        token, confidence, *others = torch.from_numpy(values).to(self.model.device)[:, query.want[masked]]  # (M,) each
+        return Prediction(token.long(), confidence, numbers=dict(zip(NUMBERS, others, strict=True)))
+
+    def _compute(self, query: Query, masked: Tensor, part: list[int]) -> list[NDArray[Any]]:
+        """One forward of some rows: the numbers of all their masked positions."""
+        start, context = perf_counter(), self.context
+        rows = torch.tensor(part, device=query.canvas.device)
+        if len(part) < len(self.rows):
+            context = copy.copy(context)
+            context.keep(rows)
+        query = replace(query, canvas=query.canvas[rows], want=masked[rows], nfe=query.nfe[rows])
+        counts = query.want.sum(-1)
+        logits = context.logits(query)  # (M, V)
+        check_logits(self.model, logits, int(counts.sum()), query.canvas, "masked")
+        without_mask(logits, self.model.mask_id, share=False)
+        token, confidence = predict(logits, 0.0, None)  # (M,) each
+        numbers = [rowwise(function, logits) for function in NUMBERS.values()]
+        # float32 holds any token id below 2^24 exactly.
+        values = torch.stack([token.to(confidence.dtype), confidence, *numbers]).cpu().numpy()  # (2 + numbers, M)
+        self.store.computed += len(part)
+        self.store.batches += 1
+        self.store.seconds += perf_counter() - start
+        return [one.copy() for one in np.split(values, counts.cumsum(0)[:-1].tolist(), axis=1)]
+
+    def keep(self, rows: Tensor) -> None:
+        """Drops all rows but these: `rows` (R',) are indices."""
+        self.context.keep(rows)
+        self.rows = [self.rows[row] for row in rows.tolist()]

@@ -1,0 +1,174 @@
+"""Block-causal decoding with an exact KV cache: within a block attention goes both ways, between blocks it is causal.
+
+R rows, P prompt tokens, L canvas positions, T columns, B block length, Q columns of one forward, H width, M wanted
+positions, V tokens. A token's column is its position in its own row, counted from the prompt's start, so all rows share
+the grid of blocks; what lies past a row's end stays hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from pbcore.models.base import Query, Request, Stored
+
+if TYPE_CHECKING:
+    from pbcore.models.masked import MaskedModel
+
+
+class BlockCache:
+    """Keys and values (R, T + 1, heads, D) of every layer; the last column takes what is to be forgotten."""
+
+    def __init__(self, rows: int, length: int) -> None:
+        self._rows, self._length = rows, length
+        self._layers: dict[int, list[Tensor]] = {}
+        self._at: tuple[Tensor | None, Tensor, int] | None = None
+
+    def point(self, rows: Tensor | None, columns: Tensor, width: int) -> None:
+        """Where the next forward writes: `columns` (R', Q) of `rows` (R',), by default of all; it reads the first
+        `width` columns.
+        """
+        self._at = rows, columns, width
+
+    def update(self, keys: Tensor, values: Tensor, layer: int, *_: object) -> tuple[Tensor, Tensor]:
+        """Writes new keys and values (R', heads, Q, D); returns those of all columns to read (R', heads, T', D)."""
+        assert self._at is not None, "point() comes before each forward"
+        rows, columns, width = self._at
+        if layer not in self._layers:
+            shape = (self._rows, self._length + 1, keys.shape[1], keys.shape[3])
+            self._layers[layer] = [keys.new_zeros(shape), values.new_zeros(shape)]
+        columns = columns.to(keys.device)
+        every = torch.arange(self._rows, device=keys.device) if rows is None else rows.to(keys.device)
+        read = []
+        for kept, new in zip(self._layers[layer], (keys, values), strict=True):
+            kept[every[:, None], columns] = new.transpose(1, 2)
+            read.append((kept if rows is None else kept[every])[:, :width].transpose(1, 2))
+        return read[0], read[1]
+
+    def keep(self, rows: Tensor) -> None:
+        """Drops all rows but these."""
+        self._rows = len(rows)
+        self._layers = {
+            layer: [tensor[rows.to(tensor.device)] for tensor in kept] for layer, kept in self._layers.items()
+        }
+
+
+class BlockContext:
+    """A batch of a block-causal model being decoded.
+
+    `store` runs what is final and not yet in the cache: whole prompt blocks first, then each finished block. Denoising
+    runs the active block against the cache. With shifted logits a block's first token is predicted by the last column
+    before it, when that is stored.
+
+    With `parts` (the cache within a block of Fast-dLLM v2, arXiv 2509.26328) a forward runs only the current part of
+    the block against the keys and values of its last whole forward; the block runs whole at its first step and while
+    the part's first token is masked.
+    """
+
+    def __init__(self, model: MaskedModel, requests: Sequence[Request], parts: bool) -> None:
+        assert model.block is not None
+        self._model, self._block, self._parts = model, model.block, parts
+        device = model.device
+        self._length = max(len(request.prompt_ids) + len(request.canvas) for request in requests)
+        given = [[*request.prompt_ids, *request.canvas] for request in requests]
+        filled = [[*ids, *[model.eos_id] * (self._length + 1 - len(ids))] for ids in given]
+        self._ids = torch.tensor(filled, dtype=torch.long, device=device)  # (R, T + 1)
+        self._prompt = torch.tensor([len(request.prompt_ids) for request in requests], device=device)  # (R,)
+        self._end = torch.tensor([len(ids) for ids in given], device=device)  # (R,)
+        self._stored = torch.zeros_like(self._end)  # columns in the cache
+        self._kept = torch.full_like(self._end, -1)  # the block of the last whole forward, with `parts`
+        self._cache = BlockCache(len(requests), self._length)
+
+    def logits(self, query: Query) -> Tensor:
+        """Logits (M, V) of the wanted positions, all of them in their row's active block."""
+        return self._logits(query, query.want)
+
+    def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
+        """Logits (M, V) of the wanted positions and (N, V) of the revealed ones in `query.review`, from one forward."""
+        assert query.review is not None
+        positions = query.want | query.review
+        both, wanted = self._logits(query, positions), query.want[positions]
+        return both[wanted], both[~wanted]
+
+    def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> Stored:
+        """Runs the columns before each row's grid block `block` (R,) that aren't in the cache yet, for `rows` (R,)
+        bool.
+        """
+        until = ((self._prompt // self._block + block) * self._block).minimum(self._end)
+        ran = rows & (until > self._stored)
+        if not bool(ran.any()):
+            return Stored(ran, None)
+        some = ran.nonzero().squeeze(-1)  # (R',)
+        self._write(canvas)
+        start, stop = self._stored[some], until[some]
+        hidden = self._forward(some, start, int((stop - start).max()), stop)  # (R', Q, H)
+        self._stored[some] = stop
+        if not self._model.shift:
+            return Stored(ran, None)
+        last = hidden[torch.arange(len(some), device=hidden.device), (stop - start - 1).to(hidden.device)]  # (R', H)
+        return Stored(ran, self._project(last))
+
+    def keep(self, rows: Tensor) -> None:
+        """Drops all rows but these."""
+        for name in ("_ids", "_prompt", "_end", "_stored", "_kept"):
+            setattr(self, name, getattr(self, name)[rows])
+        self._cache.keep(rows)
+
+    def _logits(self, query: Query, positions: Tensor) -> Tensor:
+        """Logits of canvas positions (R, L), in row-major order."""
+        assert query.block is not None
+        self._write(query.canvas)
+        start = (self._prompt // self._block + query.block) * self._block  # (R,)
+        if self._parts and query.part is not None:
+            hidden = self._in_parts(start, query.block, query.part)
+        else:
+            hidden = self._forward(None, start, self._block, start + self._block)  # (R, B, H)
+        row, place = positions.nonzero(as_tuple=True)
+        column = place + self._prompt[row] - start[row] - int(self._model.shift)  # (M,) within the block
+        return self._project(hidden[row.to(hidden.device), column.to(hidden.device)])
+
+    def _in_parts(self, start: Tensor, block: Tensor, part: int) -> Tensor:
+        """Hidden states (R, B, H); only those of the current part are filled in rows that don't run the whole block."""
+        columns = start[:, None] + torch.arange(self._block, device=start.device)  # (R, B)
+        masked = self._ids.gather(1, columns.clamp(max=self._length)) == self._model.mask_id
+        first = masked.int().argmax(-1) // part * part  # (R,) the part's start within the block
+        whole = (self._kept != block) | masked.gather(1, first[:, None]).squeeze(1)  # (R,)
+        hidden: Tensor | None = None
+        for some, offset, width in (
+            (whole.nonzero().squeeze(-1), torch.zeros_like(first), self._block),
+            ((~whole).nonzero().squeeze(-1), first, min(part, self._block)),
+        ):
+            if len(some):
+                got = self._forward(some, (start + offset)[some], width, (start + self._block)[some])  # (R', Q, H)
+                if hidden is None:
+                    hidden = got.new_zeros(len(start), self._block, got.shape[-1])
+                at = offset[some, None] + torch.arange(width, device=start.device)  # (R', Q)
+                hidden[some[:, None].to(got.device), at.to(got.device)] = got
+        self._kept = torch.where(whole, block, self._kept)
+        assert hidden is not None
+        return hidden
+
+    def _forward(self, rows: Tensor | None, start: Tensor, width: int, stop: Tensor) -> Tensor:
+        """Hidden states (R', Q, H) of `width` columns from `start` (R',) on, up to `stop` (R',) and the row's end."""
+        ids, end = (self._ids, self._end) if rows is None else (self._ids[rows], self._end[rows])
+        stop = stop.minimum(end)
+        columns = start[:, None] + torch.arange(width, device=start.device)  # (R', Q)
+        written = torch.where(columns < stop[:, None], columns, self._length)
+        reach = int(stop.max())
+        key = torch.arange(reach, device=start.device)  # (T',)
+        sees = (key // self._block <= (columns // self._block)[..., None]) & (key < stop[:, None])[:, None]
+        self._cache.point(rows, written, reach)
+        return self._model.network.hidden(ids.gather(1, written), columns, sees, self._cache, 0)
+
+    def _project(self, hidden: Tensor) -> Tensor:
+        return self._model.candidates(self._model.network.project(hidden).to(self._model.device))
+
+    def _write(self, canvas: Tensor) -> None:
+        """Copies the canvas (R, L) behind each row's prompt."""
+        columns = self._prompt[:, None] + torch.arange(canvas.shape[1], device=canvas.device)  # (R, L)
+        inside = columns < self._end[:, None]
+        row, place = inside.nonzero(as_tuple=True)
+        self._ids[row, columns[row, place]] = canvas[row, place]

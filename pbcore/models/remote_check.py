@@ -1,0 +1,115 @@
+"""Compares our loading of a checkpoint with the code that its authors published with it: logits on three prompts.
+
+T tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pbcore.errors import InputError
+from pbcore.models.checkpoints import read_config
+from pbcore.models.entry import LoadOptions
+from pbcore.models.errors import ModelError
+from pbcore.models.hub import locate
+from pbcore.models.loading import load
+from pbcore.models.masked import MaskedModel
+from pbcore.models.registry import resolve_model
+from pbcore.models.tokenizer import NoTokenizer
+
+PROMPTS = (
+    "List three colours of the rainbow.",
+    "def first_even(numbers):\n    for number in numbers:\n",
+    "Translate into French: the waiting line is long, and the bus is late again.",
+)
+MASKED = 8  # the last tokens of each prompt are masks, as in decoding
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One prompt: its tokens, the largest difference of a logit, and at how many positions the likeliest token is the
+    same.
+    """
+
+    tokens: int
+    difference: float
+    same: int
+
+
+def compare(name: str, *, trust_remote_code: bool, device: str = "cpu", options: LoadOptions) -> list[Compared]:
+    """Loads a checkpoint as pbcore does and through its authors' code, both in float32, and compares their logits.
+
+    Raises InputError without `trust_remote_code`, for models without a checkpoint and for one without code of its own;
+    ModelError if either can't be loaded or run.
+    """
+    if not trust_remote_code:
+        raise InputError(
+            f"{name}: the check runs the code that comes with the checkpoint; look at it, then add --trust-remote-code"
+        )
+    entry = resolve_model(name)
+    if entry.family != "masked" or entry.dummy:
+        raise InputError(f"{name}: the check is for masked diffusion models with a checkpoint of their own")
+    ours = load(entry, device, "float32", options)
+    folder = locate(entry, LoadOptions(revision=options.revision, trust_remote_code=True))
+    theirs = _theirs(folder, device)
+    return [_compared(ours, theirs, ids) for ids in _prompts(ours)]
+
+
+def _prompts(model: MaskedModel) -> list[list[int]]:
+    """The prompts' ids, from the tokenizer or, without one, drawn by their place; each ends with masks."""
+    if isinstance(model.tokenizer, NoTokenizer):
+        generator = torch.Generator().manual_seed(0)
+        plain = [torch.randint(model.vocab_size, (n,), generator=generator).tolist() for n in (9, 16, 23)]
+    else:
+        plain = [model.tokenizer.text(text) for text in PROMPTS]
+    return [[*ids, *[model.mask_id] * MASKED] for ids in plain]
+
+
+def _theirs(folder: Path, device: str) -> Any:
+    """The model as the checkpoint's own code makes it."""
+    from transformers import AutoModel, AutoModelForCausalLM
+
+    auto = read_config(folder).get("auto_map") or {}
+    if not auto:
+        raise InputError(f"{folder}: its config.json names no code of its own (auto_map), so there is none to check")
+    loader: Any = AutoModelForCausalLM if "AutoModelForCausalLM" in auto else AutoModel
+    try:
+        module = loader.from_pretrained(folder, trust_remote_code=True, dtype=torch.float32)
+    except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:
+        raise ModelError(f"{folder}: its own code can't be loaded ({type(error).__name__}: {error})") from error
+    return module.to(device).eval().requires_grad_(False)
+
+
+@torch.inference_mode()
+def _compared(ours: MaskedModel, theirs: Any, ids: Sequence[int]) -> Compared:
+    row = torch.tensor([list(ids)], device=ours.device)  # (1, T)
+    grid = torch.arange(row.shape[1], device=ours.device)
+    sees = None if ours.block is None else (grid // ours.block <= (grid // ours.block)[:, None])[None]  # (1, T, T)
+    mine = ours.network.project(ours.network.hidden(row, grid[None], sees, None, 0))[0].float()  # (T, V)
+    other = _run(theirs, row, sees, makes_its_own=ours.info["family"] == "fast_dllm_v2")[0].float()
+    if mine.shape != other.shape:
+        raise ModelError(f"{ours.name}: our logits are {tuple(mine.shape)}, its own code's {tuple(other.shape)}")
+    same = int((mine.argmax(-1) == other.argmax(-1)).sum())
+    return Compared(row.shape[1], float((mine - other).abs().max()), same)
+
+
+def _run(theirs: Any, row: Tensor, sees: Tensor | None, *, makes_its_own: bool) -> Tensor:
+    """Logits (1, T, V) of their code. Block models get their mask as an additive one (1, 1, T, T), but Fast-dLLM v2's
+    code makes its own.
+    """
+    given: dict[str, Any] = {}
+    if sees is not None and not makes_its_own:
+        given["attention_mask"] = torch.zeros(sees.shape, device=row.device).masked_fill_(
+            ~sees, torch.finfo(torch.float32).min
+        )[:, None]
+    try:
+        logits: Tensor = theirs(row, **given).logits
+    except Exception as error:  # whatever a stranger's code raises
+        raise ModelError(f"its own code failed in a forward ({type(error).__name__}: {error})") from error
+    return logits

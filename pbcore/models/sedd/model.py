@@ -1,0 +1,191 @@
+"""SEDD as a model with its own decoding loop: given tokens are put back before every update, the rest follows the
+reverse process.
+
+R rows, T positions, M open positions, N columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pbcore.errors import InputError
+from pbcore.models.base import Generation, Prompt, Request
+from pbcore.models.draws import uniform
+from pbcore.models.errors import ModelError
+from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw
+from pbcore.models.sedd.network import SeddNetwork
+from pbcore.models.tokenizer import Tokenizer, prompt_ids
+from pbcore.names import SamplerName
+from pbcore.tasks.base import Sample
+from pbcore.tasks.lists import MASK
+
+OPEN = -1  # marks the positions to decode in a canvas of a model without a mask token
+START = 1 << 40  # the "step" of the draw of a uniform graph's first tokens, which no real step has
+
+
+@dataclass(slots=True)
+class _Trace:
+    """What happened to a batch: canvases before each step, and the last step that changed each position."""
+
+    steps: Tensor  # (R, T)
+    confidences: Tensor  # (R, T)
+    canvases: list[Tensor] = field(default_factory=list)
+
+
+class Sedd:
+    """A SEDD checkpoint with the samplers `analytic-s32` and `euler-s32`: so many steps, then one denoising step.
+
+    NFE is steps + 1. Answers are drawn (temperature 1) with numbers that depend on the seed and the sample alone. The
+    network attends to all positions, so padding is masked and answers don't depend on their neighbours in a batch.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        network: SeddNetwork,
+        tokenizer: Tokenizer,
+        eos_id: int,
+        info: Mapping[str, Any],
+    ) -> None:
+        config = network.config
+        self.name, self.info, self.eos_id, self.mask_id = name, info, eos_id, config.mask_id
+        self._network, self._tokenizer = network, tokenizer
+        self._hole = OPEN if config.mask_id is None else config.mask_id
+        self._graph = Graph(config.graph, config.columns)
+        self._noise = Noise(config.noise, config.sigma_min, config.sigma_max)
+        self.device = next(network.parameters()).device
+
+    def check(self, sampler: SamplerName) -> None:
+        """Raises InputError for a sampler other than `analytic-s…` and `euler-s…`."""
+        self._steps(sampler)
+
+    def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
+        """A prompt as a row; open positions of the canvas hold the mask id, or with the uniform graph OPEN.
+
+        Raises ModelError for ids outside the vocabulary, too long rows, and a missing length.
+        """
+        sample = prompt if isinstance(prompt, Sample) else None
+        before = prompt_ids(self._tokenizer, prompt, self.name)
+        if sample is not None and sample.canvas is not None:
+            canvas = self._infill(sample.canvas)
+        else:
+            length = max_new_tokens or (sample.max_new_tokens if sample else None)
+            if not isinstance(length, int) or length < 1:
+                raise ModelError(f"{self.name}: this prompt has no answer length; pass max_new_tokens")
+            canvas = [self._hole] * length
+        config = self._network.config
+        given = (*before, *(i for i in canvas if i != self._hole))
+        outside = [i for i in given if not 0 <= i < config.tokens]
+        if outside:
+            raise ModelError(f"{self.name}: token ids {outside[:8]} are outside its vocabulary 0..{config.tokens - 1}")
+        if len(before) + len(canvas) > config.length:
+            sizes = f"prompt {len(before)} + answer {len(canvas)} tokens"
+            raise ModelError(
+                f"{self.name} was trained on {config.length} positions, and {sizes} are more; shorten them"
+            )
+        return Request(tuple(before), tuple(canvas), key, sample)
+
+    def answer(self, requests: Sequence[Request], sampler: SamplerName, *, seed: int) -> list[Generation]:
+        """One Generation per row. Given tokens (infilling) stay where they are."""
+        return self._decode(requests, sampler.policy, self._steps(sampler), seed)
+
+    def _steps(self, sampler: SamplerName) -> int:
+        allowed = f"{self.name} has its own decoding loop: use analytic-s32 or euler-s32 (32 steps and a denoising one)"
+        [*arguments] = sampler.arguments
+        plain = str(sampler) == "-".join([sampler.policy, *(word + number for word, number in arguments)])
+        if sampler.policy not in PREDICTORS or len(arguments) != 1 or arguments[0][0] != "s" or not plain:
+            raise InputError(f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't apply")
+        number = arguments[0][1]
+        if not number.isdigit() or int(number) < 1:
+            raise InputError(f"sampler {sampler}: the number of steps is a whole number of at least 1, e.g. -s32")
+        return int(number)
+
+    def _infill(self, canvas: str) -> list[int]:
+        """The ids of a canvas in which each `[MASK]` is one position to decode."""
+        first, *rest = canvas.split(MASK)
+        ids = list(self._tokenizer.piece(first))
+        for piece in rest:
+            ids += [self._hole, *self._tokenizer.piece(piece)]
+        return ids
+
+    @torch.inference_mode()
+    def _decode(self, rows: Sequence[Request], predictor: str, steps: int, seed: int) -> list[Generation]:
+        length = max(len(row.prompt_ids) + len(row.canvas) for row in rows)
+        given = self._padded([(*row.prompt_ids, *row.canvas) for row in rows], length, self.eos_id)  # (R, T)
+        is_open = given == self._hole
+        seen = self._padded([[True] * (len(row.prompt_ids) + len(row.canvas)) for row in rows], length, False)
+        key = torch.tensor([row.key for row in rows], device=self.device)
+        first = torch.tensor([len(row.prompt_ids) for row in rows], device=self.device)
+        place = (torch.arange(length, device=self.device) - first[:, None]).clamp(min=0)  # (R, T) within the answer
+        canvas = torch.where(is_open, self._first_tokens(seed, key, place), given)
+        trace = _Trace(torch.where(is_open, 0, -1), torch.zeros(canvas.shape, device=self.device))
+        for step, t in enumerate(times(steps)):
+            trace.canvases.append(canvas)
+            change = None if step == steps else (predictor, (1 - EARLIEST) / steps)
+            where = is_open & self._graph.open(canvas)  # other tokens keep their probability of 1
+            draws = uniform(seed, key, torch.full_like(key, step), place)  # (R, T)
+            canvas = self._updated(canvas, where, None if bool(seen.all()) else seen, t, change, draws, trace, step)
+        trace.canvases.append(canvas)
+        return [self._generation(row, i, trace, steps + 1) for i, row in enumerate(rows)]
+
+    def _updated(
+        self,
+        canvas: Tensor,
+        where: Tensor,
+        seen: Tensor | None,
+        t: float,
+        change: tuple[str, float] | None,
+        draws: Tensor,
+        trace: _Trace,
+        step: int,
+    ) -> Tensor:
+        """One forward and one draw: a predictor's step (its name and size), or the denoiser's (None)."""
+        sigma = torch.full((len(canvas),), self._noise.total(t), dtype=torch.float32, device=self.device)
+        score = self._network(canvas, sigma, where, seen).exp()  # (M, N)
+        tokens = canvas[where]  # (M,)
+        if change is None:
+            probabilities = denoised(self._graph, self._noise, tokens, score, t)
+        else:
+            probabilities = PREDICTORS[change[0]](self._graph, self._noise, tokens, score, t, change[1])
+        drawn, confidence = draw(probabilities, draws[where])
+        result = canvas.masked_scatter(where, drawn)
+        changed = result != canvas
+        trace.steps[changed] = step
+        trace.confidences = trace.confidences.masked_scatter(where, confidence.float())
+        return result
+
+    def _first_tokens(self, seed: int, key: Tensor, place: Tensor) -> Tensor:
+        """Masks, or with the uniform graph random tokens (R, T)."""
+        if self.mask_id is not None:
+            return torch.full_like(place, self.mask_id)
+        draws = uniform(seed, key, torch.full_like(key, START), place)
+        return (draws * self._graph.columns).long()
+
+    def _padded(self, rows: Sequence[Sequence[Any]], length: int, fill: Any) -> Tensor:
+        return torch.tensor([[*row, *[fill] * (length - len(row))] for row in rows], device=self.device)
+
+    def _generation(self, row: Request, place: int, trace: _Trace, nfe: int) -> Generation:
+        span = slice(len(row.prompt_ids), len(row.prompt_ids) + len(row.canvas))
+        canvases = [tuple(canvas[place, span].tolist()) for canvas in trace.canvases]
+        ids = canvases[-1]
+        ends = next((i for i, token in enumerate(ids) if token == self.eos_id), len(ids))
+        return Generation(
+            text=self._tokenizer.decode(ids[:ends]),
+            token_ids=ids,
+            nfe=nfe,
+            answer_tokens=ends,
+            steps=tuple(trace.steps[place, span].tolist()),
+            confidences=tuple(trace.confidences[place, span].tolist()),
+            trajectory=tuple(canvases),
+        )
+
+
+def times(steps: int) -> Iterator[float]:
+    """The times of the forwards: `steps` from 1 down, evenly spaced, then the denoiser's, close to 0."""
+    for step in range(steps + 1):
+        yield 1 - (1 - EARLIEST) * step / steps

@@ -1,0 +1,154 @@
+"""The network of SEDD: a transformer with full attention that reads the noise level through adaptive layer norms and
+returns log-scores.
+
+R rows, T positions, D width, H heads, E width of the condition, N columns (tokens, and the mask with absorbing noise),
+M wanted positions. Parameters have the names of the authors' checkpoints.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pbcore.models.sedd.config import SeddConfig
+
+FREQUENCIES = 128  # of the sinusoids that σ enters by: so many cosines, then as many sines
+EPS = 1e-5
+
+
+class SeddNetwork(nn.Module):
+    """Log-scores log p(y)/p(x) for every token y at the wanted positions of a noisy sequence x."""
+
+    def __init__(self, config: SeddConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_embed = _Embedding(config.columns, config.width)
+        self.sigma_map = _SigmaMap(config.condition)
+        self.rotary_emb = _Rotary(config.width // config.heads)
+        self.blocks = nn.ModuleList(_Block(config) for _ in range(config.blocks))
+        self.output_layer = _Output(config)
+
+    def forward(self, ids: Tensor, sigma: Tensor, want: Tensor, seen: Tensor | None = None) -> Tensor:
+        """Log-scores (M, N) in float32 at `want` (R, T) for `ids` (R, T) with the total noise `sigma` (R,).
+
+        `seen` (R, T) is false at padding, None without any. The entry of the token that stands there is 0.
+        """
+        condition = F.silu(self.sigma_map(sigma))  # (R, E)
+        hidden = self.vocab_embed.embedding[ids]  # (R, T, D)
+        rotary = self.rotary_emb(ids.shape[1])  # (T, D/H) each
+        mask = None if seen is None else seen[:, None, None, :]  # (R, 1, 1, T)
+        for block in self.blocks:
+            hidden = block(hidden, condition, rotary, mask)
+        row = want.nonzero()[:, 0]  # (M,)
+        scores = self.output_layer(hidden[want], condition[row]).float()  # (M, N)
+        if self.config.scale_by_sigma:
+            total = sigma.float()[row]  # (M,)
+            scores = scores - (torch.expm1(total).log() + math.log(self.config.columns - 1))[:, None]
+        result: Tensor = scores.scatter(-1, ids[want][:, None], 0.0)
+        return result
+
+
+class _Embedding(nn.Module):
+    def __init__(self, columns: int, width: int) -> None:
+        super().__init__()
+        self.embedding = nn.Parameter(torch.empty(columns, width))
+        nn.init.kaiming_uniform_(self.embedding, a=math.sqrt(5))
+
+
+class _SigmaMap(nn.Module):
+    """The noise level as sinusoids, then two linear layers."""
+
+    def __init__(self, condition: int) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(2 * FREQUENCIES, condition), nn.SiLU(), nn.Linear(condition, condition))
+
+    def forward(self, sigma: Tensor) -> Tensor:
+        """(R,) → (R, E)."""
+        places = torch.arange(FREQUENCIES, dtype=torch.float32, device=sigma.device)
+        angles = sigma.float()[:, None] * torch.exp(-math.log(10000) * places / FREQUENCIES)  # (R, 128)
+        waves = torch.cat([angles.cos(), angles.sin()], dim=-1)
+        result: Tensor = self.mlp(waves.to(next(self.mlp.parameters()).dtype))
+        return result
+
+
+class _Rotary(nn.Module):
+    inv_freq: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("inv_freq", 10000.0 ** (-torch.arange(0, size, 2).float() / size))
+
+    def forward(self, length: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines (T, D/H)."""
+        places = torch.arange(length, device=self.inv_freq.device).float()
+        angles = torch.outer(places, self.inv_freq).repeat(1, 2)
+        return angles.cos(), angles.sin()
+
+
+class _Norm(nn.Module):
+    """Layer norm without bias."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return F.layer_norm(hidden, hidden.shape[-1:], self.weight, eps=EPS)
+
+
+class _Block(nn.Module):
+    def __init__(self, config: SeddConfig) -> None:
+        super().__init__()
+        width = config.width
+        self.heads = config.heads
+        self.norm1, self.norm2 = _Norm(width), _Norm(width)
+        self.attn_qkv = nn.Linear(width, 3 * width, bias=False)
+        self.attn_out = nn.Linear(width, width, bias=False)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
+        self.adaLN_modulation = _zero(nn.Linear(config.condition, 6 * width))
+
+    def forward(self, hidden: Tensor, condition: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+        """(R, T, D) → (R, T, D)."""
+        changes = self.adaLN_modulation(condition)[:, None].chunk(6, dim=-1)  # (R, 1, D) each
+        shift, scale, gate, shift_mlp, scale_mlp, gate_mlp = changes
+        qkv = self.attn_qkv(_modulated(self.norm1(hidden), shift, scale))  # (R, T, 3 D)
+        query, key, value = qkv.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # (R, H, T, D/H) each
+        mixed = F.scaled_dot_product_attention(_turned(query, rotary), _turned(key, rotary), value, attn_mask=mask)
+        hidden = hidden + gate * self.attn_out(mixed.transpose(1, 2).flatten(2))
+        result: Tensor = hidden + gate_mlp * self.mlp(_modulated(self.norm2(hidden), shift_mlp, scale_mlp))
+        return result
+
+
+class _Output(nn.Module):
+    def __init__(self, config: SeddConfig) -> None:
+        super().__init__()
+        self.norm_final = _Norm(config.width)
+        self.linear = _zero(nn.Linear(config.width, config.columns))
+        self.adaLN_modulation = _zero(nn.Linear(config.condition, 2 * config.width))
+
+    def forward(self, hidden: Tensor, condition: Tensor) -> Tensor:
+        """(M, D) and each position's condition (M, E) → (M, N)."""
+        shift, scale = self.adaLN_modulation(condition).chunk(2, dim=-1)
+        result: Tensor = self.linear(_modulated(self.norm_final(hidden), shift, scale))
+        return result
+
+
+def _modulated(hidden: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    return hidden * (1 + scale) + shift
+
+
+def _turned(heads: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
+    """Rotary embedding of (R, H, T, D/H), by halves."""
+    cos, sin = (part.to(heads.dtype) for part in rotary)
+    low, high = heads.chunk(2, dim=-1)
+    return heads * cos + torch.cat([-high, low], dim=-1) * sin
+
+
+def _zero(layer: nn.Linear) -> nn.Linear:
+    """A layer that starts at 0, so that each block starts as the identity."""
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer

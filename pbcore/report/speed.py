@@ -1,0 +1,95 @@
+"""Score over answers per second: the one axis on which models behind servers stand beside those that run here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from pbcore.analysis.order import sorted_tasks
+from pbcore.analysis.tradeoff import curves, pareto
+from pbcore.report.plots import COLOURS, MARKERS, PANEL, label
+from pbcore.report.served import behind_servers
+
+RATE = "samples_per_second"
+
+
+def write_speed(cells: pd.DataFrame, folder: Path) -> list[Path]:
+    """Writes `speed.png`, a panel per category; nothing unless a model behind a server was timed."""
+    if not behind_servers(cells).any():
+        return []
+    timed = cells[(cells["status"] == "ok") & (cells[RATE] > 0) & cells["score"].notna() & ~cells["dummy"].isin([True])]
+    if not behind_servers(timed).any():
+        return []
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "speed.png"
+    speed_figure(timed).savefig(path)
+    return [path]
+
+
+def speed_figure(cells: pd.DataFrame) -> Figure:
+    """A point per model and sampler, with its interval; a line along each model's Pareto front. Hollow: a server's wall
+    time, with several requests at once.
+    """
+    categories = list(dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(cells["task"])))
+    models = list(dict.fromkeys(cells["model"]))
+    behind = set(cells[behind_servers(cells)]["model"])
+    drawn = Figure(figsize=(PANEL[0] * len(categories) + 0.4, PANEL[1] + 0.75), dpi=150)
+    axes = drawn.subplots(1, len(categories), sharey=True, squeeze=False)[0]
+    for axis, category in zip(axes, categories, strict=True):
+        table = curves(cells[cells["category"] == category], RATE)
+        for number, model in enumerate(models):
+            points = table[table["model"] == model]
+            if not points.empty:
+                _points(axis, points, COLOURS[number % 8], MARKERS[number % 8], model in behind)
+        axis.set_title(label(category), fontsize=9, pad=4)
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.set_ylim(-4, 104)
+        axis.tick_params(labelsize=8, length=2.5)
+        axis.grid(True, color="#E4E4E4", linewidth=0.6)
+        axis.set_axisbelow(True)
+        axis.spines[["top", "right"]].set_visible(False)
+    handles = [
+        axes[0].plot([], [], color=COLOURS[i % 8], marker=MARKERS[i % 8], mfc=_fill(i, model in behind), markersize=4)[
+            0
+        ]
+        for i, model in enumerate(models)
+    ]
+    names = [label(f"{model} (server)" if model in behind else model) for model in models]
+    drawn.legend(handles, names, loc="lower center", ncols=max(1, min(4, len(models))), fontsize=8, frameon=False)
+    drawn.supylabel("mean score (%)", fontsize=9, x=0.01)
+    drawn.supxlabel("answers per second", fontsize=9, y=0.11)
+    drawn.subplots_adjust(
+        left=0.62 / (PANEL[0] * len(categories) + 0.4), right=0.985, top=0.9, bottom=0.28, wspace=0.08
+    )
+    return drawn
+
+
+def _fill(number: int, hollow: bool) -> str:
+    return "white" if hollow else COLOURS[number % 8]
+
+
+def _points(axis: Axes, points: pd.DataFrame, colour: str, marker: str, hollow: bool) -> None:
+    x, y = points[RATE].to_numpy(), points["score"].to_numpy()
+    spread = np.nan_to_num(np.clip(np.vstack([y - points["low"].to_numpy(), points["high"].to_numpy() - y]), 0, None))
+    axis.errorbar(
+        x,
+        y,
+        yerr=spread,
+        color=colour,
+        marker=marker,
+        mfc="white" if hollow else colour,
+        linestyle="",
+        markersize=4,
+        elinewidth=0.8,
+        capsize=1.8,
+    )
+    front = pareto(zip(x, y, strict=True))
+    axis.plot([a for a, _ in front], [b for _, b in front], color=colour, linewidth=1.2)

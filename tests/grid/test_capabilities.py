@@ -1,0 +1,91 @@
+"""What a model can run, known before it is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pbcore.grid.capabilities import lacks_words, may_decode_itself, why_not
+from pbcore.models import register_model
+from pbcore.models.ideal import load_ideal
+from pbcore.models.registry import FACTORIES
+from pbcore.tasks import load_task
+from pbcore.tasks.base import Task
+from tests.models.checkpoints import llama_checkpoint
+
+COPY = "waiting_line/copy"
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model registered for one test."""
+    monkeypatch.setattr(FACTORIES, "_registered", dict(FACTORIES.all()))
+    register_model("own", lambda **options: load_ideal())
+    return "own"
+
+
+class TestWhyNot:
+    @pytest.mark.parametrize(
+        ("model", "task", "sampler", "reason"),
+        [
+            ("ideal", "text_writing/summarization", "confidence-k2", "the right answers can't be listed"),
+            ("ideal", COPY, "confidence-k2+dual", "+dual: it has no attention"),
+            ("ideal", COPY, "ar", "for models that decode by themselves"),
+            ("tiny", COPY, "no_such_policy-3", "for models that decode by themselves"),
+            ("diffusiongemma-26b", COPY, "confidence-k2", "samplers other than eb: it decodes by itself"),
+        ],
+    )
+    def test_what_a_model_lacks_is_named(self, model: str, task: str, sampler: str, reason: str) -> None:
+        """The reason begins with the model, so that equal ones are counted together."""
+        found = str(why_not(model, task, sampler))
+        assert found.startswith(f"{model} × ")
+        assert reason in found
+
+    @pytest.mark.parametrize(
+        ("model", "task", "sampler"),
+        [
+            ("ideal", COPY, "confidence-k2+b8"),
+            ("tiny", "text_writing/summarization", "confidence-k2+prefix"),
+            ("diffusiongemma-26b", COPY, "eb-0.1-steps48"),
+        ],
+    )
+    def test_what_it_can_run(self, model: str, task: str, sampler: str) -> None:
+        """`ideal` where the answers can be listed, checkpoints with a cache, own decoders by their own parameters."""
+        assert why_not(model, task, sampler) is None
+
+    def test_of_a_users_model_only_its_check_knows(self, own: str) -> None:
+        """Any task and any name is tried."""
+        assert why_not(own, "text_writing/summarization", "no_such_policy-3+dual") is None
+
+
+class TestMayDecodeItself:
+    def test_families_that_do_and_users_models(self, own: str) -> None:
+        """The registry's others go through the loop."""
+        assert [may_decode_itself(model) for model in ("diffusiongemma-26b", own, "tiny", "ideal")] == [
+            True,
+            True,
+            False,
+            False,
+        ]
+
+
+class TestLacksWords:
+    @pytest.fixture
+    def foreign(self) -> Task:
+        """A task whose only prompt has a word that no task of the package has."""
+        task = load_task(COPY, limit=1)
+        (sample,) = task.samples
+        message = {**sample.messages[-1], "content": "Xylophones!"}
+        return replace(task, samples=(replace(sample, messages=(*sample.messages[:-1], message)),))
+
+    def test_an_embedded_model_knows_the_packages_words_alone(self, foreign: Task) -> None:
+        """The reason names model and task."""
+        assert lacks_words("tiny", load_task(COPY, limit=3)) is None
+        assert str(lacks_words("tiny", foreign)).startswith("tiny × waiting_line/copy: its vocabulary covers")
+
+    def test_others_spell_any_word(self, foreign: Task, tmp_path: Path) -> None:
+        """`ideal`, which reads none, and a checkpoint folder with its own tokenizer."""
+        assert lacks_words("ideal", foreign) is None
+        assert lacks_words(str(llama_checkpoint(tmp_path)), foreign) is None

@@ -1,0 +1,148 @@
+"""The plan of a run: which cells and samples are its items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.errors import InputError
+from pbcore.grid.plan import Plan, make_plan, masked_tokens
+from pbcore.grid.settings import Settings
+from pbcore.tasks import load_task
+
+ONE: dict[str, Any] = {"model": ("ideal",), "task": ("copy",), "sampler": ("random-k2",)}
+CELL = "ideal/copy/random-k2"
+
+
+def plan(*arguments: str, exit_first: bool = False, **settings: Any) -> Plan:
+    return make_plan(Settings(**(ONE | settings)), arguments, exit_first)
+
+
+class TestDrillDown:
+    def test_cells_are_items_unless_samples_are_requested(self) -> None:
+        """By --per-sample, by number, in a node id, or by -x in a run that is not judged."""
+        assert list(make_plan(Settings(**ONE)).items()) == [CELL]
+        assert list(plan(per_sample=True, limit=2).items()) == [f"{CELL}/0", f"{CELL}/1"]
+        assert list(plan(exit_first=True, limit=1).items()) == [f"{CELL}/0"]
+        assert list(plan(exit_first=True, floor=("* nfe<=9",)).items()) == [CELL]
+
+    def test_a_numbered_sample_may_lie_beyond_the_limit(self) -> None:
+        """Only it is an item; the task then has all its samples."""
+        chosen = plan(sample=(17,), limit=2)
+        assert list(chosen.items()) == [f"{CELL}/17"]
+        assert chosen.numbered
+        assert len(chosen.task("waiting_line/copy").samples) == 100
+
+    def test_a_sample_in_a_node_id_joins_those_of_the_grid(self) -> None:
+        """The grid's stay within the limit, though the task has all samples."""
+        named = plan("test_a.py::test_cell[ideal/copy/margin-k3/50]", limit=2)
+        assert list(named.items()) == [f"{CELL}/0", f"{CELL}/1", "ideal/copy/margin-k3/50"]
+
+    def test_a_sample_that_is_not_there_is_named(self) -> None:
+        """With the numbers that are."""
+        with pytest.raises(InputError, match="--sample 100: waiting_line/copy has samples 0 to 99"):
+            plan(sample=(3, 100))
+
+
+class TestGrid:
+    def test_models_are_outermost_and_each_name_counts_once(self) -> None:
+        """A task or sampler given twice, also in another spelling, is one."""
+        made = plan(model=("tiny", "ideal"), task=("copy", "waiting_line/copy"), sampler=("random-k2", "random-2"))
+        assert list(made.items()) == ["tiny/copy/random-k2", CELL]
+
+    def test_a_profile_narrows_single_models_and_options_go_beyond_it(self) -> None:
+        """`tiny` runs four samplers on some tasks of the quick profile; --task and --sampler choose any."""
+        quick = make_plan(Settings(model=("tiny",)))
+        waiting = [name for name in quick.items() if not name.startswith("tiny/w2s")]
+        assert "tiny/copy/confidence-k2" in waiting
+        assert "tiny/copy/random-k2" not in waiting
+        assert "tiny/reverse/confidence-k2" not in waiting
+        assert "tiny/reverse/confidence-k2" in make_plan(Settings(model=("tiny",), task=("reverse",))).items()
+        assert "tiny/copy/random-k2" in make_plan(Settings(model=("tiny",), sampler=("random-k2",))).items()
+
+    def test_what_a_model_cannot_run_is_counted(self) -> None:
+        """By reason, and only in the categories that are looked at."""
+        made = plan(task=("copy", "summarization"), sampler=("random-k2", "random-k2+dual"))
+        assert list(made.items()) == [CELL]
+        reasons = made.left_out({"waiting_line", "text_writing"})
+        assert sorted(reasons.values()) == [1, 2]
+        assert list(made.left_out({"waiting_line"}).values()) == [1]
+
+    def test_the_limit_is_the_options_else_the_profiles(self) -> None:
+        """The quick profile takes eight samples."""
+        assert (plan().limit, plan(limit=3).limit, plan(profile="paper").limit) == (8, 3, None)
+        assert len(plan(limit=3).task("waiting_line/copy").samples) == 3
+
+    def test_its_categories_are_those_of_the_grid_and_of_node_ids(self) -> None:
+        """A node id may name a task that the grid lacks."""
+        assert plan("t.py::test_cell[ideal/sudoku/random-k2]").categories == {"waiting_line", "puzzle"}
+
+
+class TestLengths:
+    @pytest.mark.parametrize(
+        ("settings", "task", "lengths"),
+        [
+            ({"n": (15,)}, "waiting_line/copy", (15,)),
+            ({"n": (15,)}, "list_ops/shuffle", (15,)),
+            ({"n": (15,)}, "puzzle/sudoku", None),
+            ({"n": (5,), "task": ()}, "text_writing/w2s_easy", (5,)),
+            ({"n": (15,), "task": ()}, "text_writing/w2s_easy", None),
+            ({"n": (5, 15), "task": ()}, "text_writing/w2s_easy", None),
+            ({}, "waiting_line/copy", None),
+        ],
+    )
+    def test_lists_and_word_sets_have_an_n(
+        self, settings: dict[str, Any], task: str, lengths: tuple[int, ...] | None
+    ) -> None:
+        """A profile's word sets keep their own number beside lists of an n that they can't have."""
+        assert plan(**settings).lengths(task) == lengths
+
+
+class TestBlocks:
+    def test_a_given_canvas_counts_its_masks(self) -> None:
+        """Blocks must divide what is decoded, not the whole canvas."""
+        infilling, plain = (load_task(name, n=4, limit=1).samples[0] for name in ("list_ops/copy", "waiting_line/copy"))
+        assert (masked_tokens(infilling), masked_tokens(plain)) == (4, 32)
+
+    def test_blocks_that_do_not_divide_the_answer_are_left_out(self) -> None:
+        """The reason names category and block."""
+        made = plan(task=("list_ops/copy",), sampler=("random-k1+b4",), n=(4, 6))
+        assert not made.items()
+        (reason,) = made.left_out({"list_ops"})
+        assert reason == "list_ops × +b4: blocks of 4 don't divide the answers' length"
+        assert plan(task=("list_ops/copy",), sampler=("random-k1+b4",), n=(4, 8)).items()
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"profile": "quik"}, "unknown profile 'quik'; there are quick, ci, paper, full"),
+            ({"data_dir": Path("nowhere")}, "--data-dir nowhere: no such folder"),
+            ({"tasks": (Path("no.yaml"),)}, "--tasks: no tasks file"),
+            ({"task": ("shufle",)}, "--task: no task 'shufle'; did you mean shuffle"),
+            ({"model": ("idael",)}, "--model: unknown model 'idael'"),
+            ({"sampler": ("confidnce-k2",)}, "--sampler: "),
+            ({"dtype": "float3"}, "dtype 'float3' is not known"),
+        ],
+    )
+    def test_what_does_not_exist_is_named(self, settings: dict[str, Any], said: str) -> None:
+        """With the option that gave it."""
+        with pytest.raises(InputError) as raised:
+            plan(**settings)
+        assert str(raised.value).startswith(said)
+
+    def test_a_gpu_that_is_not_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """--gpu is refused with what torch sees; where there is one it is taken."""
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+        with pytest.raises(InputError, match=r"--gpu: no usable GPU \(torch"):
+            plan(gpu=True)
+        monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+        assert list(plan(gpu=True).items()) == [CELL]
+
+    def test_a_model_that_only_a_node_id_names_is_checked_too(self) -> None:
+        """Before anything runs."""
+        with pytest.raises(InputError, match="unknown model 'idael'"):
+            plan("t.py::test_cell[idael/copy/random-k2]")

@@ -1,0 +1,46 @@
+"""The values of options: what is read from a text, and what is refused."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pbcore.grid import values
+
+READ: list[tuple[Callable[[str], Any], dict[str, Any]]] = [
+    (values.positive, {"1": 1, "12": 12}),
+    (values.natural, {"0": 0, "7": 7}),
+    (values.seeds, {"0": (0,), "0-4": (0, 1, 2, 3, 4), "5,3,8": (3, 5, 8), "4-4": (4,)}),
+    (values.lengths, {"15": (15,), "3-6": (3, 4, 5, 6), "10,5,10": (5, 10), "1": (1,)}),
+    (values.shard, {"1/1": (1, 1), "3/8": (3, 8), "8/8": (8, 8)}),
+    (values.share, {"10%": 0.1, "0.1": 0.1, "2.5%": 0.025, "3": 3.0, "0": 0.0}),
+    (values.level, {"0.05": 0.05, "5%": 0.05}),
+]
+REFUSED: list[tuple[Callable[[str], Any], list[str]]] = [
+    (values.positive, ["0", "-1", "1.5", "", "x"]),
+    (values.natural, ["-1", "1.5", "", "x"]),
+    (values.seeds, ["3-1", "1,1", "1,", "", "-1", "1-2-3"]),
+    (values.lengths, ["0", "0,3", "0-3", "6-3", "", "six"]),
+    (values.shard, ["0/3", "4/3", "3", "3/", "1/0", "1/2/3"]),
+    (values.share, ["-1", "10 %", "10%%", ".5", "", "1e3"]),
+    (values.level, ["0", "1", "100%", "5"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"), [(kind, text, value) for kind, table in READ for text, value in table.items()]
+)
+def test_a_text_that_has_the_form_is_read(kind: Callable[[str], Any], text: str, value: Any) -> None:
+    """Numbers come sorted where they stand for a set; percent are shares of one."""
+    assert kind(text) == value
+
+
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in REFUSED for text in texts])
+def test_any_other_text_is_refused(kind: Callable[[str], Any], text: str) -> None:
+    """The message quotes the text and says what it is not."""
+    with pytest.raises(ArgumentTypeError, match=r"not (a|an|seeds)|are not seeds") as raised:
+        kind(text)
+    assert repr(text) in str(raised.value)

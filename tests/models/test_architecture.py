@@ -1,0 +1,99 @@
+"""pbcore.models.architecture: what config.json says, in transformers' words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pbcore.models.architecture import Architecture, architecture
+from pbcore.models.errors import ModelError
+
+LLADA: dict[str, Any] = {
+    "model_type": "llada",
+    "d_model": 32,
+    "n_layers": 3,
+    "n_heads": 4,
+    "mlp_hidden_size": 48,
+    "vocab_size": 100,
+    "max_sequence_length": 64,
+    "mask_token_id": 99,
+    "eos_token_id": 98,
+}
+QWEN: dict[str, Any] = {
+    "model_type": "Dream",
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "vocab_size": 100,
+    "mask_token_id": 99,
+}
+
+
+def read(raw: dict[str, Any], layers: int | None = None, **changes: Any) -> Architecture:
+    return architecture(raw | changes, "here", layers)
+
+
+class TestLlada:
+    def test_its_sizes_are_llamas(self) -> None:
+        """Width, layers, heads, table and length under the names of transformers; attention sees the whole canvas."""
+        config = read(LLADA, embedding_size=128, rope_theta=5e5, weight_tying=True).config
+        assert (config.hidden_size, config.num_hidden_layers, config.num_attention_heads) == (32, 3, 4)
+        assert (config.vocab_size, config.intermediate_size, config.max_position_embeddings) == (128, 48, 64)
+        assert (config.rms_norm_eps, config.rope_parameters["rope_theta"]) == (1e-5, 5e5)
+        assert (config.is_causal, config.use_cache, config.tie_word_embeddings) == (False, False, True)
+        assert read(LLADA).config.vocab_size == 100
+        assert not read(LLADA).config.tie_word_embeddings
+
+    @pytest.mark.parametrize(
+        ("changes", "heads"),
+        [({}, 4), ({"n_kv_heads": 2}, 2), ({"multi_query_attention": True}, 1), ({"n_kv_heads": None}, 4)],
+    )
+    def test_key_heads(self, changes: dict[str, Any], heads: int) -> None:
+        """As said, one for multi-query attention, else as many as heads."""
+        assert read(LLADA, **changes).config.num_key_value_heads == heads
+
+    def test_the_feed_forward_layer_may_be_given_by_its_ratio(self) -> None:
+        """Times the width."""
+        assert read(LLADA, mlp_hidden_size=None, mlp_ratio=3).config.intermediate_size == 96
+
+    def test_options_that_llama_lacks_are_refused(self) -> None:
+        """With the value that it would need."""
+        with pytest.raises(ModelError, match=r"here: this LLaDA variant has \{'alibi': True\}"):
+            read(LLADA, alibi=True)
+
+
+class TestIds:
+    @pytest.mark.parametrize(
+        ("changes", "eos"),
+        [
+            ({"eos_token_id": 7}, 7),
+            ({"eos_token_id": [7, 8]}, 7),
+            ({"pad_token_id": 5}, 5),
+            ({"eos_token_id": 7, "pad_token_id": 5}, 7),
+            ({}, None),
+        ],
+    )
+    def test_an_answer_ends_at_eos_or_padding(self, changes: dict[str, Any], eos: int | None) -> None:
+        """The first of several; the padding where no EOS is named."""
+        assert read(QWEN, **changes).eos_id == eos
+
+    def test_only_dream_predicts_one_position_ahead(self) -> None:
+        """Unless config.json says otherwise."""
+        assert (read(QWEN).shift, read(LLADA).shift, read(QWEN, shift_logits=False).shift) == (True, False, False)
+        assert (read(QWEN).mask_id, read(QWEN).kind) == (99, "dream")
+
+
+class TestLayers:
+    @pytest.mark.parametrize("raw", [LLADA, QWEN], ids=["llada", "dream"])
+    def test_fewer_layers_on_demand(self, raw: dict[str, Any]) -> None:
+        """Dummies have as many as wanted, and so do their kinds of layers."""
+        config = read(raw, layers=2).config
+        assert config.num_hidden_layers == 2
+        assert len(getattr(config, "layer_types", None) or "ab") == 2
+
+    def test_other_architectures_are_named(self) -> None:
+        """With those that load."""
+        with pytest.raises(ModelError, match=r"here: model_type 'gpt2' can't be loaded natively; llada"):
+            architecture({"model_type": "gpt2"}, "here")

@@ -1,0 +1,182 @@
+"""The reference checkpoints of block models and mixtures of experts: logits, and every reference decoding with tokens,
+canvases and forwards by kind.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from pbcore.decoding import decode
+from pbcore.models import load_model
+from pbcore.models.base import Generation
+from pbcore.models.masked import MaskedModel
+from tests.reference import reference
+
+MASK = 510
+IDS = {"mask_id": MASK, "eos_id": 509}
+
+
+@cache
+def model(name: str, **options: Any) -> MaskedModel:
+    given = {} if name == "stable-diffcoder-tiny" else IDS
+    loaded = load_model(str(reference("golden", name)), **given, **options)
+    assert isinstance(loaded, MaskedModel)
+    return loaded
+
+
+def stopping_at(loaded: MaskedModel, *stops: int) -> MaskedModel:
+    """The model with other stop tokens; without any, none ends an answer."""
+    return replace(loaded, stop_ids=frozenset(stops), **({"eos_id": stops[0]} if stops else {}))
+
+
+def cases(file: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(reference("golden", file).read_text())
+    return found
+
+
+def decoded(loaded: MaskedModel, case: dict[str, Any], sampler: str, length: int) -> Generation:
+    return decode(loaded, [case["prompt"]], sampler, max_new_tokens=length, record=True)[0]
+
+
+def until(ids: tuple[int, ...], stops: frozenset[int] | set[int]) -> list[int]:
+    """The tokens up to and with the first stop token."""
+    end = next((i + 1 for i, token in enumerate(ids) if token in stops), len(ids))
+    return list(ids[:end])
+
+
+def blocks_before(generation: Generation, prompt: list[int], size: int, mask: int = MASK) -> list[list[Any]]:
+    """For each denoising forward the active block's first position and its tokens, from a recorded trajectory."""
+    assert generation.trajectory is not None
+    found: list[list[Any]] = []
+    for canvas in generation.trajectory[:-1]:
+        row = [*prompt, *canvas]
+        first = (len(prompt) + canvas.index(mask)) // size * size
+        found.append([first, row[first : first + size]])
+    return found
+
+
+class TestLogits:
+    """A forward of the loaded model against the reference program's."""
+
+    @pytest.mark.parametrize(
+        ("name", "key", "block"),
+        [
+            ("sdar-tiny", "logits", 4),
+            ("llada-moe-tiny", "logits", None),
+            ("llada2-tiny", "logits", 32),
+            ("llada2-tiny", "logits_block8_every4", 8),
+            ("fast-dllm-v2-tiny", "logits_unshifted", 32),
+            ("fast-dllm-v2-tiny", "logits_unshifted_block8_every4", 8),
+            ("stable-diffcoder-tiny", "logits", 4),
+        ],
+    )
+    @pytest.mark.parametrize("attention", ["sdpa", "eager"])
+    def test_equal_the_reference(self, name: str, key: str, block: int | None, attention: str) -> None:
+        """Every logit is within 5e-5 of the reference's, and every likeliest token is the same."""
+        data = load_file(reference("golden", name, "logits.safetensors"))
+        network: Any = model(name, attn_implementation=attention).network
+        rows, length = data["input_ids"].shape
+        grid = torch.arange(length) // (block or length)
+        sees = (grid <= grid[:, None]).expand(rows, length, length)  # (R, T, T)
+        positions = torch.arange(length).expand(rows, length)
+        logits = network.project(network.hidden(data["input_ids"], positions, sees, None, 0))
+        logits = logits[:, ::4] if key.endswith("every4") else logits
+        assert (logits - data[key]).abs().max() < 5e-5
+        assert (logits.argmax(-1) == data[key].argmax(-1)).all()
+
+
+class TestDecodings:
+    """decode() against the reference programs' decodings, forward by forward."""
+
+    def test_sdar(self) -> None:
+        """SDAR's three strategies; the authors' code overwrote tokens in the cases left out."""
+        for case in cases("decode_sdar.json"):
+            if case["overwritten"]:
+                continue
+            loaded = stopping_at(model("sdar-tiny", block=case["block_length"]), *(case["stop_ids"] or ()))
+            steps = case["denoising_steps"]
+            name = {
+                "low_confidence_static": f"sdar_static-{steps}",
+                "low_confidence_dynamic": f"sdar_dynamic-{case['threshold']}-steps{steps}",
+                "sequential": f"sdar_sequential-{steps}",
+            }[case["strategy"]]
+            out = decoded(loaded, case, name, case["gen_length"])
+            left = len(case["output"]) - len(out.token_ids)
+            assert [*out.token_ids, *[MASK] * left] == case["output"], name  # theirs has masks after a stop
+            forwards = (out.prefill, out.nfe - (out.store or 0), out.store)
+            assert forwards == (case["prefill_forwards"], case["denoise_forwards"], case["store_forwards"]), name
+            assert blocks_before(out, case["prompt"], case["block_length"]) == case["steps"], name
+
+    def test_llada_moe(self) -> None:
+        """LLaDA's loop and policies, blocks counted from the prompt's end."""
+        for case in cases("decode_llada_moe.json"):
+            name = f"confidence-k{case['k']}" if case["k"] else f"threshold-{case['threshold']}"
+            out = decoded(model("llada-moe-tiny"), case, f"{name}+b{case['block_length']}", case["gen_length"])
+            assert list(out.token_ids) == case["output"], name
+            assert (out.nfe, out.prefill, out.store) == (case["nfe"], None, None), name
+            canvases = [canvas[-case["gen_length"] :] for canvas in case["canvases"]]
+            assert [list(canvas) for canvas in (out.trajectory or ())[:-1]] == canvases, name
+
+    def test_llada2(self) -> None:
+        """LLaDA2.0 and 2.1. Their code has no cache, so its forwards are our denoising forwards."""
+        for case in cases("decode_llada2.json"):
+            size = case["block_length"]
+            loaded = stopping_at(model("llada2-tiny", block=size), case["eos_id"])
+            early = "-early" * case["eos_early_stop"]
+            if case["generate"] == "2.0":
+                name = f"llada2-{case['threshold']}-steps{case['steps']}{early}"
+            else:
+                name = (
+                    f"joint-{case['threshold']}-edit{case['editing_threshold']}-post{case['max_post_steps']}"
+                    f"-least{case['num_to_transfer']}{early}"
+                )
+            out = decoded(loaded, case, name, case["gen_length"])
+            assert list(out.token_ids) == case["output"], name
+            assert out.nfe - (out.store or 0) == case["nfe"], name
+            assert out.trajectory is not None
+            rows = [[*case["prompt"], *canvas] for canvas in out.trajectory[:-1]]
+            seen = [row[end - size : end] for row, end in zip(rows, case["window_ends"], strict=True)]
+            assert seen == case["canvases"], name
+
+    def test_fast_dllm_v2(self) -> None:
+        """Fast-dLLM v2 with and without its cache within a block. Its code never sees the prompts left out."""
+        for case in cases("decode_fast_dllm_v2.json"):
+            if case["prompt_ignored"]:
+                continue
+            size = case["block_size"]
+            loaded = stopping_at(model("fast-dllm-v2-tiny", block=size), case["stop_token"])
+            name = (
+                f"fast_dllm_v2-{case['threshold']}-part{case['small_block_size']}" + "+dual" * case["use_block_cache"]
+            )
+            out = decoded(loaded, case, name, case["max_new_tokens"])
+            assert list(out.token_ids) == case["output"], name
+            denoise = case["block_forwards"] + case["sub_block_forwards"]
+            assert (out.prefill, out.nfe - (out.store or 0), out.store) == (
+                case["prefill_forwards"],
+                denoise,
+                case["store_forwards"],
+            ), name
+            ours = blocks_before(out, case["prompt"], size)
+            for (first, ids), (block, whole) in zip(case["steps"], ours, strict=True):
+                assert whole[first - block : first - block + len(ids)] == ids, name
+
+    def test_stable_diffcoder(self) -> None:
+        """Stable-DiffCoder with its schedule and with a threshold."""
+        for case in cases("decode_stable_diffcoder.json"):
+            size = case["block_length"]
+            loaded = stopping_at(model("stable-diffcoder-tiny", block=size), case["eos_id"])
+            rule = "stable_diffcoder" + "_threshold" * (case["threshold"] is not None)
+            name = f"{rule}-{case['threshold'] or case['steps']}"
+            out = decoded(loaded, case, name, case["gen_length"])
+            assert list(out.token_ids) == case["output"], name
+            forwards = (out.prefill, out.nfe - (out.store or 0), out.store, out.nfe)
+            expected = [case[f"{kind}_forwards"] for kind in ("prefill", "denoise", "store")]
+            assert forwards == (*expected, case["nfe"]), name
+            assert blocks_before(out, case["prompt"], size, 5) == case["denoise"], name

@@ -1,0 +1,180 @@
+"""The line of progress, on a terminal and in a log."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pbcore.plugin import progress
+from pbcore.plugin.progress import Lines, Progress, clock, line
+
+A, B, OTHER = "t.py::test_cell[m/copy/a-k1]", "t.py::test_cell[m/copy/b-k1]", "t.py::test_other"
+
+
+class Terminal:
+    """What pytest's terminal reporter is asked to show."""
+
+    def __init__(self, rewritable: bool = True) -> None:
+        self.showfspath = True
+        self.shown: list[str] = []
+        self._rewritable = rewritable
+
+    def isatty(self) -> bool:
+        return self._rewritable
+
+    def rewrite(self, text: str, erase: bool = False) -> None:
+        self.shown.append(text)
+
+    def write_line(self, text: str, **markup: bool) -> None:
+        self.shown.append(text)
+
+    def ensure_newline(self) -> None:
+        pass
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The clock, in seconds; the cells of this run are those of `m`."""
+    time = [100.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: time[0]))
+    monkeypatch.setattr(progress, "cell_of", lambda config, node_id: node_id if "[m/" in node_id else None)
+    return time
+
+
+def begun(kind: type[Progress], width: int = 80) -> tuple[Progress, Terminal]:
+    terminal = Terminal()
+    config: Any = SimpleNamespace(get_terminal_writer=lambda: SimpleNamespace(fullwidth=width))
+    shown = kind(config, terminal)
+    shown.pytest_xdist_node_collection_finished([A, OTHER, B])
+    return shown, terminal
+
+
+def report(node_id: str, when: str = "call", outcome: str = "passed") -> Any:
+    return pytest.TestReport(node_id, ("t.py", 1, "x"), {}, outcome, None, when)  # type: ignore[arg-type]
+
+
+class TestLine:
+    def test_the_rest_is_taken_to_be_as_slow_as_what_is_done(self) -> None:
+        """Of four cells one took 30 s, so three take 1:30; before the first is done nothing is foretold."""
+        assert line(1, 4, 30.0, ["a", "b"]) == "1/4 done, 0:30, about 1:30 left: a, b"
+        assert line(0, 4, 30.0, ["a"]) == "0/4 done, 0:30: a"
+        assert line(4, 4, 61.0, []) == "4/4 done, 1:01, about 0:00 left"
+
+    @pytest.mark.parametrize(
+        ("seconds", "text"),
+        [(0, "0:00"), (34.4, "0:34"), (59.6, "1:00"), (725, "12:05"), (3600, "1:00:00"), (10961, "3:02:41")],
+    )
+    def test_clock(self, seconds: float, text: str) -> None:
+        """Hours only where there are some."""
+        assert clock(seconds) == text
+
+
+class TestProgress:
+    def test_cells_are_counted_and_other_tests_are_not(self, now: list[float]) -> None:
+        """The line names the running cells; a test that is no cell changes nothing."""
+        shown, terminal = begun(Progress)
+        assert not terminal.showfspath
+        shown.pytest_runtest_logstart(A)
+        now[0] = 110.0
+        shown.pytest_runtest_logfinish(A)
+        shown.pytest_runtest_logstart(OTHER)
+        shown.pytest_runtest_logfinish(OTHER)
+        shown.pytest_runtest_logstart(B)
+        assert terminal.shown == [
+            "0/2 done, 0:00: m/copy/a-k1",
+            "1/2 done, 0:10, about 0:10 left",
+            "1/2 done, 0:10, about 0:10 left: m/copy/b-k1",
+        ]
+
+    def test_a_narrow_terminal_cuts_the_line(self, now: list[float]) -> None:
+        """The last column stays free, or the cursor would wrap."""
+        shown, terminal = begun(Progress, width=10)
+        shown.pytest_runtest_logstart(A)
+        assert terminal.shown == ["0/2 done,"]
+
+    def test_a_failed_cell_gets_a_line_of_its_own(self, now: list[float]) -> None:
+        """FAILED if its test did, ERROR around it; then progress goes on below."""
+        shown, terminal = begun(Progress)
+        shown.pytest_runtest_logstart(A)
+        assert shown.pytest_report_teststatus(report(A, "call", "failed")) == ("failed", "", "")
+        assert terminal.shown[1:] == ["", "", "FAILED m/copy/a-k1", "0/2 done, 0:00: m/copy/a-k1"]
+        assert shown.pytest_report_teststatus(report(A, "setup", "failed")) == ("error", "", "")
+        assert terminal.shown[-2] == "ERROR m/copy/a-k1"
+
+    def test_a_cell_has_no_dot(self, now: list[float]) -> None:
+        """It is counted all the same; setup, teardown and other tests are left to pytest."""
+        shown, terminal = begun(Progress)
+        assert shown.pytest_report_teststatus(report(A)) == ("passed", "", "")
+        assert shown.pytest_report_teststatus(report(A, "teardown")) is None
+        assert shown.pytest_report_teststatus(report(OTHER, "call", "failed")) is None
+        assert terminal.shown == []
+
+    def test_without_cells_it_is_silent(self, now: list[float]) -> None:
+        """A project's other tests look as they always do."""
+        terminal = Terminal()
+        config: Any = SimpleNamespace(get_terminal_writer=lambda: SimpleNamespace(fullwidth=80))
+        shown = Progress(config, terminal)
+        shown.pytest_xdist_node_collection_finished([OTHER])
+        shown.pytest_runtest_logstart(A)
+        assert shown.pytest_report_teststatus(report(A, "call", "failed")) is None
+        assert (terminal.shown, terminal.showfspath) == ([], True)
+
+
+class TestLines:
+    def test_a_log_gets_a_line_a_minute(self, now: list[float]) -> None:
+        """Counted from the beginning, then from the line before; dots stay pytest's."""
+        shown, terminal = begun(Lines)
+        for seconds in (100.0, 159.0, 160.0, 219.0, 220.0):
+            now[0] = seconds
+            shown.pytest_runtest_logstart(A)
+        assert [text.split(",")[1] for text in terminal.shown] == [" 1:00: m/copy/a-k1", " 2:00: m/copy/a-k1"]
+        assert shown.pytest_report_teststatus(report(A, "call", "failed")) is None
+        assert terminal.showfspath
+
+
+class TestWhichKind:
+    @pytest.mark.parametrize(
+        ("facts", "kind"),
+        [
+            ({}, Progress),
+            ({"rewritable": False}, Lines),
+            ({"verbosity": 1}, None),
+            ({"verbosity": -1}, None),
+            ({"capture": "no"}, None),
+            ({"worker": True}, None),
+            ({"terminal": False}, None),
+        ],
+    )
+    def test_one_line_where_it_can_be_rewritten(self, facts: dict[str, Any], kind: type | None) -> None:
+        """None with -v, -q or -s, on xdist's workers and without a terminal reporter."""
+        registered: list[Any] = []
+        terminal = Terminal(facts.get("rewritable", True)) if facts.get("terminal", True) else None
+        config: Any = SimpleNamespace(
+            pluginmanager=SimpleNamespace(
+                get_plugin=lambda name: terminal, register=lambda plugin, name: registered.append(plugin)
+            ),
+            get_verbosity=lambda: facts.get("verbosity", 0),
+            getoption=lambda name, default: facts.get("capture", "fd"),
+            get_terminal_writer=lambda: SimpleNamespace(fullwidth=80),
+            **({"workerinput": {}} if facts.get("worker") else {}),
+        )
+        progress.pytest_configure(config)
+        assert [type(one) for one in registered] == ([kind] if kind else [])
+
+
+def test_what_is_not_finished_is_named(run: Any) -> None:
+    """Up to three cells by name, of more the first three, and how to resume."""
+    for samplers, named in ((5, 3), (6, 4)):
+        result = run(
+            "--model missing --task copy --limit 1 --maxfail 2",
+            "--out",
+            f"out{samplers}",
+            *(word for k in range(samplers) for word in ("--sampler", f"random-k{1 << k}")),
+        )
+        (text,) = (text for text in result.stdout.lines if text.startswith("not finished: "))
+        assert re.match(rf"not finished: {named} of {samplers} cells \(missing/copy/random-k4, .*; resume with", text)
+        assert text.count("missing/copy/") == 3
+        assert (" …)" in text) == (named > 3)

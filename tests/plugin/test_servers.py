@@ -1,0 +1,333 @@
+"""Runs with models behind servers, against a local one: records, resume, limits, keys that appear nowhere."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pbcore
+from pbcore.models.servers.store import lines
+from pbcore.results.rundir import RunDir
+from pbcore.tasks import load_task
+from tests.models.servers.fake import CANARY, FAILURES, Act, FakeServer, failing, serving
+from tests.plugin.conftest import Run
+
+COPY = {sample.prompt: sample.answer for sample in load_task("waiting_line/copy", limit=100).samples}
+
+
+def right(number: int, body: dict[str, Any]) -> Act:
+    """Copies as it should; anything else it answers with nothing."""
+    return Act(text=COPY.get(body["messages"][-1]["content"]) or "")
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with serving(right) as found:
+        yield found
+
+
+def declare(project: pytest.Pytester, server: FakeServer, **keys: Any) -> None:
+    """models.yaml with `mine`, which ends at the first failure."""
+    path = "" if keys.get("kind") == "anthropic" else "/v1"
+    entry = {"base_url": server.url + path, "model": "the-model", "retries": 0, "timeout": 20, **keys}
+    text = "".join(f"  {name}: {value}\n" for name, value in entry.items())
+    (project.path / "models.yaml").write_text(f"mine:\n{text}")
+
+
+MINE = "--models models.yaml --model mine"
+FIVE = f"{MINE} --task copy --limit 5"
+
+
+def stored(project: pytest.Pytester, cell_id: str = "mine/copy/ar", run: str = "out") -> Any:
+    return next(entry for entry in RunDir(project.path / run).read_cells() if entry.cell.id == cell_id)
+
+
+class TestRecord:
+    def test_a_row_with_what_is_known(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """Score, tokens, cost, times, server and model as returned are recorded; what it doesn't report is absent, in
+        the record, the table of results and the one on the screen.
+        """
+        declare(project, server, prices="{input: 1.0, output: 10.0}")
+        result = run(f"{FIVE} --model ideal --sampler ar --sampler confidence-k2 --out out")
+        result.assert_outcomes(passed=2)
+        cell, samples = stored(project).cell, stored(project).samples
+        assert cell.scores["accuracy"].mean == 1
+        assert (cell.nfe_mean, cell.tokens_per_step, cell.peak_memory_bytes, cell.conditions.device) == (None,) * 4
+        told = cell.served
+        assert (told.asked, told.kept, told.concurrency, told.provider) == (5, 0, 8, server.url[7:])
+        assert (told.models, told.tokens_in, told.tokens_out) == ({"the-model-2026": 5}, 35, 15)
+        assert told.cost == pytest.approx(35e-6 + 150e-6)
+        assert cell.samples_per_second == pytest.approx(5 / cell.seconds)
+        assert {(one.nfe, one.canvas_tokens, one.answer_tokens) for one in samples} == {(None, None, 3)}
+        row = pbcore.results.load(project.path / "out").set_index("id").loc["mine/copy/ar"]
+        assert row["cost"] == pytest.approx(told.cost)
+        assert row[["nfe", "tokens_per_step", "device"]].isna().all()
+        result.stdout.fnmatch_lines(
+            [
+                "pbcore: mine: 5 requests, about * prompt tokens, at most 5,120 answer tokens: at most about 0.05 USD",
+                "mine",
+                "  ar * 100.0 *–",
+                "*– tokens per step: not reported by mine",
+                "mine: the-model-2026 at 127.0.0.1:* (openai); 20*; 5 requests, up to 8 at once; tokens 35 in, 15 *",
+                "*5 answers of servers are kept in *, 0.0002 USD by the declared prices",
+            ]
+        )
+        assert "mine: the-model-2026" in (project.path / "out" / "report.md").read_text()
+
+    def test_endings_are_counted_by_kind(self, project: pytest.Pytester, run: Run) -> None:
+        """Empty, cut-off, refused and filtered answers stand beside the score; prose around a list is read by the
+        official rules.
+        """
+        acts = [
+            Act(text=""),
+            Act(text="[", finish="length"),
+            Act(text="", refusal="No."),
+            Act(text="", finish="content_filter"),
+        ]
+
+        def script(number: int, body: dict[str, Any]) -> Act:
+            chatty = f"Sure! Here it is: {COPY[body['messages'][-1]['content']]} Anything else?"
+            return acts[number] if number < 4 else Act(text=chatty)
+
+        with serving(script) as server:
+            declare(project, server, concurrency=1)
+            result = run(f"{FIVE} --out out")
+        cell = stored(project).cell
+        assert cell.served.outcomes == {"content_filter": 1, "empty": 2, "length": 1, "refusal": 1}
+        assert cell.scores["accuracy"].mean == pytest.approx(1 / 5)
+        result.stdout.fnmatch_lines(["*empty 2; cut off 1; refused 1; filtered 1"])
+
+    def test_profile_tasks_and_left_out(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """Without --sampler a server's model runs its own; infilling and other samplers are left out with the reason;
+        more rounds than one would pay twice.
+        """
+        declare(project, server, sampler="server")
+        result = run(f"{MINE} --task copy --task list_ops/copy --limit 2 --rounds 3 --out out")
+        result.assert_outcomes(passed=1)
+        assert stored(project, "mine/copy/server").cell.rounds == [stored(project, "mine/copy/server").cell.seconds]
+        assert len(server.asked) == 2
+        result.stdout.fnmatch_lines(["left out: 1 cells, mine × list_ops: infilling*"])
+        again = run(f"{MINE} --task copy --limit 2 --sampler ar --out other")
+        again.stdout.fnmatch_lines(
+            ["left out: 1 cells, mine × ar: mine decodes behind its server; its sampler is server"]
+        )
+
+    def test_temperature_and_seeds(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """`ar+t1.0` sends its temperature; each seed is a question of its own."""
+        declare(project, server, seed="true")
+        run(f"{FIVE} --sampler ar+t1.0 --seed 3-4 --out out").assert_outcomes(passed=1)
+        assert {(one.body["temperature"], one.body["seed"]) for one in server.asked} == {(1.0, 3), (1.0, 4)}
+        assert len(server.asked) == 10
+
+
+class TestResume:
+    def test_a_failed_cell_asks_only_for_what_is_missing(self, project: pytest.Pytester, run: Run) -> None:
+        """The error names the server and what is kept; --resume asks for the rest, and the cell, some of whose answers
+        were kept, has no time.
+        """
+        ill = {3}
+
+        def script(number: int, body: dict[str, Any]) -> Act:
+            return Act(status=503, body={"error": "ill"}) if number in ill else right(number, body)
+
+        with serving(script) as server:
+            declare(project, server, concurrency=1)
+            first = run(f"{FIVE} --out out")
+            first.assert_outcomes(failed=1)
+            first.stdout.fnmatch_lines([f"*model mine at {server.url}/v1: it failed (503: ill); 3 of 5 answers came*"])
+            assert len(server.asked) == 4
+            second = run(f"{FIVE} --resume out")
+            second.assert_outcomes(passed=1)
+            assert len(server.asked) == 6
+        cell = stored(project).cell
+        assert (cell.served.asked, cell.served.kept, cell.seconds, cell.samples_per_second) == (2, 3, None, None)
+        assert cell.absent["seconds"] == "3 of 5 answers were kept from an earlier run"
+        assert cell.scores["accuracy"].mean == 1
+        second.stdout.fnmatch_lines(["pbcore: mine: 2 requests, *", "*(1 without a time of their own)*"])
+
+    def test_a_finished_run_asks_nothing(self, project: pytest.Pytester, run: Run) -> None:
+        """Not even whether the server is there."""
+        with serving(right) as server:
+            declare(project, server)
+            run(f"{FIVE} --out out").assert_outcomes(passed=1)
+        run(f"{FIVE} --resume out").assert_outcomes(passed=1)
+
+    def test_more_samples_keep_those_that_came(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """A higher limit asks for the samples that are new."""
+        declare(project, server)
+        run(f"{MINE} --task copy --limit 5 --out out")
+        run(f"{MINE} --task copy --limit 8 --resume out --resume-anyway").assert_outcomes(passed=1)
+        assert len(server.asked) == 8
+
+    def test_drilling_down_takes_kept_answers(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """A single sample of a run that is resumed costs nothing."""
+        declare(project, server)
+        run(f"{FIVE} --out out")
+        before = (project.path / "out").stat().st_mtime_ns, len(server.asked)
+        run(f"{FIVE} --resume out --sample 3").assert_outcomes(passed=1)
+        assert before == ((project.path / "out").stat().st_mtime_ns, len(server.asked))
+
+
+class TestEnds:
+    @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+    def test_what_was_paid_for_is_kept(self, project: pytest.Pytester, run: Run, end: signal.Signals) -> None:
+        """A run that is killed, or interrupted, in the middle of a cell has its answers on disk: of those that the
+        server gave no more are asked again than were under way.
+        """
+
+        def slow(number: int, body: dict[str, Any]) -> Act:
+            return replace(right(number, body), pause=0.05)
+
+        with serving(slow) as server:
+            declare(project, server, concurrency=2)
+            words = f"{MINE} --task copy --limit 20 --out out -q".split()
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "pytest", "benches", *words], cwd=project.path, stdout=subprocess.PIPE
+                )
+            finally:
+                signal.signal(signal.SIGINT, before)
+            while len(server.asked) < 6:
+                assert process.poll() is None, process.communicate()[0]
+                time.sleep(0.01)
+            process.send_signal(end)
+            process.communicate()
+            asked = len(server.asked)
+            (file,) = (project.path / "out" / "cells").glob("*.answers.jsonl")
+            came = len(lines(file))
+            assert asked - (2 if end == signal.SIGKILL else 0) <= came <= asked < 20
+            run(f"{MINE} --task copy --limit 20 --resume out").assert_outcomes(passed=1)
+            assert len(server.asked) - asked == 20 - came
+
+
+class TestBeforeTheFirstCell:
+    def refused(self, result: pytest.RunResult, said: str) -> None:
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert said in result.stderr.str() + result.stdout.str()
+        assert "passed" not in result.stdout.str()
+        assert "not finished" not in result.stdout.str()
+
+    def test_server_down(self, project: pytest.Pytester, run: Run) -> None:
+        """Told with its address; a dry run doesn't ask."""
+        with serving() as server:
+            declare(project, server)
+        self.refused(run(f"{FIVE} --out out"), f"model mine at {server.url}/v1: no connection; is the server running")
+        assert not (project.path / "out").exists()
+        dry = run(f"{FIVE} --co -q")
+        assert dry.ret == 0
+        dry.stdout.fnmatch_lines(["*test_cell[[]mine/copy/ar]", "pbcore: mine: 5 requests, *: price unknown"])
+
+    def test_missing_key(self, project: pytest.Pytester, run: Run, server: FakeServer, monkeypatch: Any) -> None:
+        """Told with the variable, before anything is sent."""
+        monkeypatch.delenv("MY_KEY", raising=False)
+        declare(project, server, key="MY_KEY")
+        self.refused(run(f"{FIVE} --out out"), "set the environment variable MY_KEY")
+        assert server.other == []
+
+    def test_unknown_model(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """Told with close matches; with workers the server is asked once."""
+        declare(project, server, model="the-modal")
+        self.refused(run(f"{FIVE} --out out -n 2"), "doesn't know 'the-modal'; did you mean the-model?")
+        assert server.other == ["/v1/models", "/v1/models/the-modal"]
+        assert server.asked == []
+
+    def test_missing_package(self, project: pytest.Pytester, run: Run, server: FakeServer, monkeypatch: Any) -> None:
+        """The extra that brings it is named."""
+        monkeypatch.setitem(__import__("sys").modules, "openai", None)
+        declare(project, server)
+        self.refused(run(f"{FIVE} --out out"), "pip install 'pbcore[openai]'")
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("mine: {base_url: http://h/v1}", "--models: models.yaml, model mine: missing model"),
+            ("mine: {url: http://h/v1}", "--models: models.yaml, model mine: unknown key url; the keys are model, "),
+            ("tiny: {base_url: http://h/v1, model: x}", "a model named 'tiny' exists already"),
+        ],
+    )
+    def test_wrong_yaml(self, project: pytest.Pytester, run: Run, text: str, said: str) -> None:
+        """File, model, key and what is allowed."""
+        (project.path / "models.yaml").write_text(text)
+        self.refused(run(FIVE), said)
+
+    def test_unknown_name(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        declare(project, server)
+        self.refused(run("--models models.yaml --model mime"), "unknown model 'mime'; did you mean mine")
+
+    def test_ini(self, project: pytest.Pytester, in_process: Run, server: FakeServer) -> None:
+        """`pbcore_models` names the file, too."""
+        declare(project, server)
+        project.makeini("[pytest]\nmarkers = quick: x\npbcore_models =\n  models.yaml\npbcore_model =\n  mine\n")
+        in_process("benches", "--task copy --co -q").stdout.fnmatch_lines(["*test_cell[[]mine/copy/ar]"])
+
+
+class TestMoney:
+    def test_the_limit_stops_the_run(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """The run ends before the limit, says what was spent and how to go on; a higher limit asks for the rest."""
+        declare(project, server, prices="{input: 0.0, output: 10000.0}", max_tokens=10, concurrency=1)
+        first = run(f"{MINE} --task copy --task reverse --limit 5 --max-cost 0.18 --out out")
+        assert first.ret == pytest.ExitCode.INTERRUPTED
+        first.stdout.fnmatch_lines(
+            [
+                "*--max-cost 0.18: 0.0900 USD are spent in this run, and the next answer of mine may cost 0.1000*",
+                "not finished: 1 of 2 cells (mine/reverse/ar); resume with --resume *",
+                "3 answers of servers are kept in *, 0.0900 USD by the declared prices",
+            ]
+        )
+        run(f"{MINE} --task copy --task reverse --limit 5 --max-cost 1 --resume out").assert_outcomes(passed=2)
+        assert len(server.asked) == 10
+
+    @pytest.mark.nightly
+    def test_workers_share_the_limit(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """With -n 2 no more is spent than without."""
+        declare(project, server, prices="{input: 0.0, output: 10000.0}", max_tokens=10)
+        run(f"{MINE} --task waiting_line/* --limit 5 --max-cost 0.5 --out out -n 2")
+        assert 0 < 0.03 * len(server.asked) <= 0.5
+
+    def test_no_price_no_limit(self, project: pytest.Pytester, run: Run, server: FakeServer, monkeypatch: Any) -> None:
+        """A limit on a keyed model without prices can't be kept, so it is refused with what to declare."""
+        monkeypatch.setenv("MY_KEY", "x")
+        declare(project, server, key="MY_KEY")
+        result = run(f"{FIVE} --max-cost 1")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "--max-cost: mine has no prices" in result.stderr.str()
+
+
+class TestKeys:
+    @pytest.mark.parametrize(
+        ("kind", "failure"), [*(("openai", failure) for failure in [*FAILURES, None]), ("anthropic", "401")]
+    )
+    def test_a_key_appears_nowhere(
+        self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch, kind: str, failure: str | None
+    ) -> None:
+        """Whatever goes wrong, and with every log, local variable and traceback shown, the key stands in no file of the
+        run, not in JUnit's, and not on the screen.
+        """
+        monkeypatch.setenv("CANARY_KEY", CANARY)
+        script = right if failure is None else failing(FAILURES[failure], first=1)
+        with serving(script) as server:
+            declare(project, server, kind=kind, key="CANARY_KEY", timeout=2, concurrency=1)
+            result = run(
+                f"{FIVE} --out out --junitxml junit.xml -rA -l --full-trace --log-level=DEBUG --log-file=log.txt"
+            )
+        result.assert_outcomes(**{"passed" if failure is None else "failed": 1})
+        assert any(CANARY in value for value in server.asked[0].headers.values()), "the key was not even sent"
+        found = [path for path in project.path.rglob("*") if path.is_file() and "canary" in read(path)]
+        assert found == []
+        assert "canary" not in result.stdout.str() + result.stderr.str()
+        kept = lines(next((project.path / "out" / "cells").glob("*.answers.jsonl")))
+        assert len(kept) == (5 if failure is None else 1)
+
+
+def read(path: Path) -> str:
+    """A file's text without the variable's name."""
+    return path.read_bytes().decode("utf-8", "replace").replace("CANARY_KEY", "")

@@ -1,0 +1,134 @@
+"""pbcore report, merge and compare, as a terminal sees them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from pbcore.report.commands import add_parsers
+from pbcore.results import CellRecord, SampleRecord, create, load
+from tests.reference import reference
+from tests.results import factory
+
+Entry = tuple[CellRecord, list[SampleRecord]]
+TWO = ("waiting_line/copy", "waiting_line/shuffle")
+
+
+def command(*words: object) -> int:
+    parser = argparse.ArgumentParser()
+    add_parsers(parser.add_subparsers(required=True))
+    args = parser.parse_args([str(word) for word in words])
+    status: int = args.run(args)
+    return status
+
+
+def replace_key(entry: Entry) -> Entry:
+    return replace(entry[0], conditions=replace(entry[0].conditions, key="other")), entry[1]
+
+
+class TestCommands:
+    def test_report_from_what_a_ci_kept(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A lone results.json or JUnit is enough for the tables; published tables work as well."""
+        run = factory.write(create(tmp_path, "a"), factory.grid(("tiny",), TWO, ks=(1,)))
+        results, _ = run.assemble()
+        assert command("report", results, "--out", tmp_path / "out") == 0
+        assert "confidence-k1" in capsys.readouterr().out
+        assert (tmp_path / "out" / "report.md").exists()
+        assert command("report", run.path) == 0
+        assert not (run.path / "report.md").exists()
+        assert command("report", tmp_path / "none") == 2
+        assert "does not exist" in capsys.readouterr().err
+
+    def test_the_page_of_a_run_has_its_facts(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """With --out every file that is written is named on the screen, and the page says how the run was made."""
+        run = factory.write(create(tmp_path, "a"), factory.grid(("tiny",), TWO, ks=(1, 2)))
+        assert command("report", run.path, "--out", tmp_path / "out") == 0
+        printed = capsys.readouterr().out.splitlines()
+        files = sorted(str(path) for path in (tmp_path / "out").iterdir())
+        assert sorted(line for line in printed if line in files) == files
+        assert "| command | `pytest benches` |" in (tmp_path / "out" / "report.md").read_text()
+
+    def test_the_same_cells_of_two_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Two runs of the same cells stand side by side, in tables, PBx and curves; runs of other cells need no
+        names.
+        """
+        runs = [
+            factory.write(create(tmp_path, name), factory.grid((model,), TWO)).path
+            for name, model in (("old", "tiny"), ("new", "tiny"), ("other", "ideal"))
+        ]
+        assert command("report", *runs[:2], "--out", tmp_path / "both") == 0
+        page = (tmp_path / "both" / "report.md").read_text()
+        assert "| tiny of old | `confidence-k1`" in page
+        assert re.search(r"tiny of new +\| confidence +\|", page)
+        assert list((tmp_path / "both").glob("*.png"))
+        assert command("report", runs[0], runs[2], "--out", tmp_path / "apart") == 0
+        assert " of old" not in (tmp_path / "apart" / "report.md").read_text()
+
+    def test_report_of_published_runs(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The rewrite's table prints as ours: LLaDA 1.5 with threshold 0.9 on shuffle scores 96 at 3.1 tokens
+        per step.
+        """
+        assert command("report", reference("published", "parallelbench_v2.csv"), "--width", "200") == 0
+        lines = capsys.readouterr().out.splitlines()
+        at = next(i for i, line in enumerate(lines) if line.split()[:1] == ["threshold-0.9"])
+        assert lines[at].split()[4] == "96"
+        assert lines[at + 1].split()[6] == "3.1"
+
+    def test_prompts_of_the_rewrite_beside_own(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Tables and PBx with both say so and name the models; the paper's tables, whose prompts are ours, say
+        nothing.
+        """
+        own = factory.write(create(tmp_path, "own"), factory.grid(("tiny",), TWO)).path
+        theirs = reference("published", "parallelbench_v2.csv")
+        assert command("report", own, theirs, "--out", tmp_path / "both") == 0
+        said = "prompts differ: GSAI-ML/LLaDA-1.5, "
+        assert said in capsys.readouterr().out
+        page = (tmp_path / "both" / "report.md").read_text()
+        assert page.count(said) == 2  # the waiting line, where they stand together, and PBx
+        assert "| prompts | rewrite-2026, v1 |" in page
+        assert command("report", own, reference("published", "paper_tables.csv"), "--out", tmp_path / "paper") == 0
+        assert "prompts differ" not in (tmp_path / "paper" / "report.md").read_text()
+
+    def test_a_model_with_both_prompts_is_two(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Answers of one model to both are never one model's line, curve or PBx, though no cell occurs twice."""
+        runs = [
+            factory.write(
+                create(tmp_path, name), [factory.cell(task=task, sampler=sampler, data_source=source) for task in TWO]
+            ).path
+            for name, sampler, source in (("paper", "random-k1", "official"), ("new", "random-k2", "rewrite-2026"))
+        ]
+        assert command("report", *runs) == 0
+        printed = capsys.readouterr().out
+        assert "prompts differ: tiny of new answered those of the 2026 rewrite" in printed
+        assert "tiny of paper" in printed
+
+    def test_merge(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Shards become one run with report and JUnit; conflicts and unusable paths have their own exit status."""
+        entries = factory.grid(("tiny",), TWO, ks=(1,))
+        paths = [
+            factory.write(create(tmp_path, name), part).path
+            for name, part in (("a", entries[::2]), ("b", entries[1::2]), ("c", [replace_key(entries[0])]))
+        ]
+        assert command("merge", *paths[:2], "-o", tmp_path / "m") == 0
+        assert len(load(tmp_path / "m")) == len(entries)
+        assert (tmp_path / "m" / "report.md").exists()
+        assert len(list(ElementTree.parse(tmp_path / "m" / "junit.xml").iter("testcase"))) == len(entries)
+        assert command("merge", paths[0], paths[2], "-o", tmp_path / "n") == 1
+        assert "keys differ" in capsys.readouterr().err
+        assert command("merge", tmp_path / "zzz", "-o", tmp_path / "n") == 2
+
+    def test_compare(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Exit status 0 for no worse, 1 for worse, 2 for what can't be read."""
+        good = factory.write(create(tmp_path, "good"), [factory.cell(right=1.0)]).path
+        bad = factory.write(create(tmp_path, "bad"), [factory.cell(right=0.5)]).path
+        assert [
+            command("compare", good, good),
+            command("compare", bad, good),
+            command("compare", good, tmp_path / "x"),
+        ] == [0, 1, 2]
+        assert "gate FAILED" in capsys.readouterr().out

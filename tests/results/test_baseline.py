@@ -1,0 +1,171 @@
+"""pbcore.results.baseline: what is written reads back equal, and absurd files are refused in one line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pbcore.report.commands import run_compare
+from pbcore.results import create, error_cell
+from pbcore.results.baseline import BaselineError, baseline_cell, pack_runs, read_baseline, unpack_runs, write_baseline
+from pbcore.results.rundir import StoredCell
+from tests.results import factory
+from tests.results.files import Arguments
+
+CELL = "tiny/shuffle/confidence-k2"
+
+
+class TestBaseline:
+    def test_round_trip_and_one_line_a_cell(self, tmp_path: Path) -> None:
+        """A written baseline reads back equal to the run it came from, sorted, a line per cell, the same bytes each
+        time.
+        """
+        entries = [
+            *factory.grid(tasks=("waiting_line/copy",)),
+            factory.cell("tiny", "text_writing/summarization", right=[0.25, 1 / 3, 1.0], headline="rouge_l"),
+        ]
+        stored = [StoredCell(record, tuple(samples)) for record, samples in entries]
+        path = write_baseline(tmp_path / "b.json", stored)
+        assert read_baseline(path) == {entry.cell.id: baseline_cell(entry) for entry in stored}
+        lines = path.read_text().splitlines()
+        assert len(lines) == len(stored) + 2
+        assert lines[1:-1] == sorted(lines[1:-1])
+        assert write_baseline(tmp_path / "c.json", stored[::-1]).read_bytes() == path.read_bytes()
+
+    def test_indices_with_gaps_survive_the_file(self, tmp_path: Path) -> None:
+        """A run over chosen samples keeps their numbers; only samples 0 to n − 1 are shortened to a range."""
+        for indices in ((0, 1, 2), (0, 1, 3), (3, 7, 9), (1, 2, 3)):
+            record, samples = factory.cell(right=[1.0, 0.0, 1.0])
+            chosen = [replace(sample, index=index) for sample, index in zip(samples, indices, strict=True)]
+            row = read_baseline(write_baseline(tmp_path / "b.json", [StoredCell(record, tuple(chosen))]))[record.id]
+            assert (row.indices, row.scores) == (indices, {"accuracy": (1.0, 0.0, 1.0)})
+            assert ('"0-2"' in (tmp_path / "b.json").read_text()) == (indices == (0, 1, 2))
+
+    def test_scores_that_one_sample_lacks_are_left_out(self) -> None:
+        """A baseline compares sample by sample; a score with a hole can't be."""
+        record, samples = factory.cell(right=[1.0, 0.0])
+        graded = record.scores["accuracy"]
+        part = [replace(samples[0], scores={"accuracy": 1.0, "grammar": 1.0}), samples[1]]
+        row = baseline_cell(StoredCell(replace(record, scores={"accuracy": graded, "grammar": graded}), tuple(part)))
+        assert row.scores == {"accuracy": (1.0, 0.0)}
+
+    def test_a_run_directory_is_a_baseline(self, tmp_path: Path) -> None:
+        """Its finished cells are rows, one that failed is none; without samples there is nothing to compare."""
+        failed = (error_cell(factory.cell(sampler="random-k1")[0], "boom"), [])
+        run = factory.write(create(tmp_path, "a"), [factory.cell(), failed])
+        assert list(read_baseline(run.path)) == [CELL]
+        run.assemble()
+        shutil.rmtree(run.cells_dir)
+        assert list(read_baseline(run.path)) == [CELL]
+        (run.path / "samples.jsonl").unlink()
+        with pytest.raises(BaselineError, match="no finished cell with samples"):
+            read_baseline(run.path)
+
+    def test_refuses_holes_and_broken_files(self, tmp_path: Path) -> None:
+        """No baseline from failed cells; broken or foreign files are named."""
+        failed = StoredCell(error_cell(factory.cell()[0], "boom"), ())
+        for cells in ([failed], []):
+            with pytest.raises(BaselineError, match="no baseline written"):
+                write_baseline(tmp_path / "b.json", cells)
+        for text in ("{", '{"schema": 9, "cells": {}}', '{"schema": 1, "cells": {"a": {"nfe": "1"}}}', "[]"):
+            (tmp_path / "b.json").write_text(text)
+            with pytest.raises(BaselineError, match=r"b\.json"):
+                read_baseline(tmp_path / "b.json")
+        with pytest.raises(BaselineError, match="no baseline at"):
+            read_baseline(tmp_path / "none.json")
+
+    @given(st.lists(st.integers(0, 5), max_size=50))
+    def test_runs_round_trip(self, values: list[int]) -> None:
+        """Packed runs unpack to the same numbers."""
+        assert list(unpack_runs(pack_runs(values))) == values
+
+
+class TestAbsurdFiles:
+    ROW: dict[str, Any] = {  # noqa: RUF012
+        "model": "tiny",
+        "task": "waiting_line/shuffle",
+        "sampler": "confidence-k2",
+        "seeds": [0],
+        "dtype": "float32",
+        "data_hash": "d1",
+        "length": "",
+        "headline": "accuracy",
+        "model_identity": {},
+        "indices": "0-3",
+        "scores": {"accuracy": "1111"},
+        "nfe": "16x4",
+        "tokens_per_step": 2.0,
+    }
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"indices": "0-999999999"},
+            {"indices": "5-8"},
+            {"indices": "0--3"},
+            {"indices": []},
+            {"indices": [0, 0, 1, 2]},
+            {"nfe": "16x999999999"},
+            {"nfe": "16x"},
+            {"nfe": [16]},
+            {"nfe": "-1x4"},
+            {"nfe": "1e3x4"},
+            {"nfe": "16x3"},
+            {"scores": {"accuracy": "1191"}},
+            {"scores": {"accuracy": [2, 0, 0, 0]}},
+            {"scores": [1]},
+            {"scores": {"accuracy": None}},
+            {"seeds": []},
+            {"seeds": "0"},
+            {"tokens_per_step": "2"},
+            {"tokens_per_step": -1},
+            {"model_identity": None},
+            {"headline": 3},
+            {"id": "x"},
+            {"colour": "red"},
+            {"official_text": 1},
+        ],
+        ids=str,
+    )
+    def test_absurd_rows_name_file_and_cell(self, tmp_path: Path, change: dict[str, Any]) -> None:
+        """Wrong types and ranges are told in one line, before anything large is built."""
+        file = tmp_path / "b.json"
+        file.write_text(json.dumps({"schema": 1, "cells": {CELL: self.ROW}}))
+        assert list(read_baseline(file)) == [CELL]
+        file.write_text(json.dumps({"schema": 1, "cells": {CELL: {**self.ROW, **change}}}))
+        with pytest.raises(BaselineError, match=rf"b\.json: cell {CELL}") as raised:
+            read_baseline(file)
+        assert "\n" not in str(raised.value)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '{"schema": 1, "cells": {}}',
+            '{"schema": 1, "cells": []}',
+            '{"schema": true, "cells": {"a": 1}}',
+            "",
+            "[" * 10**5,
+        ],
+    )
+    def test_nothing_to_judge_by_is_an_error(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+    ) -> None:
+        """An empty or foreign file passes no run: the command's exit status is 2."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell()])
+        (tmp_path / "b.json").write_text(text)
+        assert run_compare(Arguments(run.path, tmp_path / "b.json")) == 2  # type: ignore[arg-type]
+        said = capsys.readouterr()
+        assert "b.json" in said.err
+        assert "PASSED" not in said.out
+
+    def test_unpack_runs_has_a_bound(self) -> None:
+        """Counts in a file can't fill the memory."""
+        with pytest.raises(ValueError, match="longer than"):
+            unpack_runs("1x999999 2x999999")
