@@ -61,9 +61,10 @@ class TestChoice:
 
 
 def test_a_run_chooses_in_time(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No part of the plugin imports torch before the choice: the record of a run in CI has the policy."""
+    """Neither the plugin nor a conftest.py imports torch before the choice: the record of a run in CI has the policy."""
     monkeypatch.setenv("CI", "true")
     monkeypatch.delenv("OMP_NUM_THREADS")
+    project.makeconftest("import torch")
     project.runpytest_subprocess("benches", *SMALL, "--task", "list_ops/copy", "--sampler", "random-k2")
     (record,) = project.path.glob("out/cells/*.json")
     assert json.loads(record.read_text())["cell"]["conditions"]["wait_policy"] == "passive"
