@@ -44,7 +44,7 @@ class TestFacts:
     def facts(self, *records: CellRecord, **facts: Any) -> dict[str, str]:
         """The first table of the page."""
         lines = [line for line in page(*records, **facts).partition("\n## ")[0].splitlines() if line.startswith("| ")]
-        return {name: value for name, value in rows(["| | |", "|---|", *lines[1:]])[1:]}
+        return dict(rows(["| | |", "|---|", *lines[1:]])[1:])
 
     def test_what_run_json_tells(self) -> None:
         """The command as a shell takes it, and what was given; versions and machine without what is unknown."""
@@ -98,7 +98,7 @@ class TestPlots:
     def test_each_is_shown_with_its_name(self) -> None:
         """And without plots there is no heading."""
         text = page(cell(), plots=("curves.png", "speed.png"))
-        assert section(text, "Trade-off curves") == ["![curves](curves.png)", "", "![speed](speed.png)", ""]
+        assert section(text, "Trade-off curves") == ["![curves](curves.png)", "", "![speed](speed.png)"]
         assert "Trade-off" not in page(cell())
 
 
@@ -181,11 +181,10 @@ class TestLists:
         other = replace(cell(task="puzzle/sudoku", right=1.0), failures={})
         dummy = under_conditions(cell(model="d"), dummy=True)
         assert section(page(first, second, other, dummy), "Wrong answers by kind") == [
-            "- tiny waiting_line: often 5, rare 2",
-            "",
+            "- tiny waiting_line: often 5, rare 2"
         ]
         many = replace(cell(), failures={f"kind {n}": n for n in range(1, 23)})
-        (line, _) = section(page(many), "Wrong answers by kind")
+        (line,) = section(page(many), "Wrong answers by kind")
         assert (line.count("kind"), line.endswith("kind 3 3")) == (20, True)
         assert "Wrong answers" not in page(other)
 
@@ -195,7 +194,6 @@ class TestLists:
         assert section(text, "Cells that could not be run") == [
             "- `tiny/sudoku/ar`: boom",
             "- `tiny/copy/ar`: no cause recorded",
-            "",
         ]
         assert "could not be run\n" not in page(cell())
 

@@ -99,7 +99,9 @@ class TestFailures:
 
     def test_twenty_models_are_named(self) -> None:
         """In alphabetical order, each once."""
-        named = [under_conditions(cell(model=f"m{i:02}", task=t), dummy=True) for i in range(22) for t in ("a/b", "a/c")]
+        named = [
+            under_conditions(cell(model=f"m{i:02}", task=t), dummy=True) for i in range(22) for t in ("a/b", "a/c")
+        ]
         line = lines(*named)[1]
         assert line.endswith("m18, m19,   … and 2 more")
         assert line.count("m00") == 1

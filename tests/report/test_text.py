@@ -47,9 +47,7 @@ class TestMarkdown:
 
 class TestShow:
     @pytest.mark.parametrize(("encoding", "shown"), [("utf-8", "5 – 6\n"), ("ascii", "5 - 6\n")])
-    def test_a_terminal_gets_what_it_can_show(
-        self, monkeypatch: pytest.MonkeyPatch, encoding: str, shown: str
-    ) -> None:
+    def test_a_terminal_gets_what_it_can_show(self, monkeypatch: pytest.MonkeyPatch, encoding: str, shown: str) -> None:
         """The signs of our tables in ASCII only where they are lacking."""
         stream = io.TextIOWrapper(io.BytesIO(), encoding)
         monkeypatch.setattr("sys.stdout", stream)
