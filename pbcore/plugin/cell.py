@@ -4,6 +4,7 @@ the report.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -269,6 +270,7 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
         "dtype": str(model.info.get("dtype", requested.dtype or "")),
         "batch_size": requested.batch_size or DEFAULT_BATCH.get(device.split(":")[0], 0),
         "threads": torch.get_num_threads(),
+        "wait_policy": os.environ.get("OMP_WAIT_POLICY", "default").lower(),
         "dummy": bool(model.info.get("dummy", False)),
         "model_info": info,
     }

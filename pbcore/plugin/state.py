@@ -12,6 +12,7 @@ from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
 from pbcore.grid.plan import Plan, make_plan
 from pbcore.grid.settings import Settings
 from pbcore.plugin import options
+from pbcore.plugin.waiting import choose_waiting
 
 _SETTINGS = pytest.StashKey[Settings]()
 _PLAN = pytest.StashKey[Plan]()
@@ -37,6 +38,7 @@ def plan(config: pytest.Config) -> Plan:
     Raises pytest.UsageError that names close matches.
     """
     if _PLAN not in config.stash:
+        choose_waiting(config)  # making the plan imports torch
         try:
             made = make_plan(settings(config), config.args, bool(config.getoption("maxfail", 0) == 1))
             made.items()  # a task that can't be loaded is reported here, not as an error of every file

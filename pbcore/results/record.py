@@ -86,6 +86,7 @@ def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
 class Conditions:
     """The conditions of a cell's measurement. None means unknown, e.g. the dtype of a model that failed to load.
 
+    `wait_policy` is OpenMP's OMP_WAIT_POLICY in lower case, `default` if it isn't set.
     `options` are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker,
     empty without one; `shared_device` whether other workers used the same device, which makes timings inexact;
     `peak_memory_is` how peak memory was measured; `dummy` whether the weights are random; `key` a digest of everything
@@ -107,6 +108,7 @@ class Conditions:
     peak_memory_is: str | None
     model_info: dict[str, Any] | None
     key: str | None
+    wait_policy: str | None = None
 
     @classmethod
     def unknown(cls, **known: Any) -> Conditions:

@@ -116,4 +116,5 @@ TIMES = [
     "worker",
     "shared_device",
     "threads",
+    "wait_policy",
 ]

@@ -1,0 +1,45 @@
+"""How torch's threads wait for each other: chosen before torch is imported, since OpenMP reads it once.
+
+OpenMP's threads spin while they wait. On an idle machine that is fastest. Beside other busy processes a spinning thread
+keeps the core that the thread it waits for needs, and two threads become many times slower than one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+OPENMP = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")  # a user who sets one has chosen
+BUSY = 0.5  # cores that others use from which on the machine counts as shared
+LOOK = 0.2  # seconds
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Where cells are likely the choice comes before any conftest.py; else with the plan of the first cell."""
+    if any("benches" in argument for argument in args):
+        choose_waiting(early_config)
+
+
+def choose_waiting(config: pytest.Config) -> None:
+    """Sets OMP_WAIT_POLICY=PASSIVE where other processes compute beside this one; does nothing once torch is imported,
+    and where the user has set how OpenMP's threads behave.
+    """
+    if "torch" in sys.modules or any(name in os.environ for name in OPENMP):
+        return
+    if shared(hasattr(config, "workerinput")):
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+
+
+def shared(worker: bool) -> bool:
+    """Whether the cores are shared: by other workers, by a CI's other jobs, or by what runs now."""
+    return worker or bool(os.environ.get("CI")) or _busy_cores() >= BUSY
+
+
+def _busy_cores() -> float:
+    """How many cores are in use while this process waits."""
+    import psutil
+
+    return psutil.cpu_percent(interval=LOOK) / 100 * (psutil.cpu_count() or 1)
