@@ -146,7 +146,7 @@ def _store(run: Blocks, rows: Rows, context: BlockContext, block: Tensor, among:
     draws = uniform(run.seed, rows.key, rows.nfe, place[:, None]).squeeze(1)[free] if temperature else None
     token, confidence = predict(logits, temperature, draws)
     rows.canvas[free, place[free]] = token
-    run.log.steps[rows.origin[free], place[free]] = rows.nfe[free]
+    run.log.steps[rows.origin[free], place[free]] = (rows.steps[free] - 1).clamp(min=0)  # revealed by the last step
     run.log.confidences[rows.origin[free], place[free]] = confidence.to(run.log.confidences.dtype)
     return stored.ran
 

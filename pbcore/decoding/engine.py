@@ -243,7 +243,7 @@ def _apply(job: _Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None
     row, slot = written.nonzero(as_tuple=True)
     at = where[row, slot]
     rows.canvas[row, at] = token[row, slot]
-    job.log.steps[rows.origin[row], at] = rows.nfe[row]
+    job.log.steps[rows.origin[row], at] = rows.steps[row]
     job.log.confidences[rows.origin[row], at] = confidence[row, slot].to(job.log.confidences.dtype)
     if move.remask is not None:
         row, slot = move.remask.nonzero(as_tuple=True)

@@ -116,6 +116,19 @@ class TestForwards:
         assert len(watch.widths) == run.nfe + run.prefill
         assert run.nfe == len(run.trajectory) - 1 + (run.store or 0)
 
+    @pytest.mark.parametrize(
+        ("family", "sampler"), [("sdar", "threshold-0.2"), ("fast_dllm_v2", "fast_dllm_v2-0.1-part4")]
+    )
+    def test_steps_are_those_of_the_trajectory(self, family: str, sampler: str) -> None:
+        """A token's step is the one after which the canvas has it, also for a block's first token, which a storing
+        forward predicts.
+        """
+        (run,) = decode(MODELS[family], [[5] * 11], sampler, max_new_tokens=17, record=True)
+        assert run.trajectory is not None
+        for i, (step, token) in enumerate(zip(run.steps, run.token_ids, strict=True)):
+            assert run.trajectory[step + 1][i] == token
+            assert run.trajectory[step][i] == MASK
+
     def test_a_part_runs_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """With +dual a forward after the part's first token runs the part's columns only."""
         watch = Watch(MODELS["fast_dllm_v2"], monkeypatch)
