@@ -22,6 +22,7 @@ from pbcore.models.frequencies import digest
 from pbcore.models.frequencies import find as find_frequencies
 from pbcore.models.hub import locate
 from pbcore.models.masked import MaskedModel
+from pbcore.models.memory import keep_freed_memory
 from pbcore.models.network import NativeNetwork, Network, RemoteNetwork, count_parameters, default_dtype
 from pbcore.models.onednn import with_onednn
 from pbcore.models.tokenizer import FileTokenizer, HashTokenizer, Tokenizer, read_tokenizer
@@ -33,6 +34,8 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
     """The masked model of a registry entry. Raises ModelError that says what to do."""
     place = find_device(device)
     kind = find_dtype(dtype, place)
+    if place.type == "cpu":
+        keep_freed_memory()
     if entry.dummy:
         arch = _settled(architecture(entry.shape or {}, entry.name, entry.layers), entry, options)
         module = with_onednn(random_weights(arch, place, kind, options.attn_implementation))

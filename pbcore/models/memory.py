@@ -1,12 +1,15 @@
-"""Peak memory of a block of code: the allocator's on a GPU, the process's resident set on the CPU."""
+"""Memory on the CPU and the GPU: the peak of a block of code, and what the C library keeps of freed memory."""
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,8 @@ CUDA = "peak bytes of the CUDA allocator, model included"
 GROWTH = "peak growth of the process's resident memory while decoding"
 SAMPLED = "peak growth of the process's resident memory while decoding, sampled every 10 ms"
 _INTERVAL = 0.01
+KEPT = 256 << 20  # bytes that freed memory may have before the system gets it back
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 
 
 @dataclass(slots=True)
@@ -45,13 +50,15 @@ def peak_memory(device: torch.device | str) -> Iterator[Peak]:
     """Measures the peak memory on `device` while the block runs.
 
     CUDA: the allocator's exact peak; its peak counter is reset, and the block ends when the device has finished. CPU:
-    the resident set, on Linux by its high-water mark, which is reset; elsewhere sampled in a thread, so that a shorter
-    peak can be missed.
+    the resident set, once freed memory has been given back; on Linux by its high-water mark, which is reset, elsewhere
+    sampled in a thread, so that a shorter peak can be missed.
     """
     device = torch.device(device)
     if device.type == "cuda":
         yield from _of_allocator(device)
-    elif _reset_peak():
+        return
+    _give_back()
+    if _reset_peak():
         result = Peak(GROWTH, _resident())
         try:
             yield result
@@ -68,6 +75,31 @@ def weights_of(shape: Mapping[str, Any], name: str) -> int:
         model = arch.model_class._from_config(arch.config)
     tied = bool(arch.config.tie_word_embeddings)
     return sum(p.numel() for name, p in model.named_parameters() if not (tied and name == "lm_head.weight"))
+
+
+@cache
+def keep_freed_memory() -> bool:
+    """Lets glibc keep freed memory for the next forward, at most KEPT bytes of it: by default it returns every large
+    tensor's pages to the system, which has to clear them when the next forward asks for them again.
+
+    Does nothing with another C library, or where the environment sets malloc's behaviour. Returns whether it was done.
+    """
+    if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
+        return False
+    mallopt = getattr(_libc(), "mallopt", None)
+    return bool(mallopt and mallopt(_TRIM_THRESHOLD, KEPT) and mallopt(_MMAP_THRESHOLD, KEPT))
+
+
+def _give_back() -> None:
+    """Returns freed memory to the system where the C library can, so that what is allocated next counts as growth."""
+    trim = getattr(_libc(), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _libc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def _of_allocator(device: torch.device) -> Iterator[Peak]:

@@ -61,7 +61,7 @@ class TestChoice:
 
 
 def test_a_run_chooses_in_time(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the plugin nor a conftest.py imports torch before the choice, so a run in CI records the policy."""
+    """No plugin or conftest.py imports torch before the choice: the record of a run in CI has the policy."""
     monkeypatch.setenv("CI", "true")
     monkeypatch.delenv("OMP_NUM_THREADS")
     project.makeconftest("import torch")
