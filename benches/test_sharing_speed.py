@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tabulate import tabulate
 
-from pbcore.decoding import decode
+from pbcore.decoding import decode, run
 from pbcore.decoding.sharing import ForwardStore
 from pbcore.grid.profiles import profiles
 from pbcore.models import load_model, model_names
@@ -66,7 +66,27 @@ def differing(plain: Runs, shared: Runs) -> int:
 
 def distinct(runs: Runs) -> int:
     """The canvases that a store would have to ask the model about, whichever sampler comes upon them."""
-    return len({(row, canvas) for run in runs for row, one in enumerate(run) for canvas in (one.trajectory or ())[:-1]})
+    return len(
+        {(row, canvas) for answers in runs for row, one in enumerate(answers) for canvas in (one.trajectory or ())[:-1]}
+    )
+
+
+@pytest.mark.skipif("tiny" not in model_names(), reason="the trained model tiny is not part of this installation")
+def test_fill(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows in a forward (8 at most) over every tenth cell of a task's grid and 32 samples: rows that the store answers
+    leave room, which further rows of the same cell fill.
+    """
+    model: Any = load_model("tiny")
+    samples = load_task("waiting_line/shuffle", limit=32).samples
+    samplers = profiles()["paper"].sampler_names(samples[0].max_new_tokens)[::10]
+    fills = []
+    for live in (1, run.LIVE):
+        monkeypatch.setattr(run, "LIVE", live)
+        store = ForwardStore(model)
+        decoded(model, samples, samplers, store)
+        fills.append(f"{store.computed / store.batches:.2f} with {8 * live} rows side by side")
+    with capsys.disabled():
+        print(f"\n{len(samplers)} samplers, {store.computed:,} forwards; rows in a forward: {', '.join(fills)}")
 
 
 @pytest.mark.skipif("tiny" not in model_names(), reason="the trained model tiny is not part of this installation")
@@ -80,7 +100,7 @@ def test_paper_grid(capsys: pytest.CaptureFixture[str]) -> None:
         store = ForwardStore(model)
         shared, with_store, _ = decoded(model, samples, samplers, store)
         plain, without, clock = decoded(model, samples, samplers, None)
-        asked = sum(one.nfe or 0 for run in plain for one in run)
+        asked = sum(one.nfe or 0 for answers in plain for one in answers)
         differ, half = differing(plain, shared), len(plain) // 2
         assert (differ, store.computed, store.shared + store.computed) == (0, distinct(plain), asked)
         in_turns, halves = (

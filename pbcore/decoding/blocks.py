@@ -1,10 +1,11 @@
-"""Decoding a block model block by block: how far a row goes, what is stored when a block ends, when a row stops.
+"""Blocks: their length, and for block models how far a row goes, what is stored when a block ends, when a row stops.
 
 R rows, L canvas positions, V tokens.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -145,6 +146,27 @@ def _store(run: Blocks, rows: Rows, context: BlockContext, block: Tensor, among:
     draws = uniform(run.seed, rows.key, rows.nfe, place[:, None]).squeeze(1)[free] if temperature else None
     token, confidence = predict(logits, temperature, draws)
     rows.canvas[free, place[free]] = token
-    run.log.steps[rows.origin[free], place[free]] = rows.nfe[free]
+    run.log.steps[rows.origin[free], place[free]] = (rows.steps[free] - 1).clamp(min=0)  # revealed by the last step
     run.log.confidences[rows.origin[free], place[free]] = confidence.to(run.log.confidences.dtype)
     return stored.ran
+
+
+def block_length(name: SamplerName, n_targets: Tensor, requests: Sequence[Request]) -> int:
+    """Slots in a block: the sampler's block length, else all target positions."""
+    if name.block is None:
+        return max(1, int(n_targets.max()))
+    for request, count in zip(requests, n_targets.tolist(), strict=True):
+        if count % name.block:
+            raise InputError(
+                f"sampler {name}: block length {name.block} doesn't divide the {count} tokens to decode (row key "
+                f"{request.key})"
+            )
+    return name.block
+
+
+def fill_after_eos(model: Denoiser, rows: Rows) -> None:
+    """Fills a row with EOS once everything before its first EOS is revealed."""
+    eos, mask = rows.canvas == model.eos_id, rows.canvas == model.mask_id
+    before = eos.int().cumsum(-1) == 0  # (R, L) positions before the first EOS
+    stop = eos.any(-1) & ~(mask & before).any(-1)
+    rows.canvas[stop[:, None] & mask] = model.eos_id

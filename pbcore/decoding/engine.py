@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pbcore.decoding.blocks import Blocks, begin, lengthened, settle, stop_early
+from pbcore.decoding.blocks import Blocks, begin, block_length, fill_after_eos, lengthened, settle, stop_early
 from pbcore.decoding.checks import (
     DecodingError,
     as_move,
@@ -34,7 +34,6 @@ from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import ForwardStore, SharedContext
 from pbcore.decoding.state import clear
 from pbcore.decoding.step import Move, Step
-from pbcore.errors import InputError
 from pbcore.models.base import Context, Denoiser, Generation, Query, Request, complete
 from pbcore.models.draws import uniform
 from pbcore.names import SamplerName
@@ -84,7 +83,7 @@ def denoise(
     if model.block:
         requests = [lengthened(request, model.block, model.mask_id, declared.course) for request in requests]
     rows, log = start(model, requests, record, requested)
-    size = model.block or _block_length(name, rows.n_targets, requests)
+    size = model.block or block_length(name, rows.n_targets, requests)
     blocks = Blocks(model, declared.course, name, size, seed, log) if model.block else None
     job = _Job(model, policy, declared, name, size, seed, log, blocks)
     context: Any
@@ -118,7 +117,7 @@ def _step(job: _Job, rows: Rows, context: Source, window: tuple[int, int] | None
     if job.blocks:
         stop_early(job.blocks, rows, before)
     if job.name.eos_stop:
-        _stop_at_eos(job.model, rows)
+        fill_after_eos(job.model, rows)
 
 
 def _forward(
@@ -244,7 +243,7 @@ def _apply(job: _Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None
     row, slot = written.nonzero(as_tuple=True)
     at = where[row, slot]
     rows.canvas[row, at] = token[row, slot]
-    job.log.steps[rows.origin[row], at] = rows.nfe[row]
+    job.log.steps[rows.origin[row], at] = rows.steps[row]
     job.log.confidences[rows.origin[row], at] = confidence[row, slot].to(job.log.confidences.dtype)
     if move.remask is not None:
         row, slot = move.remask.nonzero(as_tuple=True)
@@ -289,24 +288,3 @@ def _advance(job: _Job, rows: Rows, context: Any) -> Rows:
         if len(going):
             context.keep(going)
     return rows
-
-
-def _block_length(name: SamplerName, n_targets: Tensor, requests: Sequence[Request]) -> int:
-    """Slots in a block: the sampler's block length, else all target positions."""
-    if name.block is None:
-        return max(1, int(n_targets.max()))
-    for request, count in zip(requests, n_targets.tolist(), strict=True):
-        if count % name.block:
-            raise InputError(
-                f"sampler {name}: block length {name.block} doesn't divide the {count} tokens to decode (row key "
-                f"{request.key})"
-            )
-    return name.block
-
-
-def _stop_at_eos(model: Denoiser, rows: Rows) -> None:
-    """Fills a row with EOS once everything before its first EOS is revealed."""
-    eos, mask = rows.canvas == model.eos_id, rows.canvas == model.mask_id
-    before = eos.int().cumsum(-1) == 0  # (R, L) positions before the first EOS
-    stop = eos.any(-1) & ~(mask & before).any(-1)
-    rows.canvas[stop[:, None] & mask] = model.eos_id

@@ -40,6 +40,11 @@ class Rows:
     store: Tensor  # (R,) forwards that stored finished blocks
     states: dict[str, State]  # the policy's
 
+    @property
+    def steps(self) -> Tensor:
+        """Steps taken (R,): the forwards that a policy saw."""
+        return self.nfe - self.store
+
     def select(self, rows: Tensor) -> Rows:
         """Only the given rows; `rows` (R',) are indices."""
         tensors = {name: getattr(self, name)[rows] for name in _TENSORS}

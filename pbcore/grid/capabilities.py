@@ -83,7 +83,7 @@ def why_not(model: str, task: str, sampler: str) -> str | None:
     if spec is None:
         return _why_not(model, task, sampler)
     reason = refusal(spec, parse(sampler))
-    return None if reason is None else f"{model} × {sampler}: {reason}"
+    return None if reason is None else f"{model} × samplers other than {spec.sampler}: {reason}"
 
 
 @cache

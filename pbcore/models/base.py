@@ -238,7 +238,8 @@ class Generation:
     first EOS, and else None.
 
     For a block model `nfe` counts denoising and storing forwards; `store` of them stored a finished block, and
-    `prefill`, not in `nfe`, ran the prompt. Both are None for other models.
+    `prefill`, not in `nfe`, ran the prompt. Both are None for other models. A storing forward is no step, and a token
+    that it predicts belongs to the step before. Canvases may go on behind the answer, to the end of the last block.
     """
 
     text: str

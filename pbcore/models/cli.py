@@ -99,7 +99,7 @@ def _source(entry: ModelEntry) -> str:
 
 def _weights(entry: ModelEntry) -> str | None:
     """The size of a published shape, counted without storage."""
-    if entry.shape is None:
+    if entry.shape is None or entry.family != "masked":
         return None
     from pbcore.models.memory import weights_of
 

@@ -41,6 +41,7 @@ class ModelScheduling:
         self._collections: dict[Any, list[str]] = {}
         self._pending: dict[Any, list[int]] = {}
         self._group: dict[Any, Group] = {}
+        self._begun: dict[Group, Any] = {}  # the worker that began it
         self._queues: dict[Group, deque[int]] = {}
         self._collection: list[str] | None = None
 
@@ -144,7 +145,9 @@ class ModelScheduling:
         if group is None:
             return False
         self._group[node] = group
-        index = self._queues[group].popleft()
+        # Who helps where forwards are shared takes the last cells, whose samplers differ most from the present ones.
+        helps = bool(group[1]) and self._begun.setdefault(group, node) is not node
+        index = self._queues[group].pop() if helps else self._queues[group].popleft()
         self._pending[node].append(index)
         node.send_runtest_some([index])
         return True

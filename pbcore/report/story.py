@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
@@ -86,7 +87,8 @@ def trajectory(model: Model, answer: Generation) -> Iterator[str]:
         yield f"{model.name} decodes by itself and does not tell its steps{forwards}"
         return
     mask = getattr(model, "mask_id", None)
-    for step, (before, after) in enumerate(zip(answer.trajectory, answer.trajectory[1:], strict=False)):
+    canvases = [canvas[: len(answer.steps) or None] for canvas in answer.trajectory]  # a block model's are longer
+    for step, (before, after) in enumerate(pairwise(canvases)):
         shown = [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new and new != mask]
         hidden = [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new and new == mask]
         parts = list(_revealed(model, answer, after, shown, step))

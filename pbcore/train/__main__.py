@@ -5,19 +5,25 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from transformers import PreTrainedTokenizerFast
 
 import pbcore.train
+from pbcore.models.sedd.config import GRAPHS
 from pbcore.train import card, evaluate, loop, vocabulary
 from pbcore.train.recipe import Recipe, read_recipe
 
 HERE = Path(pbcore.train.__file__).parent
 # Objective → the embedded model that it trains, and its recipe.
-MODELS = {"diffusion": "tiny", "causal": "tiny-ar"}
-RECIPES = {"diffusion": HERE / "recipe.yaml", "causal": HERE / "recipe-causal.yaml"}
+MODELS = {"diffusion": "tiny", "causal": "tiny-ar", "sedd": "tiny-sedd"}
+RECIPES = {
+    "diffusion": HERE / "recipe.yaml",
+    "causal": HERE / "recipe-causal.yaml",
+    "sedd": HERE / "recipe-sedd.yaml",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,11 +33,14 @@ def main(arguments: list[str] | None = None) -> int:
     if options.recipe is not None and options.objective is not None:
         parser.error("--objective chooses one of the two recipes; a --recipe of your own has the key `objective`")
     objective = options.objective or "diffusion"
+    if options.graph is not None and objective != "sedd":
+        parser.error("--graph is the noise of --objective sedd; add that, or leave it out")
     options.recipe = options.recipe or RECIPES[objective]
-    options.out = options.out or Path(f"reports/train-{MODELS[objective]}")
+    model = MODELS[objective] + ("-uniform" if options.graph == "uniform" else "")
+    options.out = options.out or Path(f"reports/train-{model}")
     torch.set_num_threads(options.threads)
     if options.evaluate is not None:
-        folder = options.evaluate or HERE.parent / "models" / MODELS[objective]
+        folder = options.evaluate or HERE.parent / "models" / model
         print(evaluate.table(list(_progress(folder, options.samples, options.device))))
         return 0
     return _train(options)
@@ -39,6 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _train(options: argparse.Namespace) -> int:
     recipe = read_recipe(options.recipe)
+    if options.graph is not None:
+        recipe = replace(recipe, graph=options.graph)
     run = _started(recipe, options.out, options.device)
     saved = time.monotonic()
 
@@ -73,7 +84,7 @@ def _started(recipe: Recipe, out: Path, device: str) -> loop.Run:
     if (out / "tokenizer.json").is_file():
         tokenizer = PreTrainedTokenizerFast.from_pretrained(out)
     else:
-        tokenizer = vocabulary.build(vocabulary.vocabulary(recipe.vocabulary_samples))
+        tokenizer = vocabulary.build(vocabulary.vocabulary(recipe.vocabulary_samples, names=recipe.tasks))
         out.mkdir(parents=True, exist_ok=True)
         tokenizer.save_pretrained(out)
     run = loop.start(recipe, tokenizer, device)
@@ -96,8 +107,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--objective",
         choices=tuple(MODELS),
-        help="diffusion trains `tiny` on masked tokens (default), causal trains `tiny-ar` on next tokens",
+        help="diffusion trains `tiny` on masked tokens (default), causal `tiny-ar` on next tokens, sedd `tiny-sedd` on "
+        "scores",
     )
+    parser.add_argument("--graph", choices=GRAPHS, help="noise of --objective sedd: absorb (default) or uniform")
     parser.add_argument("--recipe", type=Path, help="YAML file with objective, sizes, seed and phases of your own")
     parser.add_argument(
         "--out", type=Path, help="folder of the run (default: reports/train-MODEL); resumes if it already holds a run"

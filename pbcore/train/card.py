@@ -9,7 +9,10 @@ from pathlib import Path
 import torch
 import yaml
 from safetensors.torch import save_file
+from transformers import LlamaForCausalLM
 
+from pbcore.models.sedd.load import save
+from pbcore.models.sedd.network import SeddNetwork
 from pbcore.train.evaluate import Result, table
 from pbcore.train.loop import Run
 from pbcore.train.recipe import Recipe
@@ -62,7 +65,6 @@ _WORDS = {
         "from phase to phase; see\n  the recipe below, whose keys docs/training.md explains. EOS tokens after the first "
         "one have weight 0.1.",
         "file": "recipe.yaml",
-        "predicted": "masked tokens",
     },
     "causal": {
         "name": "tiny-ar",
@@ -74,25 +76,79 @@ _WORDS = {
         "objective": "next-token prediction, cross-entropy over the tokens of the answer and its EOS and, in a share of "
         "rows (`masked_shots`), of\n  the solved example in the prompt.",
         "file": "recipe-causal.yaml",
-        "predicted": "answers' tokens",
     },
 }
+
+
+_LOSSES = {
+    "diffusion": "cross-entropy of masked tokens (nats)",
+    "causal": "cross-entropy of answers' tokens (nats)",
+    "sedd": "score entropy × σ′(t)·t",
+}
+
+SEDD_CARD = """# {name}: a small SEDD model with {graph} noise
+
+`{name}` does list operations on single symbols by infilling (tasks {tasks}). It is the network of SEDD ({parameters:,} parameters:
+{layers} blocks of width {width}, {heads} heads; {words:,} word-level tokens), trained from scratch by
+
+    {command}
+
+on this project's own data (train split). Its vocabulary covers these tasks only. It shows how the answers of score-based diffusion with
+absorbing or uniform noise depend on the number of steps; it is no language model.
+
+## Scores
+
+Test split, {samples} samples per task, drawn (temperature 1), in percent. `analytic-s4` takes four steps and a denoising one.
+
+{table}
+
+Printed by `python -m pbcore.train --evaluate DIR`.
+
+## Training
+
+- Objective: score entropy (arXiv 2310.16834) times σ′(t)·t, log-linear noise, {graph} graph.
+- Muon for the blocks' matrices, AdamW for the rest, one learning rate, gradients clipped at norm {clip:g}.
+- {steps:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step, beside other work); last loss {loss:.3f}.
+- Seed {seed}; a row depends on seed and step alone.
+{notes}
+The recipe (`pbcore/train/recipe-sedd.yaml`):
+
+```yaml
+{recipe}```
+
+![loss](loss.png)
+"""
+
+
+def _sedd_words(recipe: Recipe) -> dict[str, str]:
+    graph = {"absorb": "absorbing", "uniform": "uniform"}[recipe.graph]
+    name = "tiny-sedd" if recipe.graph == "absorb" else "tiny-sedd-uniform"
+    tasks = ", ".join(f"`{task}`" for task in recipe.tasks or ())
+    command = f"python -m pbcore.train --objective sedd --graph {recipe.graph}"
+    return {"name": name, "graph": graph, "tasks": tasks, "command": command}
 
 
 def export(run: Run, folder: Path) -> None:
     """Writes the checkpoint: config.json, weights in float16, tokenizer files, loss.csv and loss.png."""
     folder.mkdir(parents=True, exist_ok=True)
-    run.model.config.dtype = torch.float16
-    run.model.config.architectures = ["LlamaForCausalLM"]
-    run.model.config.save_pretrained(folder)
-    weights = {
-        name: tensor.detach().to("cpu", torch.float16).contiguous() for name, tensor in run.model.state_dict().items()
-    }
-    weights.pop("lm_head.weight")  # tied to the embeddings
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    if isinstance(run.model, SeddNetwork):
+        save(run.model, folder, torch.float16)
+    else:
+        _save_llama(run.model, folder)
     (folder / "model.safetensors").chmod(0o644)
     run.tokenizer.save_pretrained(folder, save_jinja_files=False)
     write_log(run, folder)
+
+
+def _save_llama(model: LlamaForCausalLM, folder: Path) -> None:
+    model.config.dtype = torch.float16
+    model.config.architectures = ["LlamaForCausalLM"]
+    model.config.save_pretrained(folder)
+    weights = {
+        name: tensor.detach().to("cpu", torch.float16).contiguous() for name, tensor in model.state_dict().items()
+    }
+    weights.pop("lm_head.weight")  # tied to the embeddings
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def write_log(run: Run, folder: Path) -> None:
@@ -115,7 +171,7 @@ def plot(run: Run, path: Path) -> None:
         points = [(row["step"], row[name]) for row in run.log if name in row]
         axes.plot(*zip(*points, strict=True), linewidth=0.5, alpha=0.5)
     axes.plot([row["step"] for row in run.log], [row["loss"] for row in run.log], color="black", label="all tasks")
-    axes.set(xlabel="step", ylabel=f"cross-entropy of {_WORDS[run.recipe.objective]['predicted']} (nats)", yscale="log")
+    axes.set(xlabel="step", ylabel=_LOSSES[run.recipe.objective], yscale="log")
     axes.legend()
     figure.savefig(path)
 
@@ -123,8 +179,9 @@ def plot(run: Run, path: Path) -> None:
 def card(run: Run, results: Sequence[Result], samples: int, clip: float) -> str:
     """The model card as Markdown."""
     recipe: Recipe = run.recipe
-    return CARD.format(
-        **_WORDS[recipe.objective],
+    text, words = (SEDD_CARD, _sedd_words(recipe)) if recipe.objective == "sedd" else (CARD, _WORDS[recipe.objective])
+    return text.format(
+        **words,
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
         layers=recipe.layers,
         width=recipe.width,

@@ -9,10 +9,11 @@ from statistics import fmean
 
 from pbcore.decoding import decode
 from pbcore.models import load_model
-from pbcore.tasks.registry import load_task, task_names
+from pbcore.tasks.registry import all_task_names, load_task, task_names
 
 SAMPLERS = ("confidence-k1", "confidence-k2", "confidence-k4", "confidence-k8")
 CAUSAL_SAMPLERS = ("ar",)
+SEDD_SAMPLERS = ("analytic-s16", "analytic-s4", "analytic-s2", "analytic-s1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,16 @@ def evaluate(
 ) -> Iterator[Result]:
     """Yields results task by task, on the first `samples` samples of each test split (seed 0, own data).
 
-    `samplers` are by default SAMPLERS, or CAUSAL_SAMPLERS for an autoregressive checkpoint.
+    `samplers` are by default SAMPLERS, or those of the checkpoint's family: CAUSAL_SAMPLERS, SEDD_SAMPLERS. `tasks`: by
+    default the paper's, for SEDD list operations on symbols.
     """
     model = load_model(str(folder), device=device, dtype="float32")
     causal = model.info.get("autoregressive", False)
-    samplers = samplers if samplers is not None else CAUSAL_SAMPLERS if causal else SAMPLERS
-    for name in tasks or task_names():
+    scores = model.info.get("family") == "sedd"
+    own = CAUSAL_SAMPLERS if causal else SEDD_SAMPLERS if scores else SAMPLERS
+    samplers = own if samplers is None else samplers
+    symbols = [name for name in all_task_names() if name.startswith("list_ops/")]
+    for name in tasks or (symbols if scores else task_names()):
         task = load_task(name, limit=samples)
         # An autoregressive checkpoint in a folder of its own may answer with more tokens than the canvas has.
         length = task.samples[0].max_new_tokens if causal else None

@@ -17,11 +17,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from pbcore.models.sedd.network import SeddNetwork
+from pbcore.train import sedd
 from pbcore.train.network import masked_logits, network
 from pbcore.train.noise import Batch
 from pbcore.train.optimizers import optimizers
 from pbcore.train.recipe import Phase, Recipe
 from pbcore.train.rows import Batches, Draw
+from pbcore.train.sedd import NoisyBatch
 
 CLIP = 1.0
 STATE = "state.pt"
@@ -34,7 +37,7 @@ class Run:
 
     recipe: Recipe
     tokenizer: PreTrainedTokenizerFast
-    model: LlamaForCausalLM
+    model: LlamaForCausalLM | SeddNetwork
     optimizers: tuple[torch.optim.Optimizer, ...]
     step: int = 0
     seconds: float = 0.0
@@ -43,7 +46,23 @@ class Run:
 
 def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu") -> Run:
     """A run at step 0."""
-    model = network(
+    model = _network(recipe, tokenizer)
+    model.to(device)  # type: ignore[arg-type]
+    return Run(recipe, tokenizer, model, optimizers(model, recipe.phases[0].rate))
+
+
+def _network(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM | SeddNetwork:
+    if recipe.objective == "sedd":
+        return sedd.sedd_network(
+            len(tokenizer),
+            width=recipe.width,
+            layers=recipe.layers,
+            heads=recipe.heads,
+            condition=recipe.condition,
+            graph=recipe.graph,
+            seed=recipe.seed,
+        )
+    return network(
         len(tokenizer),
         width=recipe.width,
         layers=recipe.layers,
@@ -53,8 +72,6 @@ def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu
         eos_id=int(tokenizer.eos_token_id),
         seed=recipe.seed,
     )
-    model.to(device)  # type: ignore[arg-type]
-    return Run(recipe, tokenizer, model, optimizers(model, recipe.phases[0].rate))
 
 
 def save(run: Run, folder: Path) -> None:
@@ -79,7 +96,7 @@ def save(run: Run, folder: Path) -> None:
 
 def resume(run: Run, folder: Path) -> None:
     """Restores the saved state into a new run. Raises ValueError if the vocabulary has changed since."""
-    state = torch.load(folder / STATE, map_location=run.model.device, weights_only=True)
+    state = torch.load(folder / STATE, map_location=next(run.model.parameters()).device, weights_only=True)
     if state["words"] != len(run.tokenizer):
         raise ValueError(
             f"{folder}: its run has {state['words']} tokens, the tasks now have {len(run.tokenizer)}; start again in "
@@ -111,7 +128,7 @@ def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100)
         phase = recipe.phases[number]
         if number not in batches:
             draw = Draw(
-                tasks=phase.tasks(),
+                tasks=phase.tasks(recipe.tasks),
                 rows=phase.rows,
                 full_canvas=phase.full_canvas,
                 masked_shots=phase.masked_shots,
@@ -120,6 +137,7 @@ def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100)
                 lengths=phase.lengths,
                 seed=recipe.seed + number,
                 causal=recipe.causal,
+                noisy=sedd.process(run.model) if isinstance(run.model, SeddNetwork) else None,
             )
             batches[number] = Batches(draw, run.tokenizer)
         learning_rate = rate(phase, within, min(1.0, (run.step + 1) / max(1, recipe.warmup)))
@@ -145,15 +163,22 @@ def train(run: Run, until: int, report: Callable[[Run], None], every: int = 100)
             report(run)
 
 
-def _step(run: Run, batch: Batch, learning_rate: float, balance: float) -> Tensor:
+def _losses(model: LlamaForCausalLM | SeddNetwork, batch: Batch | NoisyBatch) -> tuple[Tensor, Tensor, Tensor]:
+    """The loss (M,) of each target, its row (M,) and its weight (M,)."""
+    if isinstance(model, SeddNetwork):
+        assert isinstance(batch, NoisyBatch)
+        return sedd.losses(model, batch, *sedd.process(model))
+    assert isinstance(batch, Batch)
+    masked = batch.masked.to(model.device)
+    logits = masked_logits(model, batch.ids.to(model.device), batch.attend.to(model.device), masked)  # (M, V)
+    losses = F.cross_entropy(logits, batch.targets.to(model.device), reduction="none")  # (M,)
+    return losses, masked.nonzero()[:, 0], batch.weights.to(model.device)
+
+
+def _step(run: Run, batch: Batch | NoisyBatch, learning_rate: float, balance: float) -> Tensor:
     """Takes one optimizer step. Returns the mean loss (R,) of each row's targets before it."""
-    device = run.model.device
-    masked = batch.masked.to(device)
-    logits = masked_logits(run.model, batch.ids.to(device), batch.attend.to(device), masked)  # (M, V)
-    losses = F.cross_entropy(logits, batch.targets.to(device), reduction="none")  # (M,)
-    weights = batch.weights.to(device)
-    row = masked.nonzero()[:, 0]  # (M,)
-    counts = torch.zeros(len(masked), device=device).index_add_(0, row, weights)  # (R,)
+    losses, row, weights = _losses(run.model, batch)
+    counts = torch.zeros(len(batch.tasks), device=losses.device).index_add_(0, row, weights)  # (R,)
     shares = weights * counts[row] ** -balance  # (M,)
     for optimizer in run.optimizers:
         optimizer.zero_grad(set_to_none=True)

@@ -16,13 +16,17 @@ STRUCTURE_SHOWN = 0.75  # among rows masked by pairs: the share whose punctuatio
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A sample as ids: the prompt formatted by the chat template, and the target canvas."""
+    """A sample as ids: the prompt formatted by the chat template, and the target canvas.
+
+    `holes` marks the canvas tokens that are decoded where others are given (infilling); None: all are.
+    """
 
     task: str
     prompt: tuple[int, ...]
     canvas: tuple[int, ...]
     answer: int  # tokens before the first EOS
     shot: tuple[int, int] = (0, 0)  # start and end of the example's answer in the prompt
+    holes: tuple[bool, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.canvas)

@@ -7,6 +7,7 @@ of equal shape.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -67,7 +68,10 @@ class Muon(torch.optim.Optimizer):
 
 
 def optimizers(model: Module, rate: float) -> tuple[torch.optim.Optimizer, ...]:
-    """Muon for the layers' matrices, AdamW for embeddings and norms, both with the learning rate `rate`."""
-    matrices = [param for name, param in model.named_parameters() if param.ndim == 2 and ".layers." in name]
+    """Muon for the layers' matrices, AdamW for embeddings, norms and the layers' conditioning, both with the learning
+    rate `rate`.
+    """
+    layers = re.compile(r"(^|\.)(layers|blocks)\.(?!.*adaLN)")
+    matrices = [param for name, param in model.named_parameters() if param.ndim == 2 and layers.search(name)]
     others = [param for param in model.parameters() if all(param is not matrix for matrix in matrices)]
     return Muon(matrices, lr=rate), torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.95), weight_decay=0.0)

@@ -10,9 +10,10 @@ from typing import Any, Literal, get_args
 import yaml
 
 from pbcore.errors import InputError
-from pbcore.tasks.registry import task_names
+from pbcore.models.sedd.config import GRAPHS
+from pbcore.tasks.registry import all_task_names, task_names
 
-Objective = Literal["diffusion", "causal"]
+Objective = Literal["diffusion", "causal", "sedd"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +39,25 @@ class Phase:
     weights: Mapping[str, float] | None = None
     lengths: Mapping[str, Sequence[int]] | None = None
 
-    def tasks(self) -> dict[str, float]:
-        """The tasks of this phase with their shares.
+    def tasks(self, names: Sequence[str] | None = None) -> dict[str, float]:
+        """The tasks of this phase with their shares: of `names`, by default the paper's tasks.
 
-        Raises InputError for a name that is not one of the paper's tasks.
+        Raises InputError for a weight of another name.
         """
-        given = dict(self.weights or {})
-        unknown = set(given) - set(task_names())
+        given, names = dict(self.weights or {}), task_names() if names is None else names
+        unknown = set(given) - set(names)
         if unknown:
-            raise InputError(f"recipe: unknown tasks {sorted(unknown)}; choose from {', '.join(task_names())}")
-        return {name: share for name in task_names() if (share := given.get(name, 1.0)) > 0}
+            raise InputError(f"recipe: unknown tasks {sorted(unknown)}; choose from {', '.join(names)}")
+        return {name: share for name in names if (share := given.get(name, 1.0)) > 0}
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """All settings of a run. The vocabulary is collected from `vocabulary_samples` samples per task and split.
 
-    `objective` is `diffusion` (masked tokens under full attention) or `causal` (next tokens). Raises InputError for
-    another one.
+    `objective` is `diffusion` (masked tokens under full attention), `causal` (next tokens) or `sedd` (scores, with the
+    corruption `graph`, absorb or uniform, and noise levels through `condition` numbers). `tasks` are those it learns,
+    by default the paper's. Raises InputError for an unknown objective, graph or task.
     """
 
     width: int
@@ -68,10 +70,18 @@ class Recipe:
     phases: tuple[Phase, ...]
     notes: tuple[str, ...] = ()
     objective: Objective = "diffusion"
+    tasks: tuple[str, ...] | None = None
+    graph: str = "absorb"
+    condition: int = 32
 
     def __post_init__(self) -> None:
         if self.objective not in get_args(Objective):
             raise InputError(f"recipe: objective {self.objective!r}; choose from {', '.join(get_args(Objective))}")
+        if self.graph not in GRAPHS:
+            raise InputError(f"recipe: graph {self.graph!r}; choose from {', '.join(GRAPHS)}")
+        unknown = sorted(set(self.tasks or ()) - set(all_task_names()))
+        if unknown:
+            raise InputError(f"recipe: unknown tasks {unknown}; choose from {', '.join(all_task_names())}")
 
     @property
     def causal(self) -> bool:
@@ -98,6 +108,7 @@ def read_recipe(path: Path) -> Recipe:
     loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
     try:
         phases = tuple(Phase(**phase) for phase in loaded.pop("phases"))
-        return Recipe(phases=phases, **loaded)
+        tasks = loaded.pop("tasks", None)
+        return Recipe(phases=phases, tasks=None if tasks is None else tuple(tasks), **loaded)
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path} is not a recipe ({error}); see pbcore/train/recipe.yaml for an example") from None

@@ -15,10 +15,13 @@ from random import Random
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from pbcore.models.sedd.diffusion import Graph, Noise
 from pbcore.tasks.base import Sample
+from pbcore.tasks.lists import MASK
 from pbcore.tasks.registry import generate
 from pbcore.train.markers import ASSISTANT, USER
 from pbcore.train.noise import Batch, Row, Words, causal_batch, masked_batch
+from pbcore.train.sedd import NoisyBatch, noisy_batch
 
 BATCHES_PER_CHUNK = 64  # batches drawn together, so that their rows can be sorted by length
 SLACK = 4  # at most this many EOS tokens in a shortened canvas
@@ -32,7 +35,7 @@ class Draw:
     less and teaches the same answers. `masked_shots` is the share in which the example in the prompt is masked too: a
     second answer to learn from in the same row. `pairs` is the share masked by pairs of words; `power` as in
     `noise.masked_batch`. `lengths` overrides the values of n of some tasks. With `causal` the batches are those of
-    `noise.causal_batch`; `pairs` and `power` say nothing there.
+    `noise.causal_batch`, and with `noisy` those of `sedd.noisy_batch`; `pairs` and `power` say nothing there.
     """
 
     tasks: Mapping[str, float]
@@ -44,6 +47,7 @@ class Draw:
     power: float = 1.0
     lengths: Mapping[str, Sequence[int]] | None = None
     causal: bool = False
+    noisy: tuple[Graph, Noise] | None = None
 
 
 class Batches:
@@ -55,9 +59,11 @@ class Batches:
         self._words = Words.of(tokenizer)
         self._chunk = lru_cache(maxsize=1)(self._make_chunk)
 
-    def __getitem__(self, number: int) -> Batch:
+    def __getitem__(self, number: int) -> Batch | NoisyBatch:
         rows = self._chunk(number // BATCHES_PER_CHUNK)[number % BATCHES_PER_CHUNK]
         rng = torch.Generator().manual_seed(self._draw.seed * 1_000_003 + number)
+        if self._draw.noisy is not None:
+            return noisy_batch(rows, self._words.eos_id, *self._draw.noisy, rng)
         if self._draw.causal:
             return causal_batch(rows, self._words, rng, self._draw.masked_shots)
         return masked_batch(rows, self._words, rng, self._draw.masked_shots, self._draw.pairs, self._draw.power)
@@ -84,11 +90,18 @@ def _stream(draw: Draw, name: str, chunk: int) -> Iterator[Sample]:
 def encoded(
     samples: Sequence[Sample], tokenizer: PreTrainedTokenizerFast, rng: Random, full_canvas: float
 ) -> list[Row]:
-    """Samples as rows. Raises ValueError for a sample without an answer, or with an answer longer than its canvas."""
+    """Samples as rows; infilling has the answer's own canvas.
+
+    Raises ValueError for a sample without an answer, or with an answer that doesn't fit its canvas.
+    """
     rows = []
     for sample in samples:
         chat = str(tokenizer.apply_chat_template(list(sample.messages), tokenize=False, add_generation_prompt=True))
         prompt, answer = ids_of(chat, tokenizer), ids_of(rng.choice(answers(sample)), tokenizer)
+        if sample.canvas is not None:
+            holes = _holes(sample, answer, tokenizer)
+            rows.append(Row(sample.task, tuple(prompt), tuple(answer), len(answer), holes=holes))
+            continue
         room = sample.max_new_tokens
         if len(answer) > room:
             raise ValueError(
@@ -99,6 +112,17 @@ def encoded(
         padding = [int(tokenizer.eos_token_id)] * (room - len(answer))
         rows.append(Row(sample.task, tuple(prompt), (*answer, *padding), len(answer), example_span(prompt, tokenizer)))
     return rows
+
+
+def _holes(sample: Sample, answer: Sequence[int], tokenizer: PreTrainedTokenizerFast) -> tuple[bool, ...]:
+    """Which tokens of an answer its canvas leaves open. Raises ValueError if the two don't go together."""
+    first, *rest = str(sample.canvas).split(MASK)
+    given: list[int | None] = [*ids_of(first, tokenizer)]
+    for piece in rest:
+        given += [None, *ids_of(piece, tokenizer)]
+    if len(given) != len(answer) or any(one not in (None, two) for one, two in zip(given, answer, strict=True)):
+        raise ValueError(f"{sample.task}: the answer {sample.answer!r} does not fit the canvas {sample.canvas!r}")
+    return tuple(one is None for one in given)
 
 
 def ids_of(text: str, tokenizer: PreTrainedTokenizerFast) -> list[int]:

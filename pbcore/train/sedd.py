@@ -11,9 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pbcore.models.sedd.config import SeddConfig
 from pbcore.models.sedd.diffusion import EARLIEST, Graph, Noise
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.train.noise import PADDING_WEIGHT, Row
+
+LENGTH = 256  # positions of a trained network
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,9 @@ def noisy_batch(rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rn
     place = torch.arange(length)[None].expand(count, -1)
     start, stop = (torch.tensor(ends)[:, None] for ends in zip(*((len(r.prompt), len(r)) for r in rows), strict=True))
     answer = (place >= start) & (place < stop)
+    for number, row in enumerate(rows):
+        if row.holes is not None:
+            answer[number, len(row.prompt) : len(row)] = torch.tensor(row.holes)
     end = start + torch.tensor([row.answer for row in rows])[:, None]
     time = (torch.rand(1, generator=rng) + torch.randperm(count, generator=rng) / count) % 1  # (R,)
     time = time.clamp(min=EARLIEST)
@@ -86,10 +92,41 @@ def losses(network: SeddNetwork, batch: NoisyBatch, graph: Graph, noise: Noise) 
 
     The score entropy times σ′(t)·t: the bound's own weight is σ′(t), under which few rows with t near 0 would decide.
     """
-    sigma = torch.tensor([noise.total(float(t)) for t in batch.time])  # (R,)
-    rate = torch.tensor([noise.rate(float(t)) for t in batch.time]) * batch.time
-    row = batch.judged.nonzero()[:, 0]
-    seen = None if bool(batch.seen.all()) else batch.seen
-    log_score = network(batch.ids, sigma, batch.judged, seen)  # (M, N)
-    values = score_entropy(graph, log_score, batch.ids[batch.judged], batch.clean[batch.judged], sigma[row])
-    return values * rate[row], row, batch.weights[batch.judged]
+    device = next(network.parameters()).device
+    judged, ids = batch.judged.to(device), batch.ids.to(device)
+    sigma = torch.tensor([noise.total(float(t)) for t in batch.time], device=device)  # (R,)
+    rate = torch.tensor([noise.rate(float(t)) * float(t) for t in batch.time], device=device)
+    row = judged.nonzero()[:, 0]
+    seen = None if bool(batch.seen.all()) else batch.seen.to(device)
+    log_score = network(ids, sigma, judged, seen)  # (M, N)
+    values = score_entropy(graph, log_score, ids[judged], batch.clean.to(device)[judged], sigma[row])
+    return values * rate[row], row, batch.weights.to(device)[judged]
+
+
+def sedd_network(
+    words: int, *, width: int, layers: int, heads: int, condition: int, graph: str, seed: int
+) -> SeddNetwork:
+    """A randomly initialised network for log-linear noise, with embeddings of standard deviation 1/√width."""
+    config = SeddConfig(
+        tokens=words,
+        graph=graph,
+        noise="loglinear",
+        sigma_min=1e-4,
+        sigma_max=20.0,
+        width=width,
+        condition=condition,
+        blocks=layers,
+        heads=heads,
+        length=LENGTH,
+        scale_by_sigma=graph == "absorb",
+    )
+    torch.manual_seed(seed)
+    network = SeddNetwork(config)
+    torch.nn.init.normal_(network.vocab_embed.embedding, std=width**-0.5)
+    return network
+
+
+def process(network: SeddNetwork) -> tuple[Graph, Noise]:
+    """The graph and the noise schedule of a network."""
+    config = network.config
+    return Graph(config.graph, config.columns), Noise(config.noise, config.sigma_min, config.sigma_max)

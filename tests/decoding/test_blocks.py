@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -12,6 +13,10 @@ from hypothesis import strategies as st
 from pbcore.decoding import decode
 from pbcore.models.base import Generation
 from pbcore.models.masked import MaskedModel
+from pbcore.results.build import build_cell
+from pbcore.results.record import CellRecord, Conditions, SampleRecord
+from pbcore.tasks.scoring import Scored
+from tests.decoding.toys import Toy
 from tests.models.block_models import EOS, MASK, block_model
 
 SAMPLERS = {
@@ -111,6 +116,19 @@ class TestForwards:
         assert len(watch.widths) == run.nfe + run.prefill
         assert run.nfe == len(run.trajectory) - 1 + (run.store or 0)
 
+    @pytest.mark.parametrize(
+        ("family", "sampler"), [("sdar", "threshold-0.2"), ("fast_dllm_v2", "fast_dllm_v2-0.1-part4")]
+    )
+    def test_steps_are_those_of_the_trajectory(self, family: str, sampler: str) -> None:
+        """A token's step is the one after which the canvas has it, also for a block's first token, which a storing
+        forward predicts.
+        """
+        (run,) = decode(MODELS[family], [[5] * 11], sampler, max_new_tokens=17, record=True)
+        assert run.trajectory is not None
+        for i, (step, token) in enumerate(zip(run.steps, run.token_ids, strict=True)):
+            assert run.trajectory[step + 1][i] == token
+            assert run.trajectory[step][i] == MASK
+
     def test_a_part_runs_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """With +dual a forward after the part's first token runs the part's columns only."""
         watch = Watch(MODELS["fast_dllm_v2"], monkeypatch)
@@ -189,7 +207,7 @@ class TestRefusals:
             ("sdar", "threshold-0.9+prefix", r"exact and always on; leave \+prefix out"),
             ("sdar", "threshold-0.9+dual", r"for samplers that go through a block in parts"),
             ("sdar", "confidence-k1+rcr", r"may mask tokens of earlier blocks"),
-            ("sdar", "wino-0.6", r"offers only 'seen'"),
+            ("sdar", "wino-0.6", r"wino needs predictions for hidden tokens"),
             ("fast_dllm_v2", "joint-0.5", r"offers no reviews"),
         ],
     )
@@ -204,3 +222,48 @@ class TestRefusals:
             decode(MODELS["sdar"], [[5]], name, max_new_tokens=8) for name in ("threshold-0.3", "threshold-0.3+b4")
         )
         assert one == two
+
+
+class TestPredictedMasks:
+    """A model that would rather predict the mask itself: the authors' code loops, fails or leaves masks."""
+
+    @pytest.mark.parametrize(
+        "sampler",
+        [
+            "sdar_static-2",
+            "sdar_dynamic-0.5-steps2",
+            "sdar_sequential-2",
+            "llada2-0.5-steps2",
+            "fast_dllm_v2-0.5-part2",
+            "stable_diffcoder-2",
+            "stable_diffcoder_threshold-0.5",
+            "joint-0.5-edit0.5-post2",
+        ],
+    )
+    def test_every_sampler_ends(self, sampler: str) -> None:
+        """Each step reveals a token all the same, so a block of n ends within n steps (joint: its cap)."""
+        rule = lambda canvas, position, key: [9.0, 0.0, 1.0, 2.0]  # noqa: E731
+        (run,) = decode(Toy(rule, vocab_size=4), [[5]], f"{sampler}+b4", max_new_tokens=8)
+        assert set(run.token_ids) == {3}
+        assert run.nfe is not None
+        assert run.nfe <= 2 * (4 + 2)
+
+    def test_such_a_slot_waits_a_step(self) -> None:
+        """A slot whose likeliest token is the mask stays masked while others are revealed."""
+        rule = lambda canvas, i, key: [30.0 * (i == 0 and canvas[1] == 0), 0.0, 8.0]  # noqa: E731
+        (run,) = decode(Toy(rule, vocab_size=3), [[5]], "sdar_static-2+b4", max_new_tokens=4)
+        assert run.steps == (1, 0, 1, 2)
+        assert run.nfe == 3
+
+
+class TestRecords:
+    def test_forwards_by_kind(self) -> None:
+        """A cell's record has them beside the NFE; records of other models have none."""
+        runs = decode(MODELS["sdar"], [[5] * 4, [6] * 9], "sdar_static-4", max_new_tokens=8)
+        facts = CellRecord("m/t/s", "m", "t", "s", Conditions.unknown(), headline="accuracy")
+        cell, samples = build_cell(facts, runs, [Scored({"accuracy": 1.0}, {})] * 2, rounds=[1.0])
+        assert [(one.nfe, one.prefill, one.store) for one in samples] == [(8 + 2, 1, 2), (11 + 3, 1, 3)]
+        assert (cell.prefill_mean, cell.store_mean, cell.nfe_mean) == (1, 2.5, 12)
+        assert SampleRecord.from_json(asdict(samples[0])) == samples[0]
+        plain = {name: value for name, value in asdict(samples[0]).items() if name not in ("prefill", "store")}
+        assert SampleRecord.from_json(plain).store is None

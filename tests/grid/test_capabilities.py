@@ -35,6 +35,10 @@ class TestWhyNot:
             ("ideal", COPY, "ar", "for models that decode by themselves"),
             ("tiny", COPY, "no_such_policy-3", "for models that decode by themselves"),
             ("diffusiongemma-26b", COPY, "confidence-k2", "samplers other than eb: it decodes by itself"),
+            ("sdar-8b", COPY, "threshold-0.9+b8", "its blocks have 4 tokens"),
+            ("sdar-8b:dummy", COPY, "confidence-k2+dual", "for samplers that go through a block in parts"),
+            ("llada2.0-mini", COPY, "threshold-0.9+b32+prefix", "exact and always on"),
+            ("llada2.1-mini", COPY, "confidence-k2+rcr", "may mask tokens of earlier blocks"),
         ],
     )
     def test_what_a_model_lacks_is_named(self, model: str, task: str, sampler: str, reason: str) -> None:
@@ -49,6 +53,9 @@ class TestWhyNot:
             ("ideal", COPY, "confidence-k2+b8"),
             ("tiny", "text_writing/summarization", "confidence-k2+prefix"),
             ("diffusiongemma-26b", COPY, "eb-0.1-steps48"),
+            ("sdar-8b", COPY, "threshold-0.9+b4"),
+            ("fast-dllm-v2-7b", COPY, "fast_dllm_v2-0.9+dual"),
+            ("llada-moe-7b", COPY, "threshold-0.9+b8+dual"),
         ],
     )
     def test_what_it_can_run(self, model: str, task: str, sampler: str) -> None:

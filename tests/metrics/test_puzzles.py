@@ -103,6 +103,13 @@ class TestSudoku:
                     "accuracy_strict": 0.0,
                 }
 
+    def test_a_right_grid_with_text_around_it_says_why_it_is_not_strictly_right(self) -> None:
+        """The grid alone needs no explanation."""
+        sample = SUDOKU.samples[0]
+        alone, around = SUDOKU.score_many([sample.label, f"Output:\n{sample.label}"], [sample] * 2)
+        assert alone.details == {}
+        assert around.details == {"why": "right, but with more than four lines of four digits"}
+
     @given(st.integers(0, 19), st.integers(0, 15), st.sampled_from("01234"))
     def test_one_changed_digit_is_wrong(self, number: int, cell: int, digit: str) -> None:
         """Any other digit in any one cell: wrong, and said to be a changed given or a wrong digit."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -37,6 +38,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestBertScore:
+    def test_rounding_leaves_a_share(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A cosine a little above 1 or below 0 counts as 1 or 0; an empty text is not compared at all."""
+        measured = torch.tensor([[0.0, 0.0, 1.0000002], [0.0, 0.0, -0.1]])
+        library = SimpleNamespace(bert_cos_score_idf=lambda *args, **options: measured)
+        scorer = BertScore(Source("tiny", folder, 2), "cpu")
+        scorer.f1(["a"], ["a"])
+        monkeypatch.setattr(semantic, "_library", lambda: library)
+        assert scorer.f1(["a", "", "b"], ["a", "b", "c"]) == [1.0, 0.0, 0.0]
+
     def test_equals_the_plain_formula(self, folder: Path) -> None:
         """F1 of greedy cosine matching of the chosen layer's vectors; special tokens may be matched but don't count."""
         from transformers import RobertaModel, RobertaTokenizer

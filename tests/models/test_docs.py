@@ -12,6 +12,7 @@ from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.models import registry as registry_module
 from pbcore.models.base import OwnDecoder
+from pbcore.models.facts import table
 from pbcore.tasks.base import Sample
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
@@ -36,3 +37,11 @@ class TestOwnDecoderExample:
         assert (generation.text, generation.nfe, generation.answer_tokens) == ("hello there", 1, 2)
         with pytest.raises(ValueError, match="use ar"):
             decode(model, [sample], "confidence-k2")
+
+
+class TestFamilies:
+    """The table of families."""
+
+    def test_is_up_to_date(self) -> None:
+        """The page has the table that `pbcore models --families` prints."""
+        assert table() in PAGE.read_text(encoding="utf-8")

@@ -43,6 +43,15 @@ class TestStopAtFirst:
         assert shown
         assert set(shown) <= set(again.stdout.lines)
 
+    def test_the_command_repeats_the_options_that_decide_the_answer(self, run: Run) -> None:
+        """Switches and values; what selects cells is in the node id."""
+        result = run(*WRONG, "--limit 12 -x --official-text --data-seed 3 --batch-size 5")
+        (command,) = (line for line in result.stdout.lines if line.startswith("rerun this sample:"))
+        words = shlex.split(command)
+        assert "--official-text" in words
+        assert [words[words.index(name) + 1] for name in ("--data-seed", "--batch-size")] == ["3", "5"]
+        assert not {"--model", "--task", "--limit"} & set(words)
+
     def test_the_trajectory_reveals_every_position_once(self, run: Run) -> None:
         """random-k4 on 32 tokens: 8 steps, and the steps together name each position."""
         result = run(*WRONG, "--limit 12 -x")

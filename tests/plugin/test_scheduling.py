@@ -141,6 +141,15 @@ class TestModelScheduling:
         assert len(of[0] & of[1]) <= 1
         assert [node.models for node in nodes] == [["a"], ["b", "a"]]
 
+    def test_who_helps_takes_the_last_cells(self) -> None:
+        """Two workers at one task each run a stretch of it, since neighbouring samplers share most."""
+        scheduler, nodes, collection = begin(["a/s"] * 12, 2, by_task)
+        play(scheduler, nodes, collection)
+        first, second = (node.sent for node in nodes)
+        assert first == sorted(first)
+        assert second == sorted(second, reverse=True)
+        assert max(first) < min(second)
+
     def test_workers_that_disagree_run_nothing(self) -> None:
         """Different collections end the run with a message instead of running wrong tests."""
         said: list[str] = []

@@ -5,12 +5,163 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
-from pbcore.report.plots import figure, write_plots
-from pbcore.results import frame
+from pbcore.report.plots import COLOURS, MARKERS, _file_part, _rows, figure, label, write_plots
+from pbcore.results import CellRecord, frame
 from tests.results import factory
+
+LONG = "x" * 61
+
+
+def panel(*records: CellRecord) -> pd.DataFrame:
+    return frame(records)
+
+
+def row(number: int, *, task: str = "waiting_line/copy") -> list[tuple[str, pd.DataFrame]]:
+    """Panels of one cell each."""
+    return [(f"panel {i}", panel(factory.cell(task=task)[0])) for i in range(number)]
+
+
+def boxes(axis: Axes) -> tuple[float, float, float, float]:
+    box = axis.get_position()
+    return box.x0, box.x1, box.y0, box.y1
+
+
+class TestFiles:
+    def test_a_figure_per_category_and_model(self, tmp_path: Path) -> None:
+        """Only for several tasks; what did not run or has no score is in none, and a folder is made."""
+        ran = [factory.cell("m/1", f"waiting_line/{task}")[0] for task in ("copy", "sort")]
+        failed = replace(factory.cell("n", "puzzle/sudoku")[0], status="error")
+        files = write_plots(panel(*ran, failed, factory.cell("o", "puzzle/sudoku")[0]), tmp_path / "a" / "b")
+        assert [path.name for path in files] == ["curves.png", "curves_waiting_line_m_1.png"]
+
+    def test_long_names_end_with_their_digest(self) -> None:
+        """So that two such names are two files; up to 60 characters a name is kept."""
+        assert _file_part("a b/c") == "a_b_c"
+        assert _file_part(LONG[:-1]) == LONG[:-1]
+        assert _file_part(LONG).startswith("x" * 50 + "-")
+        assert len(_file_part(LONG)) == 61
+        assert _file_part(LONG) != _file_part(LONG + "x")
+
+    @pytest.mark.parametrize(("number", "rows"), [(1, [1]), (5, [5]), (6, [3, 3]), (7, [4, 3]), (11, [4, 4, 3])])
+    def test_panels_fill_rows_evenly(self, number: int, rows: list[int]) -> None:
+        """At most five a row."""
+        assert [len(part) for part in _rows(row(number))] == rows
+
+    def test_text_is_never_a_formula(self) -> None:
+        """And short."""
+        assert label("a$b$") == r"a\$b\$"
+        assert (len(label("x" * 60)), "(61 characters)" in label(LONG)) == (60, True)
+
+
+class TestAxes:
+    def axis(self, *records: CellRecord) -> Axes:
+        (axis,) = figure([[("title", panel(*records))]], "score (%)").axes
+        return axis
+
+    def test_rates_are_powers_of_two(self) -> None:
+        """From 1 to the next power above the fastest sampler, and at least to 2."""
+        slow = self.axis(factory.cell(nfe=32)[0])
+        assert list(slow.get_xticks()) == [1, 2]
+        assert slow.get_xlim() == pytest.approx((2**-0.25, 2**1.25))
+        fast = self.axis(factory.cell(nfe=32)[0], factory.cell(sampler="random-k5", nfe=6)[0])
+        assert list(fast.get_xticks()) == [1, 2, 4, 8]
+        assert fast.get_xlim() == pytest.approx((2**-0.25, 32 / 6 * 2**0.25))
+        assert [text.get_text() for text in fast.get_xticklabels()] == ["1", "2", "4", "8"]
+        assert list(fast.get_xticks(minor=True)) == []
+
+    def test_scores_are_percent(self) -> None:
+        """From 0 to 100 with room for a marker at either end."""
+        axis = self.axis(factory.cell()[0])
+        assert list(axis.get_yticks()) == [0, 20, 40, 60, 80, 100]
+        assert axis.get_ylim() == (-4, 104)
+        assert axis.get_title() == "title"
+        assert axis.get_axisbelow() is True
+        assert [axis.spines[side].get_visible() for side in ("top", "right", "left", "bottom")] == [False] * 2 + [
+            True
+        ] * 2
+
+    def test_bars_are_intervals(self) -> None:
+        """They end at the interval's bounds, above and below the point; without an interval they have no length."""
+        record = factory.cell(right=0.5)[0]
+        bars = self.axis(record).containers[0].lines[2][0].get_segments()[0]  # type: ignore[attr-defined]
+        score = record.scores["accuracy"]
+        assert [y for _, y in bars] == pytest.approx([100 * score.low, 100 * score.high])
+        cells = panel(record).assign(score_low=float("nan"), score_high=float("nan"))
+        (axis,) = figure([[("x", cells)]], "").axes
+        assert [y for _, y in axis.containers[0].lines[2][0].get_segments()[0]] == [50, 50]  # type: ignore[attr-defined]
+
+
+class TestLayout:
+    def test_each_family_has_its_own_look(self) -> None:
+        """Colour, marker and, from the ninth on, another line; families are sorted as people count."""
+        names = [f"confidence-k{k}+b{b}" for b in (2, 4, 8, 16, 32) for k in (1,)]
+        names += [f"random-k1+b{b}" for b in (2, 4, 8, 16, 32)]
+        drawn = figure([[("x", panel(*(factory.cell(sampler=name)[0] for name in names)))]], "score (%)")
+        handles = drawn.legends[0].legend_handles
+        looks = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in handles]  # type: ignore[union-attr]
+        assert looks == [(COLOURS[i % 8], MARKERS[i % 8], "-" if i < 8 else "--") for i in range(10)]
+        assert [text.get_text() for text in drawn.legends[0].get_texts()] == [
+            *(f"confidence+b{b}" for b in (2, 4, 8, 16, 32)),
+            *(f"random+b{b}" for b in (2, 4, 8, 16, 32)),
+        ]
+        assert [text.get_text() for text in drawn.texts] == ["score (%)", "tokens per step"]
+
+    def test_a_gap_has_no_axes_and_labels_above_it(self) -> None:
+        """Two panels over one: the second has x labels of its own, the empty place is not seen."""
+        drawn = figure([row(2), row(1)], "score (%)")
+        assert [axis.get_visible() for axis in drawn.axes] == [True, True, True, False]
+        assert [axis.xaxis.get_tick_params()["labelbottom"] for axis in drawn.axes[:3]] == [False, True, True]
+
+    @pytest.mark.parametrize(("shape", "title"), [((1,), ""), ((1,), "a title"), ((5,), ""), ((3, 2), "a title")])
+    def test_nothing_lies_over_anything_else(self, shape: tuple[int, ...], title: str) -> None:
+        """Panels, their titles and tick labels, the figure's title and labels, and the legend are apart and inside."""
+        drawn = figure([row(number) for number in shape], "score (%)", title)
+        drawn.canvas.draw()
+        parts = [axis.get_tightbbox() for axis in drawn.axes if axis.get_visible()]
+        parts += [text.get_window_extent() for text in drawn.texts] + [drawn.legends[0].get_window_extent()]
+        assert all(drawn.bbox.x0 <= box.x0 and box.x1 <= drawn.bbox.x1 for box in parts)
+        assert all(drawn.bbox.y0 <= box.y0 and box.y1 <= drawn.bbox.y1 for box in parts)
+        assert not [(i, j) for i, one in enumerate(parts) for j, other in enumerate(parts[:i]) if one.overlaps(other)]
+
+    def test_panels_take_the_figure(self) -> None:
+        """3.3 by 2.75 inches each, with the room that title, labels and legend need."""
+        one, two = figure([row(1)], "y"), figure([row(2), row(2)], "y", "title")
+        assert tuple(one.get_size_inches()) == pytest.approx((3.7, 2.75 + 0.05 + 0.62))
+        assert tuple(two.get_size_inches()) == pytest.approx((7.0, 5.5 + 0.36 + 0.62))
+        assert boxes(one.axes[0]) == pytest.approx((0.62 / 3.7, 0.985, 0.74 / 3.42, 1 - 0.33 / 3.42))
+        assert boxes(two.axes[0])[3] == pytest.approx(1 - 0.64 / 6.48)
+        assert two.axes[1].get_position().x0 - two.axes[0].get_position().x1 < 0.05
+
+    def test_the_house_style(self) -> None:
+        """Small type, thin pale grid lines, markers a little larger than lines are wide."""
+        drawn = figure([row(1)], "score (%)", "title")
+        (axis,) = drawn.axes
+        texts = {text.get_text(): text.get_fontsize() for text in (*drawn.texts, *drawn.legends[0].get_texts())}
+        assert texts == {"score (%)": 9, "tokens per step": 9, "title": 11, "confidence": 8}
+        assert axis.title.get_fontsize() == 9
+        ticks = axis.xaxis.get_major_ticks()[0]
+        assert (ticks.label1.get_fontsize(), ticks.tick1line.get_markersize()) == (8, 2.5)
+        assert (to_hex(ticks.gridline.get_color()), ticks.gridline.get_linewidth()) == ("#e4e4e4", 0.6)
+        line, caps, (bars,) = axis.containers[0].lines  # type: ignore[attr-defined]
+        assert (line.get_markersize(), line.get_linewidth(), line.get_alpha()) == (3.6, 1.3, 0.95)
+        assert (caps[0].get_markersize(), bars.get_linewidth()[0]) == (3.6, 0.8)
+        assert drawn.dpi == 150
+        assert not drawn.legends[0].get_frame_on()
+
+    def test_legends_take_half_a_column_an_entry(self) -> None:
+        """Two entries a panel's width in a row, then another row, for which the figure grows."""
+        names = ["random-k1", "confidence-k1", "margin-k1", "entropy-k1", "threshold-0.9"]
+        drawn = figure([[("x", panel(*(factory.cell(sampler=name)[0] for name in names)))]], "")
+        assert drawn.legends[0]._ncols == 2  # type: ignore[attr-defined]
+        assert drawn.get_size_inches()[1] == pytest.approx(2.75 + 0.05 + 0.42 + 0.2 * 3)
+        wide = figure([[*row(1), ("x", panel(*(factory.cell(sampler=name)[0] for name in names[:4])))]], "")
+        assert wide.legends[0]._ncols == 4  # type: ignore[attr-defined]
 
 
 class TestPlots:

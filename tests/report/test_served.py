@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +10,8 @@ import pytest
 
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.report import summary
-from pbcore.report.plots import figure, level_lines
+from pbcore.report.plots import COLOURS, MARKERS, figure, level_lines
+from pbcore.report.served import served_lines
 from pbcore.report.speed import speed_figure, write_speed
 from pbcore.report.tables import markdown, terminal, trade_off_tables
 from pbcore.results import CellRecord, frame
@@ -93,6 +94,46 @@ class TestSpeed:
         assert write_speed(cells(), tmp_path) == []
         assert [path.name for path in write_speed(cells(*BOTH), tmp_path)] == ["speed.png"]
 
+    def test_points_and_fronts_by_model(self) -> None:
+        """A server's points are hollow and without a line between them; a line joins each model's Pareto front."""
+        slow = replace(factory.cell("near", TASKS[0], "random-k1", right=0.2)[0], samples_per_second=1.0)
+        drawn = speed_figure(frame([slow, factory.cell("near", TASKS[0])[0], served(TASKS[0], 0.5)]))
+        (axis,) = drawn.axes
+        points = [container.lines[0] for container in axis.containers]  # type: ignore[attr-defined]
+        assert [(line.get_markerfacecolor(), line.get_linestyle()) for line in points] == [
+            (COLOURS[0], "None"),
+            ("white", "None"),
+        ]
+        assert [(line.get_color(), line.get_marker()) for line in points] == list(zip(COLOURS, MARKERS, strict=True))[
+            :2
+        ]
+        fronts = [
+            list(line.get_xdata()) for line in axis.lines if line.get_marker() == "None" and len(line.get_xdata())
+        ]
+        assert fronts == [[pytest.approx(20 / 1.5)], [4.0]]
+        assert (axis.get_xscale(), axis.get_ylim(), axis.get_title()) == ("log", (-4, 104), "waiting_line")
+        legend = drawn.legends[0]
+        assert [text.get_text() for text in legend.get_texts()] == ["near", "far (server)"]
+        assert [line.get_markerfacecolor() for line in legend.legend_handles] == [COLOURS[0], "white"]  # type: ignore[union-attr]
+
+    def test_a_panel_per_category(self) -> None:
+        """Each as wide as those of the curves; what failed, is a dummy or has no score has no point."""
+        drawn = speed_figure(frame([factory.cell("near", task)[0] for task in (TASKS[0], "puzzle/sudoku")]))
+        assert [axis.get_title() for axis in drawn.axes] == ["waiting_line", "puzzle"]
+        assert tuple(drawn.get_size_inches()) == pytest.approx((7.0, 3.5))
+        drawn.canvas.draw()
+        parts = [axis.get_tightbbox() for axis in drawn.axes] + [text.get_window_extent() for text in drawn.texts]
+        parts.append(drawn.legends[0].get_window_extent())
+        assert not [(i, j) for i, one in enumerate(parts) for j, other in enumerate(parts[:i]) if one.overlaps(other)]
+
+    def test_only_timed_and_scored_cells_count(self, tmp_path: Path) -> None:
+        """A server whose only cell failed or has no score brings no figure."""
+        scored = served(TASKS[0], 0.5)
+        for change in ({"status": "error"}, {"headline": "order"}, {"samples_per_second": 0.0}):
+            assert write_speed(cells(replace(scored, **change)), tmp_path / "no") == []  # type: ignore[arg-type]
+        assert not (tmp_path / "no").exists()
+        assert write_speed(cells(scored), tmp_path / "a" / "b")[0].exists()
+
 
 class TestSummary:
     def test_totals_and_unknowns(self) -> None:
@@ -104,6 +145,41 @@ class TestSummary:
             "far: model id not reported at host (openai); 40 requests, up to 8 at once; tokens 30 in, – out; " in text
         )
         assert "0.7500 USD; empty 1; cut off 2" in text
+
+
+def facts(*told: dict[str, object]) -> str:
+    """The line of a model, without its name."""
+    records = [served(TASKS[i % 2], 0.5, **one) for i, one in enumerate(told)]
+    (line,) = served_lines((cell.model, asdict(cell.served)) for cell in records if cell.served is not None)
+    assert line.startswith("far: ")
+    return line.removeprefix("far: ")
+
+
+class TestLines:
+    def test_all_that_is_known(self) -> None:
+        """Ids, servers with versions, days, requests, tokens, first tokens and endings of all cells together."""
+        one = {"models": {"m-2": 1, "m-1": 19}, "version": "v9", "first_asked": "2026-01-02T03", "tokens_in": 1000}
+        two = {"last_asked": "2026-01-05T06", "first_token": 0.5, "concurrency": 16, "kept": 3, "tokens_in": 500}
+        three = {"first_token": 0.25, "outcomes": {"refusal": 1, "content_filter": 1200, "stop": 9}, "tokens_in": 0}
+        assert facts(one, two, three) == (
+            "m-1, m-2 at host (openai v9), host (openai); 2026-01-02 to 2026-01-05; 60 requests, up to 16 at once, 3 "
+            "answers kept from an earlier run; tokens 1,500 in, – out; first token after 0.38 s (median); refused 1; "
+            "filtered 1,200"
+        )
+
+    def test_one_day_is_named_once(self) -> None:
+        """And without a price there is no cost, unless one cell has some: then the sum is not known."""
+        day = {"first_asked": "2026-01-02T03", "last_asked": "2026-01-02T04"}
+        assert "; 2026-01-02; 20 requests, up to 8 at once; tokens" in facts(day)
+        assert "USD" not in facts(day)
+        assert "– USD" in facts({"cost": 0.5}, {})
+
+    def test_a_line_per_model(self) -> None:
+        """In the order of their cells."""
+        told = asdict(BOTH[0].served)  # type: ignore[call-overload]
+        lines = served_lines([("b", told), ("a", told), ("b", told)])
+        assert [line.partition(":")[0] for line in lines] == ["b", "a"]
+        assert "40 requests" in lines[0]
 
 
 class TestRecord:

@@ -8,6 +8,7 @@ import pytest
 
 from pbcore.tasks.scenes.lexicon import article, noun_form, person_form, verb_form
 from pbcore.tasks.scenes.realise import realise
+from pbcore.tasks.scenes.words import scene_count
 
 
 class TestLexicon:
@@ -52,3 +53,8 @@ class TestRealise:
             for seed in range(20)
         }
         assert found == {f"After lunch, the girl bought {ripe} orange. It was good." for ripe in ("an old", "a ripe")}
+
+
+def test_few_words_go_through_fewer_scenes() -> None:
+    """There are few sets of one or two words; the numbers decide which sets the own data hold."""
+    assert [scene_count(words) for words in (1, 2, 3, 7)] == [20_000, 50_000, 100_000, 100_000]

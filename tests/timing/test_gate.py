@@ -13,6 +13,7 @@ from pbcore.grid.settings import Settings
 from pbcore.results import CellRecord, RunDir, create
 from pbcore.results.served import Served
 from pbcore.timing.gate import Timings, against_code, against_run, job, judge_time
+from pbcore.timing.interleaved import NotTimed
 from pbcore.timing.verdict import TimingVerdict
 from tests.results import factory
 
@@ -125,6 +126,33 @@ class TestAgainstCode:
         assert [verdict.judged for verdict in timings.verdicts.values()] == [False]
         assert "paid, again" in timings.verdicts[record.id].reason
         assert said == []
+
+    def test_each_gated_cell_is_announced_and_judged(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """At least three rounds a side, by this machine's measure; a cell that a side can't run is told with its
+        reason.
+        """
+        head = run_of(tmp_path, "head", {"random-k1": 1.0, "random-k2": 1.0, "random-k4": 1.0})
+        names = [f"tiny/shuffle/random-k{k}" for k in (1, 2, 4)]
+        plan = make_plan(Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",)))
+        (tmp_path / "pbcore").mkdir()
+        (tmp_path / "pbcore" / "__init__.py").touch()
+
+        def timed(head: Any, base: Any, job: dict[str, Any], rounds: int) -> tuple[list[float], list[float]]:
+            if job["sampler"] == "random-k2":
+                raise NotTimed("the base could not run it")
+            return [2.0] * rounds, [1.0] * rounds
+
+        monkeypatch.setattr("pbcore.timing.gate.interleaved", timed)
+        said: list[str] = []
+        timings = against_code(plan, head, names[:2], said.append)
+        assert said == [
+            f"timing interleaved with {tmp_path}: cell {number} of 2, {name}"
+            for number, name in enumerate(names[:2], 1)
+        ]
+        slower, untimed = (timings.verdicts[name] for name in names[:2])
+        assert (slower.judged, slower.ok, slower.ratio) == (True, False, 2.0)
+        assert (untimed.judged, untimed.ok) == (False, True)
+        assert untimed.reason == "timing not judged: the base could not run it"
 
     def test_an_incomplete_run_is_not_timed(self, tmp_path: Path) -> None:
         """Against an earlier run it is: what is there can be compared."""

@@ -92,6 +92,19 @@ class TestSide:
         with pytest.raises(NotTimed, match=r"imports another pbcore, .*other"):
             side.seconds(job())
 
+    def test_a_closed_side_has_ended(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its process is gone when `close` returns, and the next job starts a fresh one."""
+        monkeypatch.chdir(tmp_path)
+        side = Side("base", fake(tmp_path, "x"))
+        side.seconds(job())
+        process = side._process
+        assert process is not None
+        side.close()
+        assert process.returncode is not None
+        assert side.seconds(job()) >= 0
+        assert side._process is not process
+        side.close()
+
     def test_a_base_that_cannot_be_imported_says_so_at_once(self, tmp_path: Path) -> None:
         """Its last line of stderr is the reason, also for later cells, for which it is not started again."""
         (fake(tmp_path, "x") / "pbcore" / "__init__.py").write_text("import a_module_that_was_removed")

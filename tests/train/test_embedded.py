@@ -76,7 +76,7 @@ class TestAutoregressive:
         card = (embedded_ar / "README.md").read_text(encoding="utf-8")
         assert [name for name in task_names() if f"| {name} |" not in card] == []
 
-    @pytest.mark.parametrize("name", ["waiting_line/copy", "waiting_line/replace_index", "waiting_line/replace_random"])
+    @pytest.mark.parametrize("name", ["waiting_line/copy", "waiting_line/reverse", "waiting_line/replace_index"])
     def test_answers_nine_of_ten(self, name: str, embedded_ar: Path) -> None:
         """Lists of the test split, n = 3 to 6: at least 90 % are right, each in one forward per token."""
         task = load_task(name, limit=40)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +53,12 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
 _UNUSED = ("quantization", "attn_implementation", "device_map", "mask_id", "shift")
 
 
-def save(network: SeddNetwork, folder: Path) -> None:
-    """Writes weights and config.json in the authors' layout."""
-    import json
-
+def save(network: SeddNetwork, folder: Path, dtype: torch.dtype | None = None) -> None:
+    """Writes weights, as they are or in another dtype, and config.json in the authors' layout."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(to_json(network.config), indent=2) + "\n", encoding="utf-8")
-    save_file(
-        {key: value.contiguous().cpu() for key, value in network.state_dict().items()}, folder / "model.safetensors"
-    )
+    weights = {key: value.detach().to("cpu", dtype).contiguous() for key, value in network.state_dict().items()}
+    save_file(weights, folder / "model.safetensors")
 
 
 def _filled(config: SeddConfig, folder: Path) -> SeddNetwork:
@@ -85,8 +84,6 @@ def _filled(config: SeddConfig, folder: Path) -> SeddNetwork:
 
 def _random(config: SeddConfig, layers: int | None) -> SeddNetwork:
     """Random weights of a shape, with no layer left at 0."""
-    from dataclasses import replace
-
     torch.manual_seed(0)
     network = SeddNetwork(config if layers is None else replace(config, blocks=layers))
     for parameter in network.parameters():

@@ -1,0 +1,55 @@
+"""pbcore.report.junit: a run as a JUnit file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+from pbcore.report.junit import write_junit
+from pbcore.results import CellRecord, Conditions, error_cell
+from tests.results import factory
+
+
+def failed(cause: str) -> CellRecord:
+    return error_cell(CellRecord("m/sudoku/ar", "m", "puzzle/sudoku", "ar", Conditions.unknown()), cause)
+
+
+class TestWriteJunit:
+    def test_a_testcase_per_cell(self, tmp_path: Path) -> None:
+        """Counts and seconds stand on the suite; a cell without a time takes none."""
+        cells = [
+            factory.cell()[0],
+            replace(factory.cell(sampler="ar")[0], seconds=None),
+            failed("boom\nwith a traceback"),
+            failed(""),
+        ]
+        path = write_junit(cells, tmp_path / "junit.xml")
+        (suite,) = ElementTree.parse(path).getroot()
+        assert suite.attrib == {
+            "name": "pbcore",
+            "tests": "4",
+            "errors": "2",
+            "failures": "0",
+            "skipped": "0",
+            "time": "1.500",
+        }
+        assert [case.attrib for case in suite][:2] == [
+            {"classname": "waiting_line.shuffle", "name": f"test_cell[tiny/shuffle/{name}]", "time": time}
+            for name, time in (("confidence-k2", "1.500"), ("ar", "0.000"))
+        ]
+        errors = [case.find("error") for case in suite]
+        assert errors[:2] == [None, None]
+        assert [(error.get("message"), error.text) for error in errors[2:] if error is not None] == [
+            ("boom", "boom\nwith a traceback"),
+            ("no cause recorded", "no cause recorded"),
+        ]
+
+    def test_properties_are_text_that_xml_can_hold(self, tmp_path: Path) -> None:
+        """Numbers as they are written; control characters become question marks."""
+        cell = replace(failed("a\x00b"), task="waiting_line/sh\x01uffle", id="x\x02y")
+        case = ElementTree.parse(write_junit([cell], tmp_path / "junit.xml")).getroot()[0][0]
+        assert (case.get("classname"), case.get("name")) == ("waiting_line.sh?uffle", "test_cell[x?y]")
+        properties = {one.get("name"): one.get("value") for one in case.iter("property")}
+        assert properties["model"] == "m"
+        assert properties["status"] == "error"

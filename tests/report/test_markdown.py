@@ -1,0 +1,217 @@
+"""pbcore.report.markdown: report.md section by section."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pbcore.report.markdown import report_text
+from pbcore.results import CellRecord, Conditions, error_cell, frame
+from tests.results import factory
+
+
+def cell(**facts: Any) -> CellRecord:
+    return factory.cell(**facts)[0]
+
+
+def under_conditions(record: CellRecord, **conditions: Any) -> CellRecord:
+    return replace(record, conditions=replace(record.conditions, **conditions))
+
+
+def failed(task: str, cause: str) -> CellRecord:
+    name = f"tiny/{task.split('/')[1]}/ar"
+    return error_cell(CellRecord(name, "tiny", task, "ar", Conditions.unknown()), cause)
+
+
+def page(*records: CellRecord, plots: tuple[str, ...] = (), **facts: Any) -> str:
+    return report_text(frame(records), "run", facts, list(plots))
+
+
+def section(text: str, title: str) -> list[str]:
+    """The lines under a heading; none without it."""
+    return text.partition(f"## {title}\n\n")[2].partition("\n## ")[0].splitlines()
+
+
+def rows(lines: list[str]) -> list[list[str]]:
+    """The cells of a table's rows, its header first."""
+    found = [[entry.strip() for entry in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    return [found[0], *found[2:]]
+
+
+class TestFacts:
+    def facts(self, *records: CellRecord, **facts: Any) -> dict[str, str]:
+        """The first table of the page."""
+        lines = [line for line in page(*records, **facts).partition("\n## ")[0].splitlines() if line.startswith("| ")]
+        return dict(rows(["| | |", "|---|", *lines[1:]])[1:])
+
+    def test_what_run_json_tells(self) -> None:
+        """The command as a shell takes it, and what was given; versions and machine without what is unknown."""
+        told = self.facts(
+            cell(),
+            command=["pytest", "benches", "-k", "a b"],
+            started="now",
+            profile="ci",
+            shard="1/2",
+            machine={"cpu": "x", "gpu": None, "note": "", "gpus": [], "cpus": 2},
+            versions={"torch": "2"},
+        )
+        assert told == {
+            "command": "`pytest benches -k 'a b'`",
+            "started": "now",
+            "profile": "ci",
+            "shard": "1/2",
+            "seeds": "0",
+            "data source": "own",
+            "prompts": "v1",
+            "device": "cpu",
+            "dtype": "float32",
+            "machine": "cpu x, cpus 2",
+            "versions": "torch 2",
+            "cells": "1, of which 0 could not be run",
+        }
+
+    def test_what_is_not_known_has_no_row(self) -> None:
+        """A run without run.json, or of another program."""
+        told = self.facts(cell(), failed("puzzle/sudoku", "boom"), shard=None, machine="x", command="pytest")
+        assert [name for name in told if name in ("started", "shard", "machine", "versions")] == []
+        assert (told["command"], told["cells"]) == ("`pytest`", "2, of which 1 could not be run")
+
+    def test_conditions_of_the_cells_are_joined(self) -> None:
+        """Each once, sorted; the models whose code was run."""
+        told = self.facts(
+            under_conditions(cell(model="b"), device="cuda:0", model_info={"remote_code": True}),
+            under_conditions(cell(model="a"), device="cpu", model_info={"remote_code": False}),
+            under_conditions(cell(model="c"), device="cpu", model_info=None),
+        )
+        assert told["device"] == "cpu, cuda:0"
+        assert told["ran code that came with the checkpoint"] == "b"
+
+    def test_a_long_command_is_cut(self) -> None:
+        """At 2,000 characters."""
+        assert self.facts(cell(), command="x" * 2000)["command"] == f"`{'x' * 2000}`"
+        assert "(2,001 characters)" in self.facts(cell(), command="x" * 2001)["command"]
+
+
+class TestPlots:
+    def test_each_is_shown_with_its_name(self) -> None:
+        """And without plots there is no heading."""
+        text = page(cell(), plots=("curves.png", "speed.png"))
+        assert section(text, "Trade-off curves") == ["![curves](curves.png)", "", "![speed](speed.png)"]
+        assert "Trade-off" not in page(cell())
+
+
+class TestPbx:
+    def test_a_row_per_category_model_and_family(self) -> None:
+        """The largest rate at which the mean is high enough, a dash where it never is."""
+        text = page(cell(right=0.75, nfe=8), cell(sampler="random-k1", right=0.1), cell(task="puzzle/sudoku", right=1))
+        lines = section(text, "PBx: the largest tokens per step at which the category's mean score is at least x %")
+        assert rows(lines) == [
+            ["category", "model", "family", "PB60", "PB70", "PB80", "PB90"],
+            ["waiting_line", "tiny", "confidence", "4.00", "4.00", "–", "–"],
+            ["waiting_line", "tiny", "random", "–", "–", "–", "–"],
+            ["puzzle", "tiny", "confidence", "2.00", "2.00", "2.00", "2.00"],
+        ]
+        assert lines[-1] == "–: never reached. Measured points only, without interpolation."
+
+
+class TestSpeed:
+    def test_means_are_over_samples(self) -> None:
+        """NFE over all answers, tokens over all forwards, speeds over all seconds; models, then samplers as people
+        count."""
+        first, second = cell(n=20, nfe=16), cell(task="waiting_line/copy", n=60, nfe=8)
+        second = replace(second, seconds=4.5, samples_per_second=60 / 4.5, tokens_per_second=60 * 18 / 4.5)
+        text = page(first, second, cell(model="a", sampler="random-k10"), cell(model="a", sampler="random-k2"))
+        answers, forwards = 20 + 60, 20 * 16 + 60 * 8
+        assert rows(section(text, "Speed")) == [
+            ["model", "sampler", "cells", "NFE", "tokens per forward", "seconds", "samples/s", "tokens/s"],
+            ["a", "random-k2", "1", "16.00", "1.12", "1.50", "13.3", "240"],
+            ["a", "random-k10", "1", "16.00", "1.12", "1.50", "13.3", "240"],
+            [
+                "tiny",
+                "confidence-k2",
+                "2",
+                f"{forwards / answers:.2f}",
+                f"{answers * 18 / forwards:.2f}",
+                "6.00",
+                f"{answers / 6:.1f}",
+                f"{answers * 18 / 6:.0f}",
+            ],
+        ]
+        assert "inexact" not in text
+
+    def test_shared_devices_are_marked(self) -> None:
+        """Each number of such a row, and the mark is explained."""
+        lines = section(page(under_conditions(cell(), shared_device=True), cell(sampler="random-k1")), "Speed")
+        assert [row[-3:] for row in rows(lines)[1:]] == [[r"1.50\*", r"13.3\*", r"240\*"], ["1.50", "13.3", "240"]]
+        assert lines[-1] == r"\* inexact: measured while workers shared a device."
+
+    def test_a_clock_that_showed_no_time(self) -> None:
+        """It gives no speed."""
+        still = replace(cell(), seconds=0.0, samples_per_second=None, tokens_per_second=None)
+        assert rows(section(page(still), "Speed"))[1][-3:] == ["0.00", "–", "–"]
+
+    def test_cells_without_seconds_have_no_row(self) -> None:
+        """Nor those that failed; with none left there is no section."""
+        text = page(cell(), replace(cell(sampler="random-k1"), seconds=None), failed("puzzle/sudoku", "boom"))
+        assert [row[1] for row in rows(section(text, "Speed"))[1:]] == ["confidence-k2"]
+        assert "## Speed" not in page(failed("puzzle/sudoku", "boom"))
+
+    def test_shared_forwards_have_a_table_of_their_own(self) -> None:
+        """Sums over a sampler's cells, sorted as the others."""
+        told = {"seconds": None, "seconds_estimated": 12.5, "forwards_shared": 1000, "forwards_computed": 300}
+        cells = [replace(cell(sampler=name, task=f"waiting_line/{task}"), **told) for name, task in SHARED]
+        assert rows(section(page(*cells, cell(model="timed")), "Shared forwards")) == [
+            ["model", "sampler", "cells", "forwards", "computed", "seconds, estimated"],
+            ["tiny", "random-k2", "2", "2,600", "600", "25.00"],
+            ["tiny", "random-k10", "1", "1,300", "300", "12.50"],
+        ]
+        assert "Shared forwards" not in page(cell())
+
+
+SHARED = (("random-k10", "copy"), ("random-k2", "copy"), ("random-k2", "sort"))
+
+
+class TestLists:
+    def test_wrong_answers_by_model_and_category(self) -> None:
+        """The most frequent kinds first; random weights are not counted, and a clean category has no line."""
+        first = replace(cell(), failures={"rare": 1, "often": 5})
+        second = replace(cell(task="waiting_line/copy"), failures={"rare": 1})
+        other = replace(cell(task="puzzle/sudoku", right=1.0), failures={})
+        dummy = under_conditions(cell(model="d"), dummy=True)
+        assert section(page(first, second, other, dummy), "Wrong answers by kind") == [
+            "- tiny waiting_line: often 5, rare 2"
+        ]
+        many = replace(cell(), failures={f"kind {n}": n for n in range(1, 23)})
+        (line,) = section(page(many), "Wrong answers by kind")
+        assert (line.count("kind"), line.endswith("kind 3 3")) == (20, True)
+        assert "Wrong answers" not in page(other)
+
+    def test_cells_that_could_not_be_run(self) -> None:
+        """With the first line of their cause."""
+        text = page(cell(), failed("puzzle/sudoku", "boom\nand more"), failed("list_ops/copy", ""))
+        assert section(text, "Cells that could not be run") == [
+            "- `tiny/sudoku/ar`: boom",
+            "- `tiny/copy/ar`: no cause recorded",
+        ]
+        assert "could not be run\n" not in page(cell())
+
+    def test_what_was_not_measured(self) -> None:
+        """Cells are counted by score and reason; models with random weights follow."""
+        absent = replace(cell(), absent={"seconds": "shared", "grammar": "no Java"})
+        again = replace(cell(task="waiting_line/copy"), absent={"seconds": "shared"})
+        dummies = [under_conditions(cell(model=name), dummy=True) for name in ("e", "d", "d")]
+        assert section(page(absent, again, *dummies), "Not measured") == [
+            "- grammar: no Java (1 cells)",
+            "- seconds: shared (2 cells)",
+            "- d: random weights, so its scores are left out of the tables",
+            "- e: random weights, so its scores are left out of the tables",
+        ]
+        assert "Not measured" not in page(cell())
+
+
+@pytest.mark.parametrize("name", ["1e3", "007", "nan"])
+def test_names_that_look_like_numbers_stay_names(name: str) -> None:
+    """A model called 1e3 is not the model 1000.00."""
+    assert rows(section(page(cell(model=name)), "Speed"))[1][0] == name
