@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pbcore.models.base import Denoiser
     from pbcore.tasks.base import Sample
 
-TIMED = 3  # forwards of a task that are timed, after one that isn't
+TIMED, STEPS = 3, 4  # timed decodings of a task's first batch, and steps in each
 PATIENCE = 60.0  # seconds for the probe of one category
 
 
@@ -133,31 +133,24 @@ def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName], now: Callable
 def forward_seconds(
     model: Denoiser, samples: Sequence[Sample], batch_size: int | None, now: Callable[[], float] = perf_counter
 ) -> float:
-    """Seconds of a forward for each row, at the batch size of the run, with half of the answers' tokens revealed: the
-    median of TIMED."""
+    """Seconds of a forward for each row, the loop included: a batch of the run's size decoded in about STEPS steps, the
+    median of TIMED times."""
     import torch
 
+    from pbcore.decoding import decode
     from pbcore.decoding.run import DEFAULT_BATCH
-    from pbcore.models.base import Query
 
-    size = batch_size or DEFAULT_BATCH.get(model.device.type, 8)
-    requests = [model.encode(sample, None, sample.index) for sample in samples[:size]]
-    length = max(len(request.canvas) for request in requests)
-    rows = [[*request.canvas, *[model.eos_id] * (length - len(request.canvas))] for request in requests]
-    canvas = torch.tensor(rows, device=model.device)  # (R, L)
-    want = canvas == model.mask_id
-    want[:, ::2] = False
-    steps = torch.zeros(len(requests), dtype=torch.long, device=model.device)
+    batch = samples[: batch_size or DEFAULT_BATCH.get(model.device.type, 8)]
+    sampler = f"confidence-k{-(-max(map(masked_tokens, batch)) // STEPS) or 1}"
+    decode(model, batch[:1], sampler)  # what is done once: kernels chosen, memory taken
     taken = []
-    with torch.inference_mode():
-        context = model.prepare(requests, cache=None, seed=0)
-        for _ in range(TIMED + 1):
-            start = now()
-            context.logits(Query(canvas.clone(), want, steps))
-            if model.device.type == "cuda":
-                torch.cuda.synchronize(model.device)
-            taken.append(now() - start)
-    return median(taken[1:]) / len(requests)
+    for _ in range(TIMED):
+        start = now()
+        answers = decode(model, batch, sampler, batch_size=batch_size)
+        if model.device.type == "cuda":
+            torch.cuda.synchronize(model.device)
+        taken.append((now() - start) / sum(answer.nfe or 1 for answer in answers))
+    return median(taken)
 
 
 def lines(result: Bill, batch: str) -> Iterable[str]:

@@ -5,7 +5,7 @@ running.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -22,8 +22,8 @@ INTERVAL = 60.0  # seconds between two lines in a log
 class Progress:
     """Follows cells by their reports, so that it works on xdist's controller as in a run without workers."""
 
-    def __init__(self, config: pytest.Config, terminal: Any, now: Callable[[], float] = time.monotonic) -> None:
-        self._config, self._terminal, self._now = config, terminal, now
+    def __init__(self, config: pytest.Config, terminal: Any) -> None:
+        self._config, self._terminal = config, terminal
         self._width: int = config.get_terminal_writer().fullwidth
         self._total = 0
         self._waiting: dict[str, CellName] = {}  # node id → cell
@@ -42,21 +42,23 @@ class Progress:
         self._begin(ids)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        if self._clock is not None and (cell := self._waiting.pop(nodeid, None)) is not None:
-            self._running[nodeid] = cell, self._now()
+        cell = None if self._clock is None else cell_of(self._config, nodeid)
+        if self._clock is not None and cell is not None:
+            self._waiting.pop(nodeid, None)
+            self._running[nodeid] = cell, time.monotonic()
             self._clock.running(len(self._running))
             self._show()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" and report.nodeid in self._running:
+        if report.when == "call" and report.nodeid in self._running and not _kept(report):
             self._calls[report.nodeid] = report.duration
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         if self._clock is not None and nodeid in self._running:
             cell, began = self._running.pop(nodeid)
             call = self._calls.pop(nodeid, None)
-            if call is not None:  # a cell that failed before its test says nothing of the others
-                self._clock.done(cell, self._now() - began, call)
+            if call is not None:  # a cell that failed before its test, or was kept, says nothing of the others
+                self._clock.done(cell, time.monotonic() - began, call)
             self._show()
 
     @pytest.hookimpl(tryfirst=True)
@@ -81,7 +83,7 @@ class Progress:
     def _begin(self, node_ids: Sequence[str]) -> None:
         cells = {node_id: cell for node_id in node_ids if (cell := cell_of(self._config, node_id)) is not None}
         if cells and not self._total:
-            self._total, self._waiting, self._began = len(cells), cells, self._now()
+            self._total, self._waiting, self._began = len(cells), cells, time.monotonic()
             self._clock = Clock(Remaining(weights(plan(self._config))))
             self._take_over()
 
@@ -90,7 +92,7 @@ class Progress:
         self._terminal.showfspath = False
 
     def _text(self) -> str:
-        now, done = self._now(), self._total - len(self._waiting) - len(self._running)
+        now, done = time.monotonic(), self._total - len(self._waiting) - len(self._running)
         running = {cell: now - began for cell, began in self._running.values()}
         left = None if self._clock is None else self._clock.left(self._waiting.values(), running)
         return line(done, self._total, now - self._began, left, filter(None, map(bracketed, self._running)))
@@ -106,6 +108,11 @@ class Progress:
             self._shown = False
 
 
+def _kept(report: pytest.TestReport) -> bool:
+    """Whether --resume kept the cell's record."""
+    return ("pbcore_resumed", True) in report.user_properties
+
+
 class Lines(Progress):
     """For a log: a line now and then, between pytest's own dots."""
 
@@ -116,7 +123,7 @@ class Lines(Progress):
         pass
 
     def _show(self) -> None:
-        now = self._now()
+        now = time.monotonic()
         if now - max(self._began, self._last) >= INTERVAL:
             self._last = now
             self._terminal.ensure_newline()
