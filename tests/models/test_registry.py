@@ -15,7 +15,6 @@ from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
 from tests.models.checkpoints import llama_checkpoint
 
-
 UNPINNED = {
     *(f"sdar-{size}" for size in ("1.7b", "4b", "8b", "30b-a3b")),
     *("trado-4b", "trado-8b", "fast-dllm-v2-1.5b", "fast-dllm-v2-7b", "stable-diffcoder-8b", "llada-moe-7b"),

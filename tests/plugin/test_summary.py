@@ -202,7 +202,9 @@ class TestEnd:
         """There is nothing to report, and all cells are missing."""
         outcome = begun(Config(tmp_path, out=tmp_path / "out"))
         outcome.pytest_sessionfinish(session())
-        assert last_lines(outcome)[-1].startswith("not finished: 3 of 3 cells (ideal/copy/random-k1, ideal/copy/random-k2, idea")
+        assert last_lines(outcome)[-1].startswith(
+            "not finished: 3 of 3 cells (ideal/copy/random-k1, ideal/copy/random-k2, idea"
+        )
         assert [path.name for path in (tmp_path / "out").iterdir() if path.suffix == ".md"] == []
 
     def test_a_full_disk_is_a_note(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
