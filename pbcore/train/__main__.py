@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -17,12 +16,13 @@ from pbcore.train import card, evaluate, loop, vocabulary
 from pbcore.train.recipe import Recipe, read_recipe
 
 HERE = Path(pbcore.train.__file__).parent
-# Objective → the embedded model that it trains, and its recipe.
+# Objective → the embedded model that it trains; model → its recipe.
 MODELS = {"diffusion": "tiny", "causal": "tiny-ar", "sedd": "tiny-sedd"}
 RECIPES = {
-    "diffusion": HERE / "recipe.yaml",
-    "causal": HERE / "recipe-causal.yaml",
-    "sedd": HERE / "recipe-sedd.yaml",
+    "tiny": "recipe.yaml",
+    "tiny-ar": "recipe-causal.yaml",
+    "tiny-sedd": "recipe-sedd.yaml",
+    "tiny-sedd-uniform": "recipe-sedd-uniform.yaml",
 }
 
 
@@ -35,8 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     objective = options.objective or "diffusion"
     if options.graph is not None and objective != "sedd":
         parser.error("--graph is the noise of --objective sedd; add that, or leave it out")
-    options.recipe = options.recipe or RECIPES[objective]
     model = MODELS[objective] + ("-uniform" if options.graph == "uniform" else "")
+    options.recipe = options.recipe or HERE / RECIPES[model]
     options.out = options.out or Path(f"reports/train-{model}")
     torch.set_num_threads(options.threads)
     if options.evaluate is not None:
@@ -48,8 +48,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _train(options: argparse.Namespace) -> int:
     recipe = read_recipe(options.recipe)
-    if options.graph is not None:
-        recipe = replace(recipe, graph=options.graph)
     run = _started(recipe, options.out, options.device)
     saved = time.monotonic()
 
