@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -71,7 +72,7 @@ def _train(options: argparse.Namespace) -> int:
         loop.save(run, options.out)
     folder = options.out / "checkpoint"
     card.export(run, folder)
-    results = list(_progress(folder, options.samples, options.device))
+    results = list(_progress(folder, options.samples, options.device, recipe.tasks))
     (folder / "README.md").write_text(card.card(run, results, options.samples, loop.CLIP), encoding="utf-8")
     print(f"{evaluate.table(results)}\n\nwritten to {folder}")
     return 0
@@ -92,9 +93,9 @@ def _started(recipe: Recipe, out: Path, device: str) -> loop.Run:
     return run
 
 
-def _progress(folder: Path, samples: int, device: str) -> list[evaluate.Result]:
+def _progress(folder: Path, samples: int, device: str, tasks: Sequence[str] | None = None) -> list[evaluate.Result]:
     results = []
-    for result in evaluate.evaluate(folder, samples=samples, device=device):
+    for result in evaluate.evaluate(folder, samples=samples, tasks=tasks, device=device):
         print(f"  {result.task} {result.measure}: {result.scores}", file=sys.stderr, flush=True)
         results.append(result)
     return results

@@ -10,7 +10,7 @@ import pytest
 from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.tasks.registry import generate, load_task
-from pbcore.train.__main__ import main
+from pbcore.train.__main__ import HERE, main
 from pbcore.train.recipe import Recipe, read_recipe
 from pbcore.train.rows import encoded
 from pbcore.train.vocabulary import build, vocabulary
@@ -69,7 +69,7 @@ class TestCommand:
         ("change", "named"), [({"graph": "masked"}, "absorb, uniform"), ({"tasks": ("x",)}, "'x'")]
     )
     def test_unknown_graph_or_task(self, change: dict[str, object], named: str) -> None:
-        known = read_recipe(Path("pbcore/train/recipe-sedd.yaml")).to_json()
+        known = read_recipe(HERE / "recipe-sedd.yaml").to_json()
         with pytest.raises(ValueError, match=named):
             Recipe(**{**known, "phases": (), **change})  # type: ignore[arg-type]
 
