@@ -231,5 +231,5 @@ class TestJob:
         }
 
     def test_the_profiles_limit_holds(self) -> None:
-        """Without --limit the quick profile's eight samples are timed."""
-        assert self.cell()["task"]["limit"] == 8
+        """Without --limit the quick profile's samples for the model are timed."""
+        assert self.cell()["task"]["limit"] == 16
