@@ -167,7 +167,8 @@ class TestLevel:
         verdictless = rule_on(empty, tmp_path)
         assert [name for name, _ in verdictless.failures] == [str(tmp_path / "b.json")]
         assert verdictless.text[-1] == (
-            f"gate FAILED against {tmp_path / 'b.json'}: the baseline has no row for any cell of this run, so nothing was judged"
+            f"gate FAILED against {tmp_path / 'b.json'}: the baseline has no row for any cell of this run, so nothing "
+            "was judged"
         )
 
 

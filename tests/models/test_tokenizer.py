@@ -127,7 +127,7 @@ class TestPrompts:
     def test_any_other_is_refused(self, prompt: Any) -> None:
         """With what can be given."""
         with pytest.raises(
-            ModelError, match="x can't encode the prompt .*give a Sample, messages with role and content"
+            ModelError, match=r"x can't encode the prompt .*give a Sample, messages with role and content"
         ):
             prompt_ids(HashTokenizer(9), prompt, "x")
 

@@ -1,4 +1,4 @@
-"""A run as the plugin's hooks see it, without pytest running: settings, a plan of named cells, and what was reported."""
+"""A run as the plugin's hooks see it, without pytest running: settings, a plan of named cells, what was reported."""
 
 from __future__ import annotations
 

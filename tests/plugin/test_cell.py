@@ -1,8 +1,9 @@
-"""What a cell takes from the store of forwards, what servers cost, the rerun command, and the conditions of a record."""
+"""What a cell takes from the store of forwards, what servers cost, the rerun command, the conditions of a record."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,11 @@ from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.plugin import cell, drilldown, options, rundir, servers, sharing
 from pbcore.plugin.cell import Cell
 from pbcore.plugin.sharing import Shared, Spent
+from pbcore.results.rundir import StoredCell
+from pbcore.tasks import load_task
+from pbcore.tasks.scoring import Scored
 from tests.plugin.fakes import A, Config, Terminal
+from tests.results import factory
 
 SHORT = frozenset(option.name for option in OPTIONS)
 
@@ -195,3 +200,44 @@ class TestCell:
             False,
             False,
         )
+
+
+class TestRescored:
+    """Cells whose scores lacked a tool."""
+
+    @pytest.fixture
+    def again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """Scores a stored text of `task` again; `here` says whether the tool is."""
+        monkeypatch.setattr("pbcore.metrics.grammar.available", lambda: None)
+
+        def go(here: bool, name: str = "text_writing/summarization", lacks: bool = True) -> tuple[Any, Any, Any]:
+            monkeypatch.setattr("pbcore.metrics.text.now_measurable", lambda cell: here)
+            config: Any = Config(tmp_path, out=tmp_path / "out")
+            record, samples = factory.cell(task=name, n=2, headline="rouge_l", right=1.0)
+            stored = StoredCell(replace(record, absent={"grammar": "no Java"} if lacks else {}), tuple(samples))
+            real = load_task(name, limit=2)
+            scored = [Scored({"rouge_l": 0.5}, {}) for _ in samples]
+            task: Any = SimpleNamespace(
+                scorer=real.scorer, samples=real.samples, score_many=lambda texts, samples: scored
+            )
+            item: Any = SimpleNamespace(config=config)
+            return stored, Cell(A, item, config.settings).rescored(task, stored), rundir.run_dir(config)
+
+        return go
+
+    def test_a_tool_that_is_here_now(self, again: Any) -> None:
+        """The cell is scored again and written; its answers and seconds stay."""
+        stored, found, run = again(True)
+        assert (stored.cell.scores["rouge_l"].mean, found.cell.scores["rouge_l"].mean) == (1.0, 0.5)
+        assert found.cell.seconds == stored.cell.seconds
+        (entry,) = run.read_cells()
+        assert entry.cell.scores["rouge_l"].mean == 0.5
+
+    @pytest.mark.parametrize(
+        "how", [(False,), (True, "text_writing/summarization", False), (True, "waiting_line/copy", True)]
+    )
+    def test_all_others_stay(self, again: Any, how: tuple[Any, ...]) -> None:
+        """The tool is still missing, nothing is, or the task needs none."""
+        stored, found, run = again(*how)
+        assert found is stored
+        assert not run.cells_dir.exists()

@@ -126,7 +126,7 @@ class TestCollection:
         """Else its id would not tell which is meant."""
         config = self.config(tmp_path)
         other = node_id(A).replace("waiting_line", "other")
-        with pytest.raises(pytest.UsageError, match="collected twice, as benches/test_waiting.* and as benches/test_o"):
+        with pytest.raises(pytest.UsageError, match=r"collected twice, as .*/test_waiting.* and as .*/test_o"):
             collection._collected([Item(config, A), Item(config, other)])  # type: ignore[list-item]
         more = Item(config, "t.py::test_cell[x-1]", callspec=SimpleNamespace(params={"cell": "x"}))
         with pytest.raises(pytest.UsageError, match="has no parameters of its own"):

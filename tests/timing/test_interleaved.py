@@ -200,9 +200,10 @@ class TestTalk:
         """Also after an error."""
         closed: list[str] = []
         monkeypatch.setattr(Side, "close", lambda side: closed.append(side.label))
-        with pytest.raises(KeyError), module.sides(tmp_path) as (head, base):
-            assert (head.folder, base.folder) == (module.HEAD, tmp_path)
-            raise KeyError
+        both = module.sides(tmp_path)
+        head, base = both.__enter__()
+        assert (head.folder, base.folder) == (module.HEAD, tmp_path)
+        assert not both.__exit__(KeyError, KeyError(), None)
         assert closed == ["head", "base"]
 
 
@@ -243,17 +244,18 @@ class TestCheckout:
         (repository / "part").mkdir()
         subprocess.run([*git, "mv", "pbcore", "part/pbcore"], check=True)
         subprocess.run([*git, "commit", "-q", "-m", "3"], check=True)
-        with pytest.raises(KeyError), checkout("HEAD", repository / "part") as folder:
-            assert (folder / "pbcore" / "__init__.py").read_text() == "2"
-            assert folder.name == "part"
-            raise KeyError
+        held = checkout("HEAD", repository / "part")
+        folder = held.__enter__()
+        assert (folder / "pbcore" / "__init__.py").read_text() == "2"
+        assert folder.name == "part"
+        assert not held.__exit__(KeyError, KeyError(), None)
         assert not folder.exists()
         with pytest.raises(BaseError, match="holds no pbcore/"), checkout("HEAD~1", repository / "part"):
             pass
 
     def test_git_itself_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """It is missing, or complains, or says nothing."""
-        with pytest.raises(BaseError, match="git worktree: .*not a git repository"):
+        with pytest.raises(BaseError, match=r"git worktree: .*not a git repository"):
             module._git(tmp_path, "worktree", "list")
         for error, said in (
             (FileNotFoundError(), "git is not installed; give --against the folder"),

@@ -65,6 +65,12 @@ class TestBench:
         Bench().seconds({**JOB, "batch_size": 5})
         assert log[2:] == [("m", 5, "random-k1", 3, 5), ("m", 40, "random-k1", 3, 5)]
 
+    def test_the_seconds_are_those_between(self, log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+        """The clock after decoding less the clock before."""
+        clock = iter([100.0, 102.5])
+        monkeypatch.setattr("pbcore.timing.worker.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+        assert Bench().seconds(JOB) == 2.5
+
     def test_two_models_never_share_the_memory(self, log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
         """The one before is let go before the next is loaded."""
         bench = Bench()

@@ -218,7 +218,8 @@ class TestReported:
 
     def test_counters_are_summed_over_labels(self, pages: dict[str, Any]) -> None:
         """Of the kinds that have some; the address has no /v1."""
-        text = '# HELP x\nvllm:diffusion_num_denoising_steps_total{a="1"} 3\nvllm:diffusion_num_denoising_steps_total 4.5\n'
+        name = "vllm:diffusion_num_denoising_steps_total"
+        text = f'# HELP x\n{name}{{a="1"}} 3\n{name} 4.5\n'
         pages["http://h/metrics"] = SimpleNamespace(status_code=200, text=text)
         assert reported.counters(replace(SPEC, kind="vllm")) == {"denoising_steps": 7.5}
         assert reported.counters(replace(SPEC, kind="openai")) == {}
