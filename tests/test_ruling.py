@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pbcore.grid.settings import Settings
 from pbcore.report.gates import rerun_command
 from pbcore.results import RunDir, create
 from pbcore.results.baseline import write_baseline
-from pbcore.ruling import Ruling, check_gates, nothing_to_judge, rule
+from pbcore.ruling import Ruling, _rule_on_gate, check_gates, nothing_to_judge, rule
 from tests.results import factory
 
 NAME = "tiny/shuffle/confidence-k2"
@@ -88,6 +89,39 @@ class TestTime:
         assert ruling.text[-1].startswith("timing FAILED: ")
         assert ruling.markdown[-1].startswith(f"### timing against {earlier.path}:")
 
+    def test_a_slower_cell_fails_by_name(self, run: RunDir, tmp_path: Path) -> None:
+        """A time gate that judged some cell has no failure of its own; the base that each failure is against is named,
+        on the screen and in Markdown, too."""
+        runs = []
+        for name, seconds in (("head", 2.0), ("fast", 1.0), ("slow", 3.0)):
+            record, samples = factory.cell()
+            one = factory.write(create(tmp_path, name), [(replace(record, rounds=(seconds,) * 3), samples)])
+            one.write_run({"machine": {"cpu": "x"}})
+            runs.append(one)
+        head, fast, slow = runs
+        ruling = ruled(head, gate=(fast.path, slow.path), gate_time=0.1)
+        ((name, reason),) = ruling.failures
+        assert name == f"time against {fast.path}::{NAME}"
+        assert reason.startswith("slower by more than 10 %")
+        titles = [f"timing FAILED against {fast.path}:", f"timing passed against {slow.path}:"]
+        for title in titles:
+            assert len([line for line in ruling.text if line.startswith(title)]) == 1
+            assert len([text for text in ruling.markdown if text.startswith(f"### {title}")]) == 1
+
+    def test_only_gated_cells_are_timed_again(
+        self, run: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Against code: those that a baseline has, or all without one."""
+        asked: list[Any] = []
+        monkeypatch.setattr(
+            "pbcore.ruling.judge_time", lambda plan, run, complete, gated, say: asked.append(gated) or []
+        )
+        ruled(
+            run, gate=(baseline(tmp_path / "a.json"), baseline(tmp_path / "b.json", sampler="random-k1")), gate_time=0.1
+        )
+        ruled(run, against="main", gate_time=0.1)
+        assert asked == [{NAME, "tiny/shuffle/random-k1"}, None]
+
 
 class TestUpdate:
     def test_a_complete_run_becomes_the_baseline(self, run: RunDir, tmp_path: Path) -> None:
@@ -119,6 +153,30 @@ class TestNothingToJudge:
         ruling = nothing_to_judge([], Path("pytest.ini"))
         assert (ruling.failures, ruling.markdown) == ([], [])
         assert "pytest.ini sets were not applied" in ruling.text[0]
+
+
+class TestLevel:
+    def test_a_gates_level_is_the_settings(self, run: RunDir, tmp_path: Path) -> None:
+        """It stands in the words on power."""
+        (text,) = ruled(run, gate=(baseline(tmp_path / "a.json"),), gate_level=0.01).text
+        assert "1 % false alarms" in text
+
+    def test_an_empty_run_against_a_baseline_without_its_cells(self, tmp_path: Path) -> None:
+        """Nothing was judged and nothing failed by itself, so the gate fails as a whole."""
+        empty = factory.write(create(tmp_path, "run"), [factory.cell("new")])
+        verdictless = rule_on(empty, tmp_path)
+        assert [name for name, _ in verdictless.failures] == [str(tmp_path / "b.json")]
+        assert verdictless.text[-1] == (
+            f"gate FAILED against {tmp_path / 'b.json'}: the baseline has no row for any cell of this run, so nothing "
+            "was judged"
+        )
+
+
+def rule_on(run: RunDir, folder: Path) -> Ruling:
+    """Against a baseline without rows, which only another program could write."""
+    ruling = Ruling()
+    _rule_on_gate(folder / "b.json", {}, run.read_cells(), [], 0.05, rerun_command, ruling)
+    return ruling
 
 
 class TestCheckGates:

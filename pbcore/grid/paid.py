@@ -32,7 +32,7 @@ def requests(plan: Plan, name: CellName, spec: ServerSpec) -> Iterator[Ask]:
     numbers = plan.settings.sample if name.sample is None else (name.sample,)
     temperature = parse(name.sampler).temperature
     for seed in plan.settings.seed:
-        for sample in plan.task(name.task).samples:
+        for sample in plan.task(name.task, name.model).samples:
             if not numbers or sample.index in numbers:
                 yield Ask(sample.messages, spec.max_tokens, temperature, seed, sample.index)
 

@@ -37,13 +37,13 @@ class Plan:
     samplers: tuple[str, ...] | None
     named: tuple[CellName, ...] = ()
     drilled: bool = False
-    _loaded: dict[str, Task] = field(default_factory=dict)
+    _loaded: dict[tuple[str, int | None], Task] = field(default_factory=dict)
     _items: dict[str, CellName] = field(default_factory=dict)
     _unread: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
-    @property
-    def limit(self) -> int | None:
-        return self.settings.limit or self.profile.limit
+    def limit(self, model: str) -> int | None:
+        """The most samples a task for this model; None: all."""
+        return self.settings.limit or self.profile.limit_of(model)
 
     @property
     def numbered(self) -> bool:
@@ -89,25 +89,26 @@ class Plan:
                         why_not(model, task, sampler)
                         or no_infilling(model, partial(self.task, task))
                         or self._lacks_words(model, task)
-                        or self._odd_blocks(task, sampler)
+                        or self._odd_blocks(model, task, sampler)
                     )
                     yield CellName(model, task, sampler), reason
 
-    def task(self, name: str) -> Task:
-        """A task with the samples of this run. A sample selected by number is there whatever the limit.
+    def task(self, name: str, model: str = "") -> Task:
+        """A task with the samples of this run for a model. A sample selected by number is there whatever the limit.
 
         Raises InputError.
         """
-        if name not in self._loaded:
+        limit = None if self.numbered else self.limit(model)
+        if (name, limit) not in self._loaded:
             from pbcore.tasks import load_task, task_names
 
-            limit = None if self.numbered else self.limit
             folder = self.settings.data_dir if name in task_names() else None  # the others have no official data
             try:
-                self._loaded[name] = load_task(name, folder, self.lengths(name), limit, seed=self.settings.data_seed)
+                task = load_task(name, folder, self.lengths(name), limit, seed=self.settings.data_seed)
             except (ValueError, OSError) as error:
                 raise InputError(f"{name}: {str(error).removeprefix(f'{name}: ')}") from error
-        return self._loaded[name]
+            self._loaded[name, limit] = task
+        return self._loaded[name, limit]
 
     def lengths(self, task: str) -> tuple[int, ...] | None:
         """The requested n of lists and word sets; None for a task that has none to choose, or uses its own.
@@ -126,7 +127,8 @@ class Plan:
 
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
-        numbers = [sample.index for sample in self.task(cell.task).samples[: self.limit]]
+        samples = self.task(cell.task, cell.model).samples[: self.limit(cell.model)]
+        numbers = [sample.index for sample in samples]
         yield from (CellName(cell.model, cell.task, cell.sampler, i) for i in self.settings.sample or numbers)
 
     def _lacks_words(self, model: str, task: str) -> str | None:
@@ -136,15 +138,15 @@ class Plan:
         if not (self.settings.data_dir or self.settings.tasks):
             return None
         if (model, task) not in self._unread:
-            self._unread[model, task] = lacks_words(model, self.task(task))
+            self._unread[model, task] = lacks_words(model, self.task(task, model))
         return self._unread[model, task]
 
-    def _odd_blocks(self, task: str, sampler: str) -> str | None:
+    def _odd_blocks(self, model: str, task: str, sampler: str) -> str | None:
         """Why a sampler's blocks don't fit the task's answers; None if they do."""
         from pbcore.names import parse as parse_sampler
 
         block = parse_sampler(sampler).block
-        if block is None or all(masked_tokens(sample) % block == 0 for sample in self.task(task).samples):
+        if block is None or all(masked_tokens(sample) % block == 0 for sample in self.task(task, model).samples):
             return None
         return f"{task.split('/')[0]} × +b{block}: blocks of {block} don't divide the answers' length"
 

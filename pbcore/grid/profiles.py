@@ -15,7 +15,7 @@ class Profile:
     """A grid as declared: models, task patterns, fixed samplers, sweeps over blocks, and the most samples a task (None:
     all).
 
-    `only` narrows the grid of single models: model → its task patterns and samplers.
+    `only` has what differs for single models: model → its task patterns, samplers and limit.
     """
 
     name: str
@@ -24,7 +24,12 @@ class Profile:
     tasks: tuple[str, ...]
     samplers: tuple[str, ...] = ()
     sweeps: tuple[dict[str, Any], ...] = ()
-    only: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    only: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def limit_of(self, model: str) -> int | None:
+        """The most samples a task for this model; None: all."""
+        limit: int | None = self.only.get(model, {}).get("limit", self.limit)
+        return limit
 
     def has_task(self, model: str, task: str) -> bool:
         """Whether the grid has this task for this model."""

@@ -255,6 +255,9 @@ class Settings:
     resume_anyway: bool = _option(
         Role.WRITES, "with --resume: measure cells again whose settings differ from the earlier run's", None
     )
+    estimate: bool = _option(
+        Role.WRITES, "print cells, forwards and hours that the run would take on this machine, and run no cell", None
+    )
     shard: tuple[int, int] | None = _option(
         Role.SELECTS, "run part I of N of the cells, split by model first", values.shard, metavar="I/N"
     )

@@ -53,11 +53,23 @@ FACTS: Mapping[str, Facts] = {
     ),
     "llada_moe": Facts("Qwen3-MoE", "156895", "full attention", "as is", "changes answers", "≥", _ANY, _CODE),
     "llada2": Facts("Glm4-MoE", "156895", "32", "as is", "exact", ">", f"`llada2`, `joint`; {_BLOCKS}", _CODE),
+    "sedd": Facts(
+        "its own network",
+        "behind the tokens; none with uniform noise",
+        "full attention",
+        "log-scores",
+        "none",
+        "–",
+        "`analytic-s…`, `euler-s…`",
+        _CODE,
+    ),
 }
 
 
 def facts_of(entry: ModelEntry) -> Facts | None:
     """The facts of an entry's family, as far as its shape tells it; None for others."""
+    if entry.family == "sedd":
+        return FACTS["sedd"]
     if entry.shape is None:
         return FACTS["sdar"] if entry.block == 4 and entry.mask_id == 151669 else None
     return FACTS.get(recognised(entry.shape) or str(entry.shape.get("model_type", "")).lower())

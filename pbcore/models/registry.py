@@ -116,9 +116,11 @@ def resolve_model(name: str) -> ModelEntry:
     if entry is not None:
         if missing_here(entry):
             where = f"{entry.folder} has no checkpoint"
+            objective = {"causal": " --objective causal", "sedd": " --objective sedd"}.get(entry.family, "")
+            graph = " --graph uniform" if name.endswith("-uniform") else ""
             raise ModelError(
                 f"model {name!r} is not part of this installation: {where}. Train it with `python -m pbcore.train"
-                f"{' --objective causal' if entry.family == 'causal' else ''}`"
+                f"{objective}{graph}`"
             )
         return entry
     if name in server_specs():

@@ -12,6 +12,7 @@
 | benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | timing in xdist's
 workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
+| estimate | configure, runtestloop | --estimate: the bill in place of the cells |
 | progress | runtest_logstart, runtest_logfinish, report_teststatus | one line of progress |
 | gate | configure, report_teststatus | gates and floors, read before the run and judged after it |
 | summary | collection_finish, runtest_logreport, sessionfinish, terminal_summary | the controller: report, verdicts,
@@ -30,6 +31,7 @@ pytest_plugins = [
         "recording",
         "benchmark_xdist",
         "scheduling",
+        "estimate",
         "progress",
         "gate",
         "summary",

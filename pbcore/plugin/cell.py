@@ -199,7 +199,7 @@ class Cell:
             task.name,
             self.name.sampler,
             replace(
-                conditions(config, model, task),
+                conditions(config, self.name, model, task),
                 key=self.key(model, task),
                 peak_memory_is=None if peak is None else peak.kind,
             ),
@@ -229,7 +229,7 @@ class Cell:
         self.item.stash[RECORDED] = True
 
 
-def conditions(config: pytest.Config, model: Model | None, task: Task | None) -> Conditions:
+def conditions(config: pytest.Config, name: CellName, model: Model | None, task: Task | None) -> Conditions:
     """What the run knows of a cell's conditions; a cell that failed early may lack its model or its task."""
     from pbcore.results.facts import versions
     from pbcore.results.plain import plain
@@ -237,7 +237,7 @@ def conditions(config: pytest.Config, model: Model | None, task: Task | None) ->
 
     requested = settings(config)
     known: dict[str, Any] = {
-        "options": {"limit": plan(config).limit, **requested.recorded},
+        "options": {"limit": plan(config).limit(name.model), **requested.recorded},
         "versions": versions(),
         "seeds": list(requested.seed),
     }

@@ -39,7 +39,7 @@ def cell(request: pytest.FixtureRequest) -> Cell:
 def task(cell: Cell, request: pytest.FixtureRequest) -> Task:
     """The cell's task with the samples of this run; in the drill-down with those of this item."""
     try:
-        whole = plan(request.config).task(cell.name.task)
+        whole = plan(request.config).task(cell.name.task, cell.name.model)
     except InputError as error:
         raise pytest.UsageError(str(error)) from error
     numbers = cell.settings.sample if cell.name.sample is None else (cell.name.sample,)

@@ -10,42 +10,55 @@ from typing import Any
 
 import pytest
 
-from pbcore.grid.cellid import bracketed
-from pbcore.plugin.state import cell_name, cell_of
+from pbcore.grid.cellid import CellName, bracketed
+from pbcore.grid.cost import Clock, Remaining
+from pbcore.grid.weight import weights
+from pbcore.plugin.state import cell_of, plan
 
 NAME = "pbcore-progress"
 INTERVAL = 60.0  # seconds between two lines in a log
 
 
 class Progress:
-    """Counts cells by their reports, so that it works on xdist's controller as in a run without workers."""
+    """Follows cells by their reports, so that it works on xdist's controller as in a run without workers."""
 
     def __init__(self, config: pytest.Config, terminal: Any) -> None:
         self._config, self._terminal = config, terminal
         self._width: int = config.get_terminal_writer().fullwidth
         self._total = 0
-        self._done = 0
-        self._running: dict[str, None] = {}
+        self._waiting: dict[str, CellName] = {}  # node id → cell
+        self._running: dict[str, tuple[CellName, float]] = {}  # and when it began
+        self._calls: dict[str, float] = {}  # seconds of its test alone
+        self._clock: Clock | None = None
         self._began = 0.0
         self._last = 0.0
         self._shown = False
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._begin(sum(cell_name(item) is not None for item in session.items))
+        self._begin([item.nodeid for item in session.items if item.get_closest_marker("cells")])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        self._begin(sum(cell_of(self._config, node_id) is not None for node_id in ids))
+        self._begin(ids)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        if self._total and cell_of(self._config, nodeid) is not None:
-            self._running[nodeid] = None
+        cell = None if self._clock is None else cell_of(self._config, nodeid)
+        if self._clock is not None and cell is not None:
+            self._waiting.pop(nodeid, None)
+            self._running[nodeid] = cell, time.monotonic()
+            self._clock.running(len(self._running))
             self._show()
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.nodeid in self._running and not _kept(report):
+            self._calls[report.nodeid] = report.duration
+
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        if nodeid in self._running:
-            del self._running[nodeid]
-            self._done += 1
+        if self._clock is not None and nodeid in self._running:
+            cell, began = self._running.pop(nodeid)
+            call = self._calls.pop(nodeid, None)
+            if call is not None:  # a cell that failed before its test, or was kept, says nothing of the others
+                self._clock.done(cell, time.monotonic() - began, call)
             self._show()
 
     @pytest.hookimpl(tryfirst=True)
@@ -67,9 +80,11 @@ class Progress:
         finally:
             self._clear()
 
-    def _begin(self, cells: int) -> None:
+    def _begin(self, node_ids: Sequence[str]) -> None:
+        cells = {node_id: cell for node_id in node_ids if (cell := cell_of(self._config, node_id)) is not None}
         if cells and not self._total:
-            self._total, self._began = cells, time.monotonic()
+            self._total, self._waiting, self._began = len(cells), cells, time.monotonic()
+            self._clock = Clock(Remaining(weights(plan(self._config))))
             self._take_over()
 
     def _take_over(self) -> None:
@@ -77,8 +92,10 @@ class Progress:
         self._terminal.showfspath = False
 
     def _text(self) -> str:
-        running = filter(None, map(bracketed, self._running))
-        return line(self._done, self._total, time.monotonic() - self._began, running)
+        now, done = time.monotonic(), self._total - len(self._waiting) - len(self._running)
+        running = {cell: now - began for cell, began in self._running.values()}
+        left = None if self._clock is None else self._clock.left(self._waiting.values(), running)
+        return line(done, self._total, now - self._began, left, filter(None, map(bracketed, self._running)))
 
     def _show(self) -> None:
         self._terminal.rewrite(self._text()[: self._width - 1], erase=True)
@@ -89,6 +106,11 @@ class Progress:
             self._terminal.rewrite("", erase=True)
             self._terminal.rewrite("")
             self._shown = False
+
+
+def _kept(report: pytest.TestReport) -> bool:
+    """Whether --resume kept the cell's record."""
+    return ("pbcore_resumed", True) in report.user_properties
 
 
 class Lines(Progress):
@@ -111,13 +133,10 @@ class Lines(Progress):
         pass
 
 
-def line(done: int, total: int, seconds: float, running: Iterable[str]) -> str:
-    """`12/120 done, 0:34, about 5:06 left: tiny/shuffle/confidence-k2`.
-
-    The rest is taken to be as slow as what is done.
-    """
-    left = f", about {clock(seconds / done * (total - done))} left" if done else ""
-    return f"{done}/{total} done, {clock(seconds)}{left}: {', '.join(running)}".removesuffix(": ")
+def line(done: int, total: int, seconds: float, left: float | None, running: Iterable[str]) -> str:
+    """`12/120 done, 0:34, about 5:06 left: tiny/shuffle/confidence-k2`."""
+    rest = f", about {clock(left)} left" if left is not None else ""
+    return f"{done}/{total} done, {clock(seconds)}{rest}: {', '.join(running)}".removesuffix(": ")
 
 
 def clock(seconds: float) -> str:

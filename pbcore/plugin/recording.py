@@ -96,7 +96,7 @@ def record_error(
     from pbcore.results.flat import properties
     from pbcore.results.record import CellRecord
 
-    facts = CellRecord(name.cell_id, name.model, name.task, name.sampler, conditions(config, model, task))
+    facts = CellRecord(name.cell_id, name.model, name.task, name.sampler, conditions(config, name, model, task))
     cell = error_cell(facts, error)
     pairs = properties(cell)
     if name.cell_id in _kept(config):

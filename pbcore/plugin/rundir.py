@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     requested = settings(config)
     if hasattr(config, "workerinput") or not (requested.out or requested.resume):
         return
-    if config.getoption("collectonly", False) or drilled(config):
+    if config.getoption("collectonly", False) or drilled(config) or requested.estimate:
         return  # nothing will be written
     if requested.resume is not None and not requested.resume_anyway:
         _check_same_settings(config, run)

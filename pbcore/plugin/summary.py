@@ -14,6 +14,7 @@ from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
 from pbcore.plugin.drilldown import rerun
+from pbcore.plugin.estimate import estimated
 from pbcore.plugin.gate import publish, verdicts
 from pbcore.plugin.options import given
 from pbcore.plugin.recording import record_error
@@ -151,6 +152,9 @@ class Outcome:
             terminalreporter.write_line("\n".join([*reasons, *self._verdict()]))
         if not self.planned or self._refused or self._config.getoption("collectonly", False):
             return
+        if estimated(self._config):
+            terminalreporter.write_line("estimated: no cell was run, and nothing was written")
+            return
         terminalreporter.write_sep("=", "pbcore")
         if not self._measured:
             for cell, samples in self.judged.items():
@@ -205,6 +209,7 @@ class Outcome:
             and not self._refused
             and not self._config.getoption("collectonly", False)
             and not drilled(self._config)
+            and not estimated(self._config)
         )
 
     def _unfinished(self) -> list[str]:

@@ -137,7 +137,7 @@ def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
             "name": cell.task,
             "data_dir": None if settings.data_dir is None else str(settings.data_dir.absolute()),
             "n": plan.lengths(cell.task),
-            "limit": plan.limit,
+            "limit": plan.limit(cell.model),
             "seed": settings.data_seed,
         },
         "sampler": cell.sampler,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -17,12 +17,13 @@ from pbcore.train import card, evaluate, loop, vocabulary
 from pbcore.train.recipe import Recipe, read_recipe
 
 HERE = Path(pbcore.train.__file__).parent
-# Objective → the embedded model that it trains, and its recipe.
+# Objective → the embedded model that it trains; model → its recipe.
 MODELS = {"diffusion": "tiny", "causal": "tiny-ar", "sedd": "tiny-sedd"}
 RECIPES = {
-    "diffusion": HERE / "recipe.yaml",
-    "causal": HERE / "recipe-causal.yaml",
-    "sedd": HERE / "recipe-sedd.yaml",
+    "tiny": "recipe.yaml",
+    "tiny-ar": "recipe-causal.yaml",
+    "tiny-sedd": "recipe-sedd.yaml",
+    "tiny-sedd-uniform": "recipe-sedd-uniform.yaml",
 }
 
 
@@ -35,8 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     objective = options.objective or "diffusion"
     if options.graph is not None and objective != "sedd":
         parser.error("--graph is the noise of --objective sedd; add that, or leave it out")
-    options.recipe = options.recipe or RECIPES[objective]
     model = MODELS[objective] + ("-uniform" if options.graph == "uniform" else "")
+    options.recipe = options.recipe or HERE / RECIPES[model]
     options.out = options.out or Path(f"reports/train-{model}")
     torch.set_num_threads(options.threads)
     if options.evaluate is not None:
@@ -48,8 +49,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _train(options: argparse.Namespace) -> int:
     recipe = read_recipe(options.recipe)
-    if options.graph is not None:
-        recipe = replace(recipe, graph=options.graph)
     run = _started(recipe, options.out, options.device)
     saved = time.monotonic()
 
@@ -73,7 +72,7 @@ def _train(options: argparse.Namespace) -> int:
         loop.save(run, options.out)
     folder = options.out / "checkpoint"
     card.export(run, folder)
-    results = list(_progress(folder, options.samples, options.device))
+    results = list(_progress(folder, options.samples, options.device, recipe.tasks))
     (folder / "README.md").write_text(card.card(run, results, options.samples, loop.CLIP), encoding="utf-8")
     print(f"{evaluate.table(results)}\n\nwritten to {folder}")
     return 0
@@ -97,9 +96,9 @@ def _started(recipe: Recipe, out: Path, device: str) -> loop.Run:
     return run
 
 
-def _progress(folder: Path, samples: int, device: str) -> list[evaluate.Result]:
+def _progress(folder: Path, samples: int, device: str, tasks: Sequence[str] | None = None) -> list[evaluate.Result]:
     results = []
-    for result in evaluate.evaluate(folder, samples=samples, device=device):
+    for result in evaluate.evaluate(folder, samples=samples, tasks=tasks, device=device):
         print(f"  {result.task} {result.measure}: {result.scores}", file=sys.stderr, flush=True)
         results.append(result)
     return results

@@ -111,7 +111,7 @@ Printed by `python -m pbcore.train --evaluate DIR`.
 - {steps:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step, beside other work); last loss {loss:.3f}.
 - Seed {seed}; a row depends on seed and step alone.
 {notes}
-The recipe (`pbcore/train/recipe-sedd.yaml`):
+The recipe (`pbcore/train/{file}`):
 
 ```yaml
 {recipe}```
@@ -125,7 +125,8 @@ def _sedd_words(recipe: Recipe) -> dict[str, str]:
     name = "tiny-sedd" if recipe.graph == "absorb" else "tiny-sedd-uniform"
     tasks = ", ".join(f"`{task}`" for task in recipe.tasks or ())
     command = f"python -m pbcore.train --objective sedd --graph {recipe.graph}"
-    return {"name": name, "graph": graph, "tasks": tasks, "command": command}
+    file = "recipe-sedd.yaml" if recipe.graph == "absorb" else "recipe-sedd-uniform.yaml"
+    return {"name": name, "graph": graph, "tasks": tasks, "command": command, "file": file}
 
 
 def export(run: Run, folder: Path) -> None:

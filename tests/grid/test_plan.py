@@ -53,13 +53,14 @@ class TestGrid:
         assert list(made.items()) == ["tiny/copy/random-k2", CELL]
 
     def test_a_profile_narrows_single_models_and_options_go_beyond_it(self) -> None:
-        """`tiny` runs four samplers on some tasks of the quick profile; --task and --sampler choose any."""
+        """`tiny` runs four samplers on the paper's tasks in the quick profile; --task and --sampler choose any."""
         quick = make_plan(Settings(model=("tiny",)))
         waiting = [name for name in quick.items() if not name.startswith("tiny/w2s")]
         assert "tiny/copy/confidence-k2" in waiting
         assert "tiny/copy/random-k2" not in waiting
-        assert "tiny/reverse/confidence-k2" not in waiting
-        assert "tiny/reverse/confidence-k2" in make_plan(Settings(model=("tiny",), task=("reverse",))).items()
+        copied = make_plan(Settings(model=("tiny",), task=("list_ops/copy",)))
+        assert "tiny/list_ops/copy/confidence-k2" not in waiting
+        assert "tiny/list_ops/copy/confidence-k2" in copied.items()
         assert "tiny/copy/random-k2" in make_plan(Settings(model=("tiny",), sampler=("random-k2",))).items()
 
     def test_what_a_model_cannot_run_is_counted(self) -> None:
@@ -71,9 +72,12 @@ class TestGrid:
         assert list(made.left_out({"waiting_line"}).values()) == [1]
 
     def test_the_limit_is_the_options_else_the_profiles(self) -> None:
-        """The quick profile takes eight samples."""
-        assert (plan().limit, plan(limit=3).limit, plan(profile="paper").limit) == (8, 3, None)
-        assert len(plan(limit=3).task("waiting_line/copy").samples) == 3
+        """The quick profile takes forty samples for `ideal`, which costs next to nothing, and sixteen for others."""
+        made = plan()
+        assert [made.limit(model) for model in ("ideal", "tiny", "./mine")] == [40, 16, 16]
+        assert [len(made.task("waiting_line/copy", model).samples) for model in ("ideal", "tiny")] == [40, 16]
+        assert (plan(limit=3).limit("ideal"), plan(profile="paper").limit("ideal")) == (3, None)
+        assert len(plan(limit=3).task("waiting_line/copy", "ideal").samples) == 3
 
     def test_its_categories_are_those_of_the_grid_and_of_node_ids(self) -> None:
         """A node id may name a task that the grid lacks."""

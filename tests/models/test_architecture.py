@@ -97,3 +97,11 @@ class TestLayers:
         """With those that load."""
         with pytest.raises(ModelError, match=r"here: model_type 'gpt2' can't be loaded natively; llada"):
             architecture({"model_type": "gpt2"}, "here")
+
+
+def test_scaled_positions_are_kept() -> None:
+    """A `rope_scaling` of null, as published checkpoints have it, says nothing; one with values is taken."""
+    shape = {"model_type": "qwen2", "vocab_size": 10, "hidden_size": 8, "num_attention_heads": 2, "eos_token_id": 0}
+    scaled = {**shape, "rope_scaling": {"rope_type": "linear", "factor": 4.0}}
+    assert architecture(scaled, "x").config.rope_parameters["factor"] == 4.0
+    assert "factor" not in architecture({**shape, "rope_scaling": None}, "x").config.rope_parameters

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pbcore.models import cli
-from pbcore.models.entry import ModelEntry
-from pbcore.models.registry import all_entries
+from pbcore.models.entry import LoadOptions, ModelEntry
+from pbcore.models.facts import table
+from pbcore.models.registry import all_entries, resolve_model
+from pbcore.models.remote_check import Compared
+from pbcore.models.servers.spec import ServerSpec
 
 
 def output(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -48,3 +52,102 @@ class TestModels:
         assert cli.availability(hub) == "download"
         monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: str(tmp_path))
         assert cli.availability(hub) == "cached"
+
+    def test_keys_of_servers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whether the variable is set, never what is in it."""
+        spec = ServerSpec("x", "m", "http://h/v1", key="SOME_KEY")
+        monkeypatch.setenv("SOME_KEY", "abc")
+        assert cli._key(spec) == "server, SOME_KEY set"
+        monkeypatch.setenv("SOME_KEY", "")
+        assert cli._key(spec) == "server, SOME_KEY not set"
+        assert cli._key(ServerSpec("x", "m", "http://h/v1")) == "server, no key needed"
+
+    def test_details_name_what_is_known(self) -> None:
+        """A line each; what is not known has none."""
+        bare = ModelEntry("x", "user", factory=print)
+        assert cli._details(bare).splitlines() == [
+            "  family: user",
+            "  source: registered by a package or conftest",
+            "  availability: ready",
+        ]
+        full = ModelEntry(
+            "x",
+            "masked",
+            mask_id=0,
+            eos_id=0,
+            shift=False,
+            block=4,
+            chat="plain",
+            settings={"k": 1, "b": 2},
+            about="here",
+        )
+        assert cli._details(full).splitlines()[1:] == [
+            "  source: here",
+            "  availability: ready",
+            "  mask id: 0",
+            "  eos id: 0",
+            "  block length: 4",
+            "  logits: as is",
+            "  chat: plain",
+            "  published settings: k 1, b 2",
+        ]
+
+    def test_sizes_are_counted(self) -> None:
+        """Of published shapes of masked models: parameters, and two bytes for each."""
+        shape = resolve_model("llada-8b").shape
+        assert cli._weights(ModelEntry("x", "masked", shape=shape)) == "8.02 billion parameters, 16.0 GB in bfloat16"
+        assert cli._weights(ModelEntry("x", "causal", shape=shape)) is None
+        assert cli._weights(ModelEntry("x", "masked")) is None
+
+    def test_the_table_of_families_stands_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Without the table of models."""
+        assert output(["--families"], capsys) == table() + "\n"
+
+    def test_the_end_names_the_other_names(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Dummies of those with a shape, folders and hub ids."""
+        *_, dummies, last = output([], capsys).splitlines()
+        shaped = [entry.name for entry in all_entries() if entry.shape is not None]
+        assert dummies.endswith(f"for {', '.join(shaped)}")
+        assert last.startswith("A checkpoint folder or a hub id")
+
+
+class TestCheck:
+    @pytest.mark.parametrize(
+        ("same", "status", "said"), [(5, 0, "the same likeliest token everywhere"), (4, 1, "not wh")]
+    )
+    def test_one_other_token_fails(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], same: int, status: int, said: str
+    ) -> None:
+        """The options reach the check, and each prompt has a row."""
+        asked: dict[str, Any] = {}
+
+        def compare(name: str, **options: Any) -> list[Compared]:
+            asked.update(options, name=name)
+            return [Compared(5, 0.25, 5), Compared(5, 0.001, same)]
+
+        monkeypatch.setattr("pbcore.models.remote_check.compare", compare)
+        parser = argparse.ArgumentParser()
+        cli.add_parser(parser.add_subparsers())
+        words = [
+            "models",
+            "check",
+            "x",
+            "--against-remote",
+            "--mask-id",
+            "3",
+            "--eos-id",
+            "4",
+            "--block",
+            "8",
+            "--trust-remote-code",
+        ]
+        args = parser.parse_args(words)
+        assert args.run(args) == status
+        options = LoadOptions(mask_id=3, eos_id=4, block=8)
+        assert asked == {"name": "x", "trust_remote_code": True, "device": "cpu", "options": options}
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.split() for line in lines[2:4]] == [
+            ["0", "5", "0.25", "5", "of", "5"],
+            ["1", "5", "0.001", str(same), "of", "5"],
+        ]
+        assert lines[-1].startswith(f"x: {said}")

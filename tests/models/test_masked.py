@@ -77,6 +77,10 @@ class TestEncode:
         with pytest.raises(ModelError, match="max_new_tokens"):
             model.encode("Bob", None, 0)
 
+    def test_a_single_token(self, model: Any) -> None:
+        """Is the shortest answer."""
+        assert model.encode("Bob", 1, 0).canvas == (model.mask_id,)
+
     @pytest.mark.parametrize("length", [0, -1, "8", 2.0])
     def test_wrong_lengths(self, model: Any, length: Any) -> None:
         """A length is a whole number of at least 1."""

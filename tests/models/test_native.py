@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -137,3 +138,64 @@ class TestCheck:
         """A folder without one is a ModelError."""
         with pytest.raises(ModelError, match=str(tmp_path)):
             native.load(ModelEntry("gemma", "diffusion_gemma", folder=tmp_path), "cpu", None, LoadOptions())
+
+
+class TestParts:
+    """Pieces of DiffusionGemma without its network."""
+
+    def made(self, **config: Any) -> native.DiffusionGemma:
+        generation = SimpleNamespace(**{"eos_token_id": None, "pad_token_id": 9, **config})
+        text = SimpleNamespace(eos_token_id=7)
+        module = SimpleNamespace(generation_config=generation, config=SimpleNamespace(get_text_config=lambda: text))
+        words: Any = SimpleNamespace(
+            chat=lambda messages: [1, len(messages)], text=lambda text: [2], decode=lambda ids: f"{ids}"
+        )
+        return native.DiffusionGemma("g", module, words, {})
+
+    def test_settings_of_a_sampler(self) -> None:
+        """Steps and stable steps are whole numbers, the others shares."""
+        settings = self.made()._settings(parse("eb-0.2-steps48-t_min0.4-t_max0.8-stable1-confident0.005"))
+        assert settings == {
+            "bound": 0.2,
+            "max_denoising_steps": 48,
+            "t_min": 0.4,
+            "t_max": 0.8,
+            "stability_threshold": 1,
+            "confidence_threshold": 0.005,
+        }
+        assert type(settings["max_denoising_steps"]) is int
+        assert self.made()._settings(parse("eb")) == {}
+
+    @pytest.mark.parametrize(
+        ("config", "ends"),
+        [
+            ({}, {7, 9}),
+            ({"eos_token_id": [3, 4]}, {3, 4, 9}),
+            ({"eos_token_id": 0}, {0, 9}),
+            ({"pad_token_id": None}, {7}),
+        ],
+    )
+    def test_what_ends_an_answer(self, config: dict[str, Any], ends: set[int]) -> None:
+        """The checkpoint's ends, else its text model's, and padding."""
+        assert self.made(**config)._ends() == ends
+
+    def test_an_answer_stops_at_its_end(self) -> None:
+        """All tokens are kept; one without an end is whole."""
+        drafts = native._Drafts()
+        drafts.put_draft(torch.tensor([[1, 2]]))
+        answer = self.made()._generation([5, 6, 7, 9], drafts, 1.5)
+        assert (answer.text, answer.token_ids, answer.answer_tokens, answer.nfe) == ("[5, 6]", (5, 6, 7, 9), 2, 1)
+        assert answer.extra == {"tokens_per_forward": 1.5, "drafts": ((1, 2),)}
+        assert self.made()._generation([5, 6], drafts, 1.5).answer_tokens == 2
+
+    def test_prompts(self) -> None:
+        """Text, messages and ids."""
+        made = self.made()
+        assert made._prompt_ids("x") == [2]
+        assert made._prompt_ids([{"role": "user", "content": "x"}]) == [1, 1]
+        assert made._prompt_ids([5, 6]) == [5, 6]
+
+    def test_a_length_is_needed(self, model: native.DiffusionGemma) -> None:
+        """Text has none of its own."""
+        with pytest.raises(ModelError, match="this prompt has no answer length; pass max_new_tokens"):
+            model.generate(["Bob"], parse("eb-0.1"), max_new_tokens=None, seed=0)

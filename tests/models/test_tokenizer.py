@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tokenizers.pre_tokenizers import ByteLevel
 
 from pbcore.models.errors import ModelError
-from pbcore.models.tokenizer import FileTokenizer, HashTokenizer, NoTokenizer, read_tokenizer
+from pbcore.models.tokenizer import FileTokenizer, HashTokenizer, NoTokenizer, prompt_ids, read_tokenizer
+from pbcore.tasks import Sample
 from tests.models.checkpoints import llama_checkpoint, word_tokenizer
 
 CHAT = [
@@ -98,3 +102,59 @@ class TestHash:
         assert len(ids) == 7
         assert ids[1:3] == ids[4:6]
         assert all(0 <= i < 500 for i in ids)
+
+    def test_ids_are_those_of_the_crc(self) -> None:
+        """On every machine; a chat has its turns' roles, and ends where the assistant begins."""
+        words = HashTokenizer(97)
+        assert words.text("Bob") == [zlib.crc32(b"Bob") % 97]
+        assert words.chat(CHAT[:2]) == words.text("<user>\nCopy\n<assistant>\nBob\n<assistant>\n")
+        assert words.piece("Bob Jones") == words.text("Bob Jones")
+        assert (words.decode([3, 4]), words.words(), words.eos_id) == ("3 4", {}, None)
+
+
+class TestPrompts:
+    """prompt_ids."""
+
+    def test_every_form(self) -> None:
+        """A sample and messages are chats, text is text, ids are themselves."""
+        words = FileTokenizer(word_tokenizer(), "x", None)
+        sample = Sample("a/b", 0, tuple(CHAT), {}, "x", 8)
+        assert prompt_ids(words, sample, "x") == prompt_ids(words, CHAT, "x") == words.chat(CHAT) != words.text("Copy")
+        assert prompt_ids(words, "Copy", "x") == words.text("Copy")
+        assert prompt_ids(words, (3, 4), "x") == [3, 4]
+
+    @pytest.mark.parametrize("prompt", [[{"role": "user"}], [{"content": "x"}], [1, "x"], ["x"]])
+    def test_any_other_is_refused(self, prompt: Any) -> None:
+        """With what can be given."""
+        with pytest.raises(
+            ModelError, match=r"x can't encode the prompt .*give a Sample, messages with role and content"
+        ):
+            prompt_ids(HashTokenizer(9), prompt, "x")
+
+
+class TestBos:
+    """Texts of whole prompts."""
+
+    def test_bos_stands_there_once(self) -> None:
+        """Text to which a template was applied has its own; what follows is kept."""
+        words: Any = SimpleNamespace(chat_template=None, is_fast=False, bos_token_id=7, unk_token_id=None)
+
+        class Words(SimpleNamespace):
+            def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:
+                return {"input_ids": [7] * options["add_special_tokens"] + [int(sign) for sign in text]}
+
+        words = FileTokenizer(Words(**vars(words)), "x", None)
+        assert words.text("12") == [7, 1, 2]
+        assert words.text("712") == [7, 1, 2]
+        assert words.text("771") == [7, 7, 1]
+        assert (words.piece("12"), words.piece("")) == ([1, 2], [])
+        words._tokenizer.bos_token_id = None
+        assert words.text("712") == [7, 7, 1, 2]
+
+    def test_none_has_no_ids(self) -> None:
+        """Whatever the form of a text."""
+        bare = NoTokenizer("bare")
+        for call in (bare.text, bare.piece):
+            with pytest.raises(ModelError, match="bare has no tokenizer files"):
+                call("x")
+        assert (bare.words(), bare.eos_id) == ({}, None)

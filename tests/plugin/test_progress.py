@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from pbcore.grid.cellid import CellName
 from pbcore.plugin import progress
 from pbcore.plugin.progress import Lines, Progress, clock, line
 
 A, B, OTHER = "t.py::test_cell[m/copy/a-k1]", "t.py::test_cell[m/copy/b-k1]", "t.py::test_other"
+CELLS = {A: CellName("m", "copy", "a-k1"), B: CellName("m", "copy", "b-k1")}
 
 
 class Terminal:
@@ -40,7 +42,9 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The clock, in seconds; the cells of this run are those of `m`."""
     time = [100.0]
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: time[0]))
-    monkeypatch.setattr(progress, "cell_of", lambda config, node_id: node_id if "[m/" in node_id else None)
+    monkeypatch.setattr(progress, "cell_of", lambda config, node_id: CELLS.get(node_id))
+    monkeypatch.setattr(progress, "plan", lambda config: None)
+    monkeypatch.setattr(progress, "weights", lambda plan: lambda cell: 3.0 if cell == CELLS[B] else 1.0)
     return time
 
 
@@ -53,15 +57,24 @@ def begun(kind: type[Progress], width: int = 80) -> tuple[Progress, Terminal]:
 
 
 def report(node_id: str, when: str = "call", outcome: str = "passed") -> Any:
-    return pytest.TestReport(node_id, ("t.py", 1, "x"), {}, outcome, None, when)  # type: ignore[arg-type]
+    duration = 8.0 if when == "call" else 1.0
+    return pytest.TestReport(
+        node_id,
+        ("t.py", 1, "x"),
+        {},
+        outcome,  # type: ignore[arg-type]
+        None,
+        when,  # type: ignore[arg-type]
+        duration=duration,
+    )
 
 
 class TestLine:
-    def test_the_rest_is_taken_to_be_as_slow_as_what_is_done(self) -> None:
-        """Of four cells one took 30 s, so three take 1:30; before the first is done nothing is foretold."""
-        assert line(1, 4, 30.0, ["a", "b"]) == "1/4 done, 0:30, about 1:30 left: a, b"
-        assert line(0, 4, 30.0, ["a"]) == "0/4 done, 0:30: a"
-        assert line(4, 4, 61.0, []) == "4/4 done, 1:01, about 0:00 left"
+    def test_what_is_left(self) -> None:
+        """Before the first cell is done nothing is foretold."""
+        assert line(1, 4, 30.0, 90.0, ["a", "b"]) == "1/4 done, 0:30, about 1:30 left: a, b"
+        assert line(0, 4, 30.0, None, ["a"]) == "0/4 done, 0:30: a"
+        assert line(4, 4, 61.0, 0.0, []) == "4/4 done, 1:01, about 0:00 left"
 
     @pytest.mark.parametrize(
         ("seconds", "text"),
@@ -74,19 +87,22 @@ class TestLine:
 
 class TestProgress:
     def test_cells_are_counted_and_other_tests_are_not(self, now: list[float]) -> None:
-        """The line names the running cells; a test that is no cell changes nothing."""
+        """The line names the running cells; a test that is no cell changes nothing. A cell of three times the weight
+        takes three times 8 s, and 2 s around it."""
         shown, terminal = begun(Progress)
         assert not terminal.showfspath
         shown.pytest_runtest_logstart(A)
         now[0] = 110.0
+        shown.pytest_runtest_logreport(report(A, "setup"))
+        shown.pytest_runtest_logreport(report(A))
         shown.pytest_runtest_logfinish(A)
         shown.pytest_runtest_logstart(OTHER)
         shown.pytest_runtest_logfinish(OTHER)
         shown.pytest_runtest_logstart(B)
         assert terminal.shown == [
             "0/2 done, 0:00: m/copy/a-k1",
-            "1/2 done, 0:10, about 0:10 left",
-            "1/2 done, 0:10, about 0:10 left: m/copy/b-k1",
+            "1/2 done, 0:10, about 0:26 left",
+            "1/2 done, 0:10, about 0:24 left: m/copy/b-k1",
         ]
 
     def test_a_narrow_terminal_cuts_the_line(self, now: list[float]) -> None:

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pbcore.report.commands import add_parsers
-from pbcore.results import CellRecord, SampleRecord, create, load
+from pbcore.report.commands import add_parsers, side_by_side
+from pbcore.results import CellRecord, SampleRecord, create, load, load_many
 from tests.reference import reference
 from tests.results import factory
 
@@ -132,3 +132,62 @@ class TestCommands:
             command("compare", good, tmp_path / "x"),
         ] == [0, 1, 2]
         assert "gate FAILED" in capsys.readouterr().out
+
+    def test_a_level_is_a_chance(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Without --level it is 5 %; what is none is refused before anything is judged."""
+        path = factory.write(create(tmp_path, "a"), [factory.cell()]).path
+        assert command("compare", path, path) == 0
+        assert "5 % false alarms" in capsys.readouterr().out
+        assert command("compare", path, path, "--level", "0.01") == 0
+        assert "1 % false alarms" in capsys.readouterr().out
+        assert command("compare", path, path, "--level", "2") == 2
+        assert capsys.readouterr().err.startswith("pbcore compare: level 2.0: give the probability")
+
+    def test_width(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        """Tables fit the terminal, or --width; an empty line follows each."""
+        monkeypatch.setenv("COLUMNS", "50")
+        path = factory.write(create(tmp_path, "a"), factory.grid(("tiny",), ks=(1,))).path
+        widths = []
+        for words in ((), ("--width", "90")):
+            assert command("report", path, *words) == 0
+            printed = capsys.readouterr().out
+            widths.append(max(len(line) for line in printed.splitlines()[1:]))
+            assert printed.endswith("\n\n")
+        assert widths[0] <= 50 < widths[1] <= 90
+
+    def test_damaged_cells_are_told_and_the_others_shown(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A line each on stderr; the status is that of a report that was made."""
+        run = factory.write(create(tmp_path, "a"), factory.grid(("tiny",), TWO, ks=(1,)))
+        next(run.cells_dir.glob("*.json")).write_text("{")
+        assert command("report", run.path) == 0
+        out, err = capsys.readouterr()
+        assert "waiting_line: score" in out
+        assert [line.startswith("pbcore report: ") for line in err.splitlines()] == [True]
+
+    def test_runs_of_one_name_go_by_their_paths(self, tmp_path: Path) -> None:
+        """Else two lines of a table could not be told apart."""
+        runs = [factory.write(create(tmp_path / name, "run"), [factory.cell()]).path for name in "ab"]
+        assert set(side_by_side(load_many(runs))["model"]) == {f"tiny of {path}" for path in runs}
+        assert set(side_by_side(load_many([*runs[:1]]))["model"]) == {"tiny"}
+
+    def test_cells_of_several_runs_keep_their_names_in_ids(self, tmp_path: Path) -> None:
+        """The model's part of the id is renamed with the model."""
+        runs = [factory.write(create(tmp_path, name), [factory.cell()]).path for name in "ab"]
+        named = side_by_side(load_many(runs))
+        assert sorted(named["id"]) == ["tiny of a/shuffle/confidence-k2", "tiny of b/shuffle/confidence-k2"]
+
+    def test_a_page_of_files_has_no_facts_of_a_run(self, tmp_path: Path) -> None:
+        """Several sources are named in its title, and neither's command stands on it."""
+        runs = [factory.write(create(tmp_path, name), [factory.cell(name)]).path for name in "ab"]
+        assert command("report", *runs, "--out", tmp_path / "out") == 0
+        page = (tmp_path / "out" / "report.md").read_text()
+        assert page.startswith("# a, b\n")
+        assert "| command |" not in page
+
+    def test_a_merge_says_what_it_joined(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Cells, runs, and where the report is."""
+        runs = [factory.write(create(tmp_path, name), [factory.cell(name)]).path for name in "ab"]
+        assert command("merge", *runs, "-o", tmp_path / "m") == 0
+        assert capsys.readouterr().out == f"2 cells from 2 runs: {tmp_path / 'm' / 'report.md'}\n"

@@ -126,6 +126,18 @@ class TestSpeed:
         parts.append(drawn.legends[0].get_window_extent())
         assert not [(i, j) for i, one in enumerate(parts) for j, other in enumerate(parts[:i]) if one.overlaps(other)]
 
+    def test_type_is_that_of_the_curves(self) -> None:
+        """Titles and labels at 9 points, ticks and legend at 8."""
+        drawn = speed_figure(cells(*BOTH))
+        (axis,) = drawn.axes
+        assert {text.get_text(): text.get_fontsize() for text in (axis.title, *drawn.texts)} == {
+            "waiting_line": 9,
+            "mean score (%)": 9,
+            "answers per second": 9,
+        }
+        assert axis.xaxis.get_major_ticks()[0].label1.get_fontsize() == 8
+        assert {text.get_fontsize() for text in drawn.legends[0].get_texts()} == {8}
+
     def test_only_timed_and_scored_cells_count(self, tmp_path: Path) -> None:
         """A server whose only cell failed or has no score brings no figure."""
         scored = served(TASKS[0], 0.5)

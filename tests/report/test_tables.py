@@ -148,6 +148,90 @@ class TestTerminal:
         assert summary([]) == ""
 
 
+class TestWhole:
+    """Tables as they are read, down to the last sign."""
+
+    def test_on_the_terminal(self) -> None:
+        """Models stand above their samplers, marks under scores, rates in a line of their own where they differ."""
+        ran = [
+            factory.cell("b", "waiting_line/copy", "random-k1", n=40, right=1.0, nfe=8),
+            factory.cell("b", "waiting_line/shuffle", "random-k1", n=20, right=0.5),
+            factory.cell("b", "waiting_line/copy", "ar", right=0.0),
+            factory.cell("a", "waiting_line/copy", "ar"),
+        ]
+        failed = replace(factory.cell("a", "waiting_line/shuffle", "ar")[0], status="error")
+        (table,) = trade_off_tables(frame([*(record for record, _ in ran), failed]))
+        assert terminal(table).splitlines() == [
+            "waiting_line: score in % [95 % interval], then tokens per step (20–40 samples a cell)",
+            "                    copy         shuffle    mean tok/step",
+            "b",
+            "  ar                  0 [0–16]    ·            –      2.0",
+            "  random-k1         100 [91–100] 50 [30–70] 75.0      3.0",
+            "    tokens per step 4.0          2.0",
+            "a",
+            "  ar                 90 [70–97]  error         –      2.0",
+            "  error: the cell could not be run; its cause is listed under the tables",
+            "  · not run; a row's mean is given only where every task of the table has a score",
+        ]
+
+    def test_in_markdown(self) -> None:
+        """Where rates differ between a row's tasks each entry has its own."""
+        records = [factory.cell(task="waiting_line/copy", nfe=8)[0], factory.cell()[0], ungraded()[0]]
+        first, second = trade_off_tables(frame(records))
+        assert markdown(first).splitlines() == [
+            "| model | sampler | copy | shuffle | mean |",
+            "|---|---|---:|---:|---:|",
+            "| tiny | `confidence-k2` | 90 [70–97] 4.0 | 90 [70–97] 2.0 | 90.0 3.0 |",
+        ]
+        assert markdown(second).splitlines()[2:] == [
+            "| tiny | `threshold-0.9` | – | – | 2.0 |",
+            "",
+            "– not measured: grammar (no Java found)",
+        ]
+
+    def test_as_numbers(self) -> None:
+        """Four columns a task and four for the mean, by model and sampler."""
+        (table,) = trade_off_tables(frame(record for record, _ in factory.grid(("tiny",), TWO, ks=(1,))))
+        numbers = to_frame(table)
+        assert list(numbers.columns) == [
+            (task, part) for task in (*TWO, "mean") for part in ("score", "low", "high", "tokens_per_step")
+        ]
+        assert numbers.index.names == ["model", "sampler"]
+        assert numbers["mean", "low"].isna().all()
+
+    def test_a_score_without_a_reason(self) -> None:
+        """It says that none is recorded, once for several cells."""
+        lost = [replace(ungraded()[0], absent={}), replace(ungraded()[0], id="x", sampler="random-k1", absent={})]
+        (table,) = trade_off_tables(frame(lost))
+        assert table.notes == ("– not measured: grammar (no reason recorded)",)
+
+    def test_samples_are_those_of_cells_that_ran(self) -> None:
+        """One number where all have as many; none where none ran."""
+        failed = replace(factory.cell(n=7)[0], status="error")
+        (table,) = trade_off_tables(frame([factory.cell(task="waiting_line/copy")[0], failed]))
+        assert table.title.endswith("tokens per step (20 samples a cell)")
+        (table,) = trade_off_tables(frame([failed]))
+        assert table.title.endswith("tokens per step")
+
+    def test_long_notes_and_names_are_cut(self) -> None:
+        """Names at 60 characters, notes at 400."""
+        record = replace(ungraded()[0], model="m" * 61, absent={"grammar": "x" * 400})
+        (table,) = trade_off_tables(frame([record]))
+        assert "(61 characters)" in terminal(table).splitlines()[2]
+        assert "(426 characters)" in terminal(table)
+        assert "(426 characters)" in markdown(table)
+
+    def test_prompts_of_the_rewrite(self) -> None:
+        """A table of them alone says so; one with others names the models that answered them."""
+        theirs = factory.cell("b", data_source="rewrite-2026")[0]
+        (table,) = trade_off_tables(frame([theirs]))
+        assert table.notes[-1].startswith("prompts: those of the benchmark's 2026 rewrite")
+        (table,) = trade_off_tables(frame([factory.cell("a")[0], theirs]))
+        assert table.notes[-1].startswith("prompts differ: b answered those of the 2026 rewrite")
+        (table,) = trade_off_tables(frame([factory.cell("a")[0]]))
+        assert table.notes == ()
+
+
 class TestReport:
     def test_page(self, tmp_path: Path) -> None:
         """report.md has tables, curves that exist, PBx, speed, failures, errors and what was not measured."""

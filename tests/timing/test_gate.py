@@ -13,7 +13,7 @@ from pbcore.grid.settings import Settings
 from pbcore.results import CellRecord, RunDir, create
 from pbcore.results.served import Served
 from pbcore.timing.gate import Timings, against_code, against_run, job, judge_time
-from pbcore.timing.interleaved import NotTimed
+from pbcore.timing.interleaved import NotTimed, Side
 from pbcore.timing.verdict import TimingVerdict
 from tests.results import factory
 
@@ -101,6 +101,23 @@ class TestAgainstRun:
         timings = against_run(Settings(gate_time=0.1), head, tmp_path / "b.json")
         assert (timings.verdicts, "it holds no timings" in timings.silent) == ({}, True)
 
+    def test_cells_that_failed_have_no_time(self, tmp_path: Path) -> None:
+        """On either side."""
+        base, head = (run_of(tmp_path, name, {"random-k1": 1.0, "random-k2": 1.0}) for name in ("base", "head"))
+        for run, sampler in ((base, "random-k1"), (head, "random-k2")):
+            run.write_cell(replace(factory.cell(sampler=sampler)[0], status="error"), [])
+        assert against_run(Settings(gate_time=0.1), head, base.path).verdicts == {}
+
+    def test_machines_are_told_apart(self, tmp_path: Path) -> None:
+        """Head's is the run's own."""
+        base, head = (run_of(tmp_path, name, {"random-k1": 1.0}) for name in ("base", "head"))
+        head.write_run({"machine": {"cpu": "new"}})
+        (verdict,) = against_run(Settings(gate_time=0.1), head, base.path).verdicts.values()
+        assert verdict.reason == "timing not judged: different machines: cpu is 'new', the baseline's 'x'"
+        head.write_run({})
+        (verdict,) = against_run(Settings(gate_time=0.1), head, base.path).verdicts.values()
+        assert "no record of the machine" in verdict.reason
+
 
 class TestAgainstCode:
     def test_without_a_gated_cell_it_says_so(self, tmp_path: Path) -> None:
@@ -154,6 +171,38 @@ class TestAgainstCode:
         assert (untimed.judged, untimed.ok) == (False, True)
         assert untimed.reason == "timing not judged: the base could not run it"
 
+    def test_all_cells_of_a_model_are_timed_together(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """So that a side loads it once; without gates all that ran are, in as many rounds as the run had."""
+        entries = [factory.cell(model, task) for model, task in (("b", "a/x"), ("a", "a/x"), ("b", "a/y"))]
+        failed = replace(factory.cell("a", "a/z")[0], status="error")
+        head = factory.write(create(tmp_path, "head"), [*entries, (failed, [])])
+        plan = make_plan(Settings(gate_time=0.1, against=str(tmp_path), rounds=5, model=("ideal",), task=("copy",)))
+        (tmp_path / "pbcore").mkdir()
+        (tmp_path / "pbcore" / "__init__.py").touch()
+        asked: list[Any] = []
+
+        def timed(head: Side, base: Side, job: dict[str, Any], rounds: int) -> tuple[list[float], list[float]]:
+            asked.append((head.label, base.folder, rounds))
+            return [1.0] * rounds, [1.0] * rounds
+
+        monkeypatch.setattr("pbcore.timing.gate.interleaved", timed)
+        monkeypatch.setattr("pbcore.timing.gate.job", lambda plan, cell: {})
+        timings = against_code(plan, head, None, lambda text: None)
+        assert [name.partition("/")[0] for name in timings.verdicts] == ["a", "b", "b"]
+        assert asked == [("head", tmp_path.resolve(), 5)] * 3
+        assert timings.base == f"{tmp_path}, interleaved"
+        assert {verdict.reason for verdict in timings.verdicts.values()} == {
+            "timing not judged: a run has no record of the machine it was timed on"
+        }
+
+    def test_a_base_that_is_gone_judges_nothing(self, tmp_path: Path) -> None:
+        """With the reason."""
+        head = run_of(tmp_path, "head", {"random-k1": 1.0})
+        plan = make_plan(Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",)))
+        timings = against_code(plan, head, None, print)
+        assert timings.verdicts == {}
+        assert timings.silent.startswith(f"{tmp_path} holds no pbcore/")
+
     def test_an_incomplete_run_is_not_timed(self, tmp_path: Path) -> None:
         """Against an earlier run it is: what is there can be compared."""
         head = run_of(tmp_path, "head", {"random-k1": 1.0})
@@ -182,5 +231,5 @@ class TestJob:
         }
 
     def test_the_profiles_limit_holds(self) -> None:
-        """Without --limit the quick profile's eight samples are timed."""
-        assert self.cell()["task"]["limit"] == 8
+        """Without --limit the quick profile's samples for the model are timed."""
+        assert self.cell()["task"]["limit"] == 16

@@ -5,9 +5,15 @@ Most tests use a pbcore of a few lines, which starts at once and sleeps as it is
 
 from __future__ import annotations
 
+import io
+import json
+import os
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -114,6 +120,93 @@ class TestSide:
                 side.seconds(job())
 
 
+class Process:
+    """A timing process that says what it is told to."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers, self.asked, self.ended = list(answers), [], []
+        self.stdin = SimpleNamespace(write=self.write, flush=lambda: None)
+        self.stdout = SimpleNamespace(readline=lambda: self.answers.pop(0))
+        self.returncode = 3
+
+    def write(self, text: str) -> None:
+        if not self.answers:
+            raise BrokenPipeError
+        self.asked.append(text)
+
+    def wait(self) -> int:
+        return self.returncode
+
+    def kill(self) -> None:
+        self.ended.append("kill")
+
+    def communicate(self) -> None:
+        self.ended.append("communicate")
+
+
+class TestTalk:
+    """What is said between this process and the one that times."""
+
+    @pytest.fixture
+    def side(self, tmp_path: Path) -> Side:
+        return Side("base", tmp_path)
+
+    def started(self, side: Side, *answers: str, stderr: str = "") -> Process:
+        process: Any = Process(*answers)
+        side._process, side._said = process, io.StringIO(stderr)
+        return process  # type: ignore[no-any-return]
+
+    def test_a_job_is_a_line(self, side: Side) -> None:
+        """And so is its answer."""
+        process = self.started(side, '{"seconds": 2}', '{"error": "E"}')
+        assert side.seconds({"a": 1}) == 2.0
+        assert process.asked == ['{"a": 1}\n']
+        with pytest.raises(NotTimed, match=r"the base could not run it \(E\)"):
+            side.seconds({})
+
+    @pytest.mark.parametrize(
+        ("answers", "stderr", "last"),
+        [((), "", "it said nothing"), (("",), "first\nlast\n\n", "last"), ((), "  one  ", "one")],
+    )
+    def test_a_process_that_ended_is_let_go(self, side: Side, answers: tuple[str, ...], stderr: str, last: str) -> None:
+        """With its status and last words; the next job starts another."""
+        process = self.started(side, *answers, stderr=stderr)
+        with pytest.raises(NotTimed, match=f"the base's process ended with status 3: {last}$"):
+            side.seconds({})
+        assert process.ended == ["kill", "communicate"]
+        assert (side._process, side._said) == (None, None)
+        side.close()
+
+    def test_it_is_started_with_its_own_code_alone(self, side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The base's folder comes before what PYTHONPATH holds, and the script's own folder is not searched."""
+        started: list[Any] = []
+
+        def popen(words: list[str], **options: Any) -> Process:
+            started.append((words, options["env"]["PYTHONPATH"]))
+            return Process(json.dumps({"pbcore": str(side.folder / "pbcore" / "__init__.py")}), '{"seconds": 1}')
+
+        monkeypatch.setattr(module.subprocess, "Popen", popen)
+        for path, paths in (("/other", [str(side.folder), "/other"]), ("", [str(side.folder)])):
+            monkeypatch.setenv("PYTHONPATH", path)
+            assert side.seconds({}) == 1.0
+            assert started[-1] == ([sys.executable, "-P", str(module.SCRIPT)], os.pathsep.join(paths))
+            side.close()
+        side.seconds({})
+        side._process.answers = ['{"seconds": 4}']  # type: ignore[union-attr]
+        assert side.seconds({}) == 4.0
+        assert len(started) == 3
+
+    def test_both_sides_end_whatever_happens(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Also after an error."""
+        closed: list[str] = []
+        monkeypatch.setattr(Side, "close", lambda side: closed.append(side.label))
+        both = module.sides(tmp_path)
+        head, base = both.__enter__()
+        assert (head.folder, base.folder) == (module.HEAD, tmp_path)
+        assert not both.__exit__(KeyError, KeyError(), None)
+        assert closed == ["head", "base"]
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository with a pbcore that said 1, then 2."""
@@ -144,6 +237,33 @@ class TestCheckout:
         with checkout(str(repository), repository) as folder:
             assert folder == repository.resolve()
         assert repository.exists()
+
+    def test_a_package_in_a_folder_of_the_repository(self, repository: Path) -> None:
+        """The base's folder is the same one of its worktree; after an error the worktree is gone, too."""
+        git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b"]
+        (repository / "part").mkdir()
+        subprocess.run([*git, "mv", "pbcore", "part/pbcore"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", "3"], check=True)
+        held = checkout("HEAD", repository / "part")
+        folder = held.__enter__()
+        assert (folder / "pbcore" / "__init__.py").read_text() == "2"
+        assert folder.name == "part"
+        assert not held.__exit__(KeyError, KeyError(), None)
+        assert not folder.exists()
+        with pytest.raises(BaseError, match="holds no pbcore/"), checkout("HEAD~1", repository / "part"):
+            pass
+
+    def test_git_itself_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is missing, or complains, or says nothing."""
+        with pytest.raises(BaseError, match=r"git worktree: .*not a git repository"):
+            module._git(tmp_path, "worktree", "list")
+        for error, said in (
+            (FileNotFoundError(), "git is not installed; give --against the folder"),
+            (subprocess.CalledProcessError(1, "git", stderr=" \n"), "git log: failed"),
+        ):
+            monkeypatch.setattr(module.subprocess, "run", Mock(side_effect=error))
+            with pytest.raises(BaseError, match=said):
+                module._git(tmp_path, "log")
 
     @pytest.mark.parametrize("against", ["no-such-branch", "HEAD~9", "--version"])
     def test_what_is_neither_is_named(self, against: str, repository: Path) -> None:

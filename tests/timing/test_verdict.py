@@ -55,3 +55,41 @@ class TestJudgeTiming:
         assert self.verdict([9.0] * 3, [1.0] * 2) == (False, True)
         with pytest.raises(ValueError, match="margin"):
             judge_timing([1.0] * 3, [1.0] * 3, -1, head_machine=MACHINE, base_machine=MACHINE)
+
+    def test_no_margin_is_a_margin(self) -> None:
+        """Then any clear gap fails, with the margin in words; a verdict that isn't judged has no ratio."""
+        found = judge_timing([1.1] * 3, [1.0] * 3, 0.0, head_machine=MACHINE, base_machine=MACHINE)
+        assert (found.judged, found.ok) == (True, False)
+        assert found.reason.startswith("slower by more than 0 %: median 1 s → 1.1 s (+10.0 %)")
+        assert found.ratio == pytest.approx(1.1)
+        assert judge_timing([], [], 0.0, head_machine=MACHINE, base_machine=MACHINE).ratio is None
+
+    @pytest.mark.parametrize(
+        ("head", "base", "why"),
+        [
+            ({"cpus": 2, "cpu": "x"}, {"cpus": 4, "cpu": "y"}, "different machines: cpu is 'x', the baseline's 'y'"),
+            ({"cpu": "x"}, MACHINE, "different machines: cpus is None, the baseline's 2"),
+            (MACHINE, {"cpu": "x"}, "different machines: cpus is 2, the baseline's None"),
+            (MACHINE, {}, "a run has no record of the machine it was timed on"),
+        ],
+    )
+    def test_the_first_fact_that_differs_is_named(
+        self, head: dict[str, object], base: dict[str, object], why: str
+    ) -> None:
+        """By the alphabet; a fact that one side lacks differs."""
+        found = judge_timing([1.0] * 3, [1.0] * 3, 0.1, head_machine=head, base_machine=base)
+        assert (found.judged, found.reason) == (False, f"timing not judged: {why}")
+
+    @pytest.mark.parametrize(
+        ("head", "base", "why"),
+        [
+            ([], [1.0] * 3, "a cell has no time of its own (its forwards were shared, or its answers kept)"),
+            ([1.0] * 3, [], "a cell has no time of its own (its forwards were shared, or its answers kept)"),
+            ([1.0] * 2, [1.0] * 4, "2 and 4 rounds; at least 3 per side are needed (--rounds 3)"),
+            ([1.0] * 3, [1.0, -1.0, 1.0], "a round has no measured time"),
+        ],
+    )
+    def test_rounds_that_cannot_be_judged(self, head: list[float], base: list[float], why: str) -> None:
+        """What is missing, and what to do about it."""
+        found = judge_timing(head, base, 0.1, head_machine=MACHINE, base_machine=MACHINE)
+        assert (found.judged, found.ok, found.reason) == (False, True, f"timing not judged: {why}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 
 import pbcore
 from pbcore.timing.interleaved import HEAD
-from pbcore.timing.worker import WARM, Bench, _load_task
+from pbcore.timing.worker import WARM, Bench, _load_task, main
 
 JOB: dict[str, Any] = {
     "model": {"name": "m"},
@@ -63,6 +65,12 @@ class TestBench:
         Bench().seconds({**JOB, "batch_size": 5})
         assert log[2:] == [("m", 5, "random-k1", 3, 5), ("m", 40, "random-k1", 3, 5)]
 
+    def test_the_seconds_are_those_between(self, log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+        """The clock after decoding less the clock before."""
+        clock = iter([100.0, 102.5])
+        monkeypatch.setattr("pbcore.timing.worker.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+        assert Bench().seconds(JOB) == 2.5
+
     def test_two_models_never_share_the_memory(self, log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
         """The one before is let go before the next is loaded."""
         bench = Bench()
@@ -107,3 +115,36 @@ class TestOwnTasks:
 def test_the_head_is_the_code_that_runs() -> None:
     """Its folder is the one that holds this pbcore."""
     assert Path(pbcore.__file__).resolve().parent == HEAD / "pbcore"
+
+
+class TestMain:
+    def test_answers_stand_alone_on_stdout(
+        self, log: list[Any], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Which pbcore, then an answer a job, whatever a library prints; an error is an answer, and the next job
+        works."""
+        broken = {**JOB, "seed": None, "task": {"files": [], "nonsense": 1}}
+        lines = [json.dumps(job) + "\n" for job in (JOB, broken, JOB)] + ["{\n"]
+        monkeypatch.setattr("sys.stdin", lines)
+        monkeypatch.setattr(pbcore, "decode", lambda *parts, **options: os.write(1, b"noise\n"))
+        kept = os.dup(1)
+        try:
+            main()
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
+        out, err = capfd.readouterr()
+        first, *answers = map(json.loads, out.splitlines())
+        assert first == {"pbcore": pbcore.__file__}
+        assert [list(answer) for answer in answers] == [["seconds"], ["error"], ["seconds"], ["error"]]
+        assert answers[1]["error"].startswith("TypeError: ")
+        assert err.count("noise") == 3
+
+    def test_options_in_another_order_are_the_same_model(self, log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is loaded once, and its cell stays warm."""
+        monkeypatch.setattr(pbcore, "load_model", lambda **options: log.append("load") or SimpleNamespace(name="m"))
+        bench = Bench()
+        for model in ({"name": "m", "dtype": "x"}, {"dtype": "x", "name": "m"}):
+            bench.seconds({**JOB, "model": model})
+        assert [call for call in log if call == "load"] == ["load"]
+        assert [call[1] for call in log if isinstance(call, tuple)] == [WARM, 40, 40]

@@ -158,6 +158,7 @@ class TestCounters:
             with model.session(AnswerStore(None)) as session:
                 decode(model, PROMPTS[:3], "ar")
         assert session.counters == {"denoising_steps": 30.0}
+        assert 0 < session.seconds < 600
         assert session.version == "9.9"
 
 

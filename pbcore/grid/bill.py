@@ -1,0 +1,193 @@
+"""The grid's bill before it starts: cells, forwards, and hours at the forward time of this machine.
+
+Forwards are known exactly where a sampler's rule fixes them. For the others a probe decodes one sample of each category
+with every sampler; the bounds that hold in any case stand beside what it gives. Nothing is recorded.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from pbcore.grid.cellid import CellName
+from pbcore.grid.cost import forwards
+from pbcore.grid.plan import Plan, masked_tokens
+
+if TYPE_CHECKING:
+    from pbcore.decoding.sharing import ForwardStore
+    from pbcore.models.base import Denoiser
+    from pbcore.tasks.base import Sample
+
+TIMED, STEPS = 3, 4  # timed decodings of a task's first batch, and steps in each
+PATIENCE = 60.0  # seconds for the probe of one category
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What one sample of a category took: sampler → forwards for each masked token, and the share of the forwards that
+    a store leaves to be computed (1 without one)."""
+
+    rates: Mapping[str, float]
+    computed: float
+    shareable: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Bill:
+    """What a model's cells will take. Forwards are those of single rows; seconds are of decoding alone.
+
+    `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` are bounds.
+    `computed` are the forwards expected to be left where cells share them, None without sharing.
+    """
+
+    model: str
+    cells: int = 0
+    samples: int = 0
+    fixed: int = 0
+    expected: float = 0.0
+    least: int = 0
+    most: int = 0
+    computed: float | None = None
+    seconds: float = 0.0
+    seconds_range: tuple[float, float] = (0.0, 0.0)
+    forward: list[float] = field(default_factory=list)  # seconds, of each task
+    unprobed: int = 0
+
+
+def bill(plan: Plan, model: Any, cells: Sequence[CellName], now: Callable[[], float] = perf_counter) -> Bill:
+    """The bill of one loaded model's cells. Raises ValueError for a model that doesn't decode in the loop."""
+    from pbcore.models.base import complete
+
+    denoiser = complete(model)
+    sharing = plan.settings.sharing
+    result = Bill(cells[0].model, computed=0.0 if sharing else None)
+    for category in dict.fromkeys(cell.category for cell in cells):
+        mine = [cell for cell in cells if cell.category == category]
+        probe = _probe(plan, denoiser, mine, now)
+        per_task: dict[str, float] = {}
+        for cell in mine:
+            samples = plan.task(cell.task, cell.model).samples
+            if cell.task not in per_task:
+                per_task[cell.task] = forward_seconds(denoiser, samples, plan.settings.batch_size, now)
+            _add(result, cell, samples, len(plan.settings.seed), probe, per_task[cell.task])
+        result.forward += per_task.values()
+    return result
+
+
+def _add(result: Bill, cell: CellName, samples: Sequence[Sample], seeds: int, probe: Probe, each: float) -> None:
+    from pbcore.names import parse
+
+    name, fixed, expected, least, most = parse(cell.sampler), 0, 0.0, 0, 0
+    for sample in samples:
+        tokens = max(1, masked_tokens(sample))
+        bounds = forwards(name, tokens)
+        if bounds.exact:
+            fixed += seeds * bounds.low
+            continue
+        rate = probe.rates.get(cell.sampler)
+        guess = bounds.guess if rate is None else min(max(rate * tokens, bounds.low), bounds.high)
+        expected, least, most = expected + seeds * guess, least + seeds * bounds.low, most + seeds * bounds.high
+    result.cells += 1
+    result.samples += seeds * len(samples)
+    result.fixed, result.expected = result.fixed + fixed, result.expected + expected
+    result.least, result.most = result.least + least, result.most + most
+    result.unprobed += bool(most) and cell.sampler not in probe.rates
+    left = probe.computed if cell.sampler in probe.shareable else 1.0
+    if result.computed is not None:
+        result.computed += left * (fixed + expected)
+    low, high = result.seconds_range
+    result.seconds += left * (fixed + expected) * each
+    result.seconds_range = low + left * (fixed + least) * each, high + (fixed + most) * each
+
+
+def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName], now: Callable[[], float]) -> Probe:
+    """Decodes the first sample of the category's first task with each of its samplers, sharing forwards, for at most
+    PATIENCE seconds; without sharing those alone whose forwards aren't known."""
+    from pbcore.decoding import decode
+    from pbcore.decoding.samplers import policy
+    from pbcore.decoding.sharing import ForwardStore, shareable
+    from pbcore.names import parse
+
+    sample = plan.task(cells[0].task, cells[0].model).samples[0]
+    tokens = max(1, masked_tokens(sample))
+    samplers = [cell.sampler for cell in cells if cell.task == cells[0].task]
+    shared = [name for name in samplers if shareable(model, policy(parse(name)), parse(name))]
+    store: ForwardStore | None = ForwardStore(model) if shared else None
+    rates: dict[str, float] = {}
+    begun = now()
+    for name in samplers:
+        if now() - begun > PATIENCE:
+            break
+        if plan.settings.sharing or not forwards(parse(name), tokens).exact:
+            (answer,) = decode(model, [sample], name, seed=plan.settings.seed[0], store=store)
+            rates[name] = (answer.nfe or 0) / tokens
+    asked = 0 if store is None else store.shared + store.computed
+    computed = store.computed / asked if store is not None and asked and plan.settings.sharing else 1.0
+    return Probe(rates, computed, frozenset(shared) if plan.settings.sharing else frozenset())
+
+
+def forward_seconds(
+    model: Denoiser, samples: Sequence[Sample], batch_size: int | None, now: Callable[[], float] = perf_counter
+) -> float:
+    """Seconds of a forward for each row, the loop included: a batch of the run's size decoded in about STEPS steps, the
+    median of TIMED times."""
+    import torch
+
+    from pbcore.decoding import decode
+    from pbcore.decoding.run import DEFAULT_BATCH
+
+    batch = samples[: batch_size or DEFAULT_BATCH.get(model.device.type, 8)]
+    sampler = f"confidence-k{-(-max(map(masked_tokens, batch)) // STEPS) or 1}"
+    decode(model, batch[:1], sampler)  # what is done once: kernels chosen, memory taken
+    taken = []
+    for _ in range(TIMED):
+        start = now()
+        answers = decode(model, batch, sampler, batch_size=batch_size)
+        if model.device.type == "cuda":
+            torch.cuda.synchronize(model.device)
+        taken.append((now() - start) / sum(answer.nfe or 1 for answer in answers))
+    return median(taken)
+
+
+def lines(result: Bill, batch: str) -> Iterable[str]:
+    """The bill in words."""
+    asked = result.fixed + result.expected
+    yield f"{result.model}: {result.cells:,} cells, {result.samples:,} answers"
+    yield (
+        f"  forwards asked: {result.fixed:,} by fixed schedules, exact"
+        + (
+            f"; adaptive samplers about {result.expected:,.0f} (a probe), bounds {result.least:,} to {result.most:,}"
+            if result.most
+            else ""
+        )
+    )
+    if result.computed is not None and asked:
+        yield (
+            f"  forwards expected with sharing: about {result.computed:,.0f}, "
+            f"{100 * result.computed / asked:.0f} % of those asked (a probe of one sample a category)"
+        )
+    if result.unprobed:
+        yield f"  {result.unprobed:,} cells with adaptive samplers were not probed: the middle of their bounds counts"
+    low, high = (duration(seconds) for seconds in result.seconds_range)
+    fast, slow = 1000 * min(result.forward), 1000 * max(result.forward)
+    yield f"  a forward takes {fast:.2f} to {slow:.2f} ms a row ({batch})"
+    yield f"  decoding: about {duration(result.seconds)}; bounds {low} to {high}. Scoring comes on top"
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `12 min` or `3.4 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def by_model(cells: Iterable[CellName]) -> dict[str, list[CellName]]:
+    """Model → its cells."""
+    found: dict[str, list[CellName]] = defaultdict(list)
+    for cell in cells:
+        found[cell.model].append(cell)
+    return found

@@ -1,0 +1,115 @@
+"""Forwards known before a run, and the time that its cells will take, over recorded cells with a clock of our own."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pbcore.decoding import decode
+from pbcore.grid.cellid import CellName
+from pbcore.grid.cost import Clock, Remaining, forwards
+from pbcore.grid.plan import make_plan, masked_tokens
+from pbcore.grid.settings import Settings
+from pbcore.grid.weight import weights
+from pbcore.models import load_model
+from pbcore.names import parse
+from pbcore.tasks import load_task
+
+FIXED = [
+    "random-k1",
+    "confidence-k4",
+    "confidence-k3",
+    "margin-k4+b8",
+    "entropy-k16+b8",
+    "left_to_right-k2+b16",
+    "confidence+linear5",
+    "confidence+s4_2_2",
+    "confidence-k2+rcr",
+    "confidence-k2+remdm3",
+    "confidence-k4+b16+remdm2",
+]
+ADAPTIVE = ["threshold-0.9", "threshold-0.5+b4", "factor-1.0", "eb-0.1+b8", "origin-8", "confidence-k4+eos_stop"]
+
+
+class TestForwards:
+    @pytest.mark.parametrize("sampler", FIXED)
+    def test_of_a_fixed_schedule_are_exact(self, sampler: str) -> None:
+        """Decoding takes exactly so many."""
+        samples = load_task("waiting_line/shuffle", limit=2).samples
+        found = forwards(parse(sampler), masked_tokens(samples[0]))
+        assert found.exact
+        assert [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)] == [found.low] * 2
+
+    @pytest.mark.parametrize("sampler", ADAPTIVE)
+    def test_of_others_have_bounds(self, sampler: str) -> None:
+        """Decoding stays within them, and they are no mere 0 to infinity."""
+        samples = load_task("waiting_line/shuffle", limit=4).samples
+        tokens = masked_tokens(samples[0])
+        found = forwards(parse(sampler), tokens)
+        assert not found.exact
+        assert 1 <= found.low < found.guess < found.high <= tokens
+        nfe = [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)]
+        assert found.low <= min(nfe) <= max(nfe) <= found.high
+
+
+def recorded(name: str) -> tuple[Settings, list[tuple[CellName, float]]]:
+    """The cells of a recorded run in the order in which they ran, and their seconds: the recorded forwards
+    × the CPU seconds of one, measured for each task (`ideal`: for each category)."""
+    with (Path(__file__).parent / "data" / f"{name}.csv").open(encoding="utf-8") as file:
+        rows = [
+            (CellName(row["model"], row["task"], row["sampler"]), float(row["seconds"])) for row in csv.DictReader(file)
+        ]
+    return {
+        "quick": Settings(),
+        "paper": Settings(profile="paper", model=("tiny",), limit=1),
+    }[name], rows
+
+
+def errors(name: str, overhead: float = 0.02) -> Iterator[tuple[float, float]]:
+    """Share of the run that is over → the remaining time as foretold over what it then was, less one."""
+    settings, rows = recorded(name)
+    clock, total = Clock(Remaining(weights(make_plan(settings)))), sum(seconds + overhead for _, seconds in rows)
+    passed = 0.0
+    for number, (cell, seconds) in enumerate(rows[:-1], 1):
+        clock.running(1)
+        clock.done(cell, seconds + overhead, seconds)
+        passed += seconds + overhead
+        left = clock.left([cell for cell, _ in rows[number:]], {})
+        assert left is not None
+        yield passed / total, left / (total - passed) - 1
+
+
+class TestRemaining:
+    @pytest.mark.parametrize("name", ["quick", "paper"])
+    def test_is_right_within_a_fifth_after_a_tenth(self, name: str) -> None:
+        """In recorded runs of the default profile and of the paper's grid on three tasks, until 95 % are over."""
+        late = [error for share, error in errors(name) if 0.1 <= share <= 0.95]
+        assert len(late) > 50
+        assert max(map(abs, late)) < 0.2
+
+    def test_the_same_sampler_on_another_task_tells_most(self) -> None:
+        """Sharing makes later cells of a task cheap, whatever their forwards; so they are on the next task."""
+        remaining = Remaining(lambda cell: 2.0 if cell.task == "b" else 1.0)
+        remaining.done(CellName("m", "a", "random-k1"), 10.0)
+        remaining.done(CellName("m", "a", "random-k2"), 0.5)
+        assert remaining.seconds([CellName("m", "b", "random-k1")]) == 20.0
+        assert remaining.seconds([CellName("m", "b", "random-k2")]) == 1.0
+        assert remaining.seconds([CellName("m", "b", "random-k4")]) == 10.5
+
+    def test_nothing_is_foretold_before_the_first_cell(self) -> None:
+        """Nor for cells that run then."""
+        clock = Clock(Remaining(lambda cell: 1.0))
+        cell = CellName("m", "a", "random-k1")
+        assert clock.left([cell], {}) is None
+        assert clock.left([], {cell: 3.0}) is None
+
+    def test_cells_that_run_at_once(self) -> None:
+        """Two workers need half of the time, and what a running cell has taken is not left."""
+        clock = Clock(Remaining(lambda cell: 1.0))
+        cells = [CellName("m", "a", f"random-k{k}") for k in range(1, 6)]
+        clock.running(2)
+        clock.done(cells[0], 11.0, 10.0)
+        assert clock.left(cells[3:], {cells[1]: 4.0, cells[2]: 12.0}) == (2 * 11.0 + 6.0) / 2

@@ -1,0 +1,97 @@
+"""A run as the plugin's hooks see it, without pytest running: settings, a plan of named cells, what was reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pbcore.grid.cellid import CellName
+from pbcore.grid.settings import OPTIONS, Settings
+from pbcore.plugin import state
+
+A, B, C = (CellName("ideal", "waiting_line/copy", f"random-k{k}") for k in (1, 2, 4))
+
+
+def node_id(name: CellName) -> str:
+    return f"benches/test_waiting_line.py::test_cell[{name.item_id}]"
+
+
+class Terminal:
+    """A terminal reporter that remembers its lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.config = SimpleNamespace(get_terminal_writer=lambda: SimpleNamespace(fullwidth=80))
+
+    def write_line(self, text: str, **markup: bool) -> None:
+        self.lines += text.splitlines()
+
+    def write_sep(self, sign: str, title: str) -> None:
+        self.lines.append(f"{sign * 3} {title} {sign * 3}")
+
+    def ensure_newline(self) -> None:
+        pass
+
+
+class Config:
+    """Settings as given; `options` are those of other plugins. Reports to the hooks are kept in `reports`."""
+
+    def __init__(
+        self,
+        root: Path,
+        cells: Sequence[CellName] = (A, B, C),
+        *,
+        drilled: bool = False,
+        options: dict[str, Any] | None = None,
+        ini: dict[str, Any] | None = None,
+        plugins: dict[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        self.rootpath, self.inipath, self.args = root, root / "pytest.ini", []
+        self.stash = pytest.Stash()
+        self.settings = self.stash[state._SETTINGS] = Settings(**settings)
+        self.stash[state._PLAN] = SimpleNamespace(  # type: ignore[assignment]
+            drilled=drilled,
+            items=lambda: {name.item_id: name for name in cells},
+            limit=self.settings.limit,
+            numbered=False,
+            settings=self.settings,
+        )
+        given = {o.dest: value for o in OPTIONS if (value := settings.get(o.field)) is not None}
+        self.option = SimpleNamespace(**given, **(options or {}))
+        self._ini, self._plugins = ini or {}, {"benchmark": object(), **(plugins or {})}
+        self.pluginmanager = SimpleNamespace(
+            hasplugin=lambda name: name in self._plugins,
+            get_plugin=self._plugins.get,
+            getplugin=self._plugins.get,
+            register=lambda plugin, name: self._plugins.update({name: plugin}),
+        )
+        self.reports: list[Any] = []
+        self.hook = SimpleNamespace(pytest_runtest_logreport=lambda report: self.reports.append(report))
+        self.invocation_params = SimpleNamespace(args=("benches", "--limit", 4))
+
+    def getoption(self, name: str, default: Any = None) -> Any:
+        return getattr(self.option, name, default)
+
+    def getini(self, name: str) -> Any:
+        return self._ini.get(name)
+
+
+def report(
+    name: CellName, when: str = "teardown", outcome: str = "passed", *properties: tuple[str, Any], **keywords: Any
+) -> Any:
+    """A cell's report, marked as one."""
+    marks = keywords or {"cells": 1}
+    return pytest.TestReport(
+        node_id(name),
+        ("t.py", 1, "x"),
+        marks,
+        outcome,
+        None,
+        when,
+        user_properties=list(properties),  # type: ignore[arg-type]
+    )

@@ -1,0 +1,243 @@
+"""What a cell takes from the store of forwards, what servers cost, the rerun command, the conditions of a record."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pbcore.decoding.run import DEFAULT_BATCH
+from pbcore.grid.settings import OPTIONS, Settings
+from pbcore.plugin import cell, drilldown, options, rundir, servers, sharing
+from pbcore.plugin.cell import Cell
+from pbcore.plugin.sharing import Shared, Spent
+from pbcore.results.rundir import StoredCell
+from pbcore.tasks import load_task
+from pbcore.tasks.scoring import Scored
+from tests.plugin.fakes import A, Config, Terminal
+from tests.results import factory
+
+SHORT = frozenset(option.name for option in OPTIONS)
+
+
+class TestShared:
+    def shared(self, **facts: int) -> Shared:
+        return Shared(SimpleNamespace(shared=0, computed=0, seconds=0.0), Spent(), **facts)  # type: ignore[arg-type]
+
+    def test_a_cells_part_of_the_store(self) -> None:
+        """What the store did while the cell decoded; its time is all its forwards at the task's speed."""
+        one = self.shared()
+        assert one.seconds is None
+        store: Any = one.store
+        store.shared, store.computed, store.seconds = 5, 7, 2.0
+        with one.counted() as given:
+            assert given is store
+            store.shared, store.computed, store.seconds = 8, 9, 3.0
+        assert (one.shared, one.computed, one.spent.forwards, one.spent.seconds) == (3, 2, 2, 1.0)
+        assert one.seconds == 2.5
+        with one.counted():
+            store.computed, store.seconds = 13, 7.0
+        assert (one.shared, one.computed, one.spent.forwards, one.spent.seconds) == (0, 4, 6, 5.0)
+
+    def test_only_runs_and_models_that_can_share(self, tmp_path: Path) -> None:
+        """A run that doesn't, or a model that doesn't answer alike twice, has no store; it goes with its model."""
+        model: Any = SimpleNamespace(deterministic=True)
+        assert sharing.shared_forwards(Config(tmp_path), model, A) is None  # type: ignore[arg-type]
+        config: Any = Config(tmp_path, share_forwards=True)
+        assert sharing.shared_forwards(config, SimpleNamespace(deterministic=False), A) is None  # type: ignore[arg-type]
+        sharing.release(config)
+        config.stash[sharing._HELD] = "held"
+        sharing.release(config)
+        assert sharing._HELD not in config.stash
+
+
+class TestServers:
+    def session(self, **facts: Any) -> Any:
+        known = {"counters": {}, "kept": 0, "asked": 4, "seconds": 2.5}
+        return SimpleNamespace(**{**known, **facts})
+
+    def test_forwards_by_the_servers_counters(self) -> None:
+        """Over the requests of this cell; unknown where answers were kept, none were asked for, or nothing counted."""
+        steps = {"denoising_steps": 20.0, "committed_tokens": 60.0}
+        rates, absent = servers.counted(self.session(counters=steps))
+        assert rates == {"nfe_mean": 5.0, "tokens_per_forward": 3.0}
+        assert list(absent) == ["tokens_per_step"]
+        rates, _ = servers.counted(self.session(counters={"denoising_steps": 20.0}))
+        assert rates["tokens_per_forward"] is None
+        for facts in ({"kept": 1}, {"asked": 0}, {"counters": {"denoising_steps": 0.0}}, {"counters": {}}):
+            assert servers.counted(self.session(**{"counters": steps, **facts})) == ({}, {})
+        assert servers.counted(None) == ({}, {})
+
+    def test_kept_answers_have_no_time(self) -> None:
+        """The reason counts them."""
+        assert servers.timed(self.session()) == [2.5]
+        assert servers.timed(self.session(kept=1)) == []
+        assert servers.untimed(self.session(kept=3)) == {"seconds": "3 of 7 answers were kept from an earlier run"}
+        assert servers.untimed(self.session()) == servers.untimed(None) == {}
+
+    def test_what_was_spent(self, tmp_path: Path) -> None:
+        """Answers beside the cells, with their cost where it is known; without answers there is no line."""
+        config: Any = Config(tmp_path, out=tmp_path / "out")
+        run = rundir.run_dir(config)
+        assert servers.spending(config) == []
+        run.cells_dir.mkdir(parents=True)
+        for number, costs in enumerate(([0.25, None], [0.5])):
+            rows = "".join(json.dumps({"key": "k", "cost": cost}) + "\n" for cost in costs)
+            run.answers_file(f"cell{number}").write_text(rows)
+        assert servers.spent(run.cells_dir) == (3, 0.75)
+        assert servers.spending(config) == [
+            f"3 answers of servers are kept in {run.cells_dir}, 0.7500 USD by the declared prices"
+        ]
+
+    def test_free_answers_name_no_price(self, tmp_path: Path) -> None:
+        """Without declared prices their cost is not known."""
+        config: Any = Config(tmp_path, out=tmp_path / "out")
+        run = rundir.run_dir(config)
+        run.cells_dir.mkdir(parents=True)
+        run.answers_file("cell").write_text('{"key": "k", "cost": null}\n')
+        assert servers.spending(config) == [f"1 answers of servers are kept in {run.cells_dir}"]
+
+    def test_a_limit_is_one_for_all_workers(self, tmp_path: Path) -> None:
+        """Kept in the run's directory, but in the drill-down, which writes nothing."""
+        assert servers._budget(Config(tmp_path)) is None  # type: ignore[arg-type]
+        assert servers._budget(Config(tmp_path, out=tmp_path / "a", max_cost=1.0)) is not None  # type: ignore[arg-type]
+        assert (tmp_path / "a" / "cells").is_dir()
+        drilled: Any = Config(tmp_path, out=tmp_path / "b", max_cost=1.0, drilled=True)
+        assert servers._budget(drilled) is not None
+        assert not (tmp_path / "b").exists()
+
+    def test_lines_go_to_the_terminal(self, tmp_path: Path) -> None:
+        """Where there is one."""
+        terminal = Terminal()
+        servers._say(Config(tmp_path, plugins={"terminalreporter": terminal}), ["a", "b"])  # type: ignore[arg-type]
+        servers._say(Config(tmp_path), ["a"])  # type: ignore[arg-type]
+        assert terminal.lines == ["a", "b"]
+
+
+class TestRerun:
+    def rerun(self, config: Config, *more: Any) -> str:
+        return drilldown.rerun(config, *more)  # type: ignore[arg-type]
+
+    def test_options_that_decide_the_answer(self, tmp_path: Path) -> None:
+        """As they were given; those that select, judge or write are left out, and one seed stands for all."""
+        (tmp_path / "t.py").touch()
+        config = Config(
+            tmp_path, seed=(0, 1), dtype="float32", limit=3, rounds=2, tasks=(Path("a.yaml"), Path("b.yaml"))
+        )
+        config.stash[options._SHORT] = SHORT
+        words = self.rerun(config, "t.py::test_cell[m/copy/ar]", 5).split(" ")
+        assert words[:2] == ["pytest", "'t.py::test_cell[m/copy/ar/5]'"]
+        pairs = set(zip(words[2::2], words[3::2], strict=True))
+        assert pairs == {
+            ("--seed", "0,1"),
+            ("--dtype", "float32"),
+            ("--tasks", "a.yaml"),
+            ("--tasks", "b.yaml"),
+        }
+        assert "--seed 1 " in self.rerun(config, "t.py::test_cell[m/copy/ar]", 5, 1) + " "
+        assert "--seed" not in self.rerun(Config(tmp_path), "t.py::test_cell[m/copy/ar]", 5, 1)
+
+    def test_a_sample_of_its_own_and_a_stock_cell(self, tmp_path: Path) -> None:
+        """A node id that has its number gets no second one; a file that is not here is the package's."""
+        (tmp_path / "t.py").touch()
+        assert (
+            self.rerun(Config(tmp_path), "t.py::test_cell[m/copy/ar/7]", 7) == "pytest 't.py::test_cell[m/copy/ar/7]'"
+        )
+        stock = self.rerun(Config(tmp_path), "x/test_puzzles.py::test_cell[m/copy/ar]", 7)
+        assert f"{drilldown.STOCK / 'test_puzzles.py'}::test_cell[m/copy/ar/7]" in stock
+
+
+class TestCell:
+    @pytest.mark.parametrize(
+        ("lengths", "text"),
+        [((), ""), ((15,), "15"), ((3, 4), "3,4"), ((5, 3, 4), "3-5"), ((5, 20, 10), "5,10,20"), ((3, 4, 6), "3,4,6")],
+    )
+    def test_a_span_of_lengths(self, lengths: tuple[int, ...], text: str) -> None:
+        """Three or more without a gap are a range."""
+        assert cell._span(lengths) == text
+
+    @pytest.mark.parametrize(("whole", "text"), [(False, "a"), (True, "a b")])
+    def test_what_is_scored(self, whole: bool, text: str) -> None:
+        """The answer up to its end, or the whole canvas; an answer without text after its end has one text alone."""
+        made = Cell(A, None, Settings(official_text=whole))  # type: ignore[arg-type]
+        assert made._text(SimpleNamespace(text="a", official_text="a b")) == text  # type: ignore[arg-type]
+        assert made._text(SimpleNamespace(text="a", official_text=None)) == "a"  # type: ignore[arg-type]
+
+    def test_conditions_of_a_cell_without_a_model(self, tmp_path: Path) -> None:
+        """What the run knows by itself; xdist's controller runs no cell and knows no worker."""
+        known = cell.conditions(Config(tmp_path, seed=(1, 2), limit=3), None, None)  # type: ignore[arg-type]
+        assert (known.seeds, known.options["limit"], known.worker, known.shared_device) == ([1, 2], 3, "", False)
+        assert (known.device, known.data_hash, known.model_info) == (None, None, None)
+        controller: Any = Config(tmp_path, plugins={"dsession": object()})
+        assert cell.conditions(controller, None, None).worker is None
+        controller.workerinput = {"workerid": "gw1", "pbcore_shared": True}
+        own = cell.conditions(controller, None, None)
+        assert (own.worker, own.shared_device) == ("gw1", True)
+
+    def test_conditions_of_a_model(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its device, dtype and batches; a server's are its own and unknown."""
+        monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
+        task: Any = SimpleNamespace(source="own", data_hash="d")
+        model: Any = SimpleNamespace(name="x", info={"dtype": "bfloat16", "dummy": True}, device="cuda:1")
+        known = cell.conditions(Config(tmp_path, batch_size=3), model, task)  # type: ignore[arg-type]
+        assert (known.device, known.dtype, known.batch_size, known.dummy) == ("cuda:1", "bfloat16", 3, True)
+        assert (known.data_source, known.data_hash, known.wait_policy) == ("own", "d", "passive")
+        bare: Any = SimpleNamespace(name="x", info={})
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+        known = cell.conditions(Config(tmp_path, dtype="float32"), bare, task)  # type: ignore[arg-type]
+        assert (known.device, known.dtype, known.dummy, known.wait_policy) == ("cpu", "float32", False, "default")
+        assert known.batch_size == DEFAULT_BATCH["cpu"]
+        served: Any = SimpleNamespace(name="x", info={"family": "server"})
+        known = cell.conditions(Config(tmp_path), served, task)  # type: ignore[arg-type]
+        assert (known.device, known.dtype, known.batch_size, known.shared_device, known.dummy) == (
+            None,
+            None,
+            None,
+            False,
+            False,
+        )
+
+
+class TestRescored:
+    """Cells whose scores lacked a tool."""
+
+    @pytest.fixture
+    def again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """Scores a stored text of `task` again; `here` says whether the tool is."""
+        monkeypatch.setattr("pbcore.metrics.grammar.available", lambda: None)
+
+        def go(here: bool, name: str = "text_writing/summarization", lacks: bool = True) -> tuple[Any, Any, Any]:
+            monkeypatch.setattr("pbcore.metrics.text.now_measurable", lambda cell: here)
+            config: Any = Config(tmp_path, out=tmp_path / "out")
+            record, samples = factory.cell(task=name, n=2, headline="rouge_l", right=1.0)
+            stored = StoredCell(replace(record, absent={"grammar": "no Java"} if lacks else {}), tuple(samples))
+            real = load_task(name, limit=2)
+            scored = [Scored({"rouge_l": 0.5}, {}) for _ in samples]
+            task: Any = SimpleNamespace(
+                scorer=real.scorer, samples=real.samples, score_many=lambda texts, samples: scored
+            )
+            item: Any = SimpleNamespace(config=config)
+            return stored, Cell(A, item, config.settings).rescored(task, stored), rundir.run_dir(config)
+
+        return go
+
+    def test_a_tool_that_is_here_now(self, again: Any) -> None:
+        """The cell is scored again and written; its answers and seconds stay."""
+        stored, found, run = again(True)
+        assert (stored.cell.scores["rouge_l"].mean, found.cell.scores["rouge_l"].mean) == (1.0, 0.5)
+        assert found.cell.seconds == stored.cell.seconds
+        (entry,) = run.read_cells()
+        assert entry.cell.scores["rouge_l"].mean == 0.5
+
+    @pytest.mark.parametrize(
+        "how", [(False,), (True, "text_writing/summarization", False), (True, "waiting_line/copy", True)]
+    )
+    def test_all_others_stay(self, again: Any, how: tuple[Any, ...]) -> None:
+        """The tool is still missing, nothing is, or the task needs none."""
+        stored, found, run = again(*how)
+        assert found is stored
+        assert not run.cells_dir.exists()

@@ -1,0 +1,58 @@
+"""`--estimate`: a bill, and nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.plugin.conftest import Run
+
+GRID = "--model ideal --task copy --task shuffle --sampler random-k2 --sampler threshold-0.9 --limit 3"
+
+
+def numbers(result: pytest.RunResult, pattern: str) -> list[int]:
+    """The numbers of the pattern's groups in the output."""
+    found = re.search(pattern, result.stdout.str())
+    assert found is not None, result.stdout.str()
+    return [int(text.replace(",", "")) for text in found.groups()]
+
+
+class TestEstimate:
+    def test_says_what_the_run_would_take(self, run: Run, project: pytest.Pytester) -> None:
+        """Fixed schedules exactly, adaptive samplers by a probe within their bounds; nothing is run or written."""
+        result = run(GRID, "--estimate", "--seed", "0-1")
+        assert result.ret == 0
+        assert numbers(result, r"ideal: ([\d,]+) cells, ([\d,]+) answers") == [4, 24]
+        (fixed,) = numbers(result, r"asked: ([\d,]+) by fixed schedules, exact")
+        expected, least, most = numbers(result, r"about ([\d,]+) \(a probe\), bounds ([\d,]+) to ([\d,]+)")
+        assert (fixed, least, most) == (2 * 2 * 3 * 16, 2 * 2 * 3, 2 * 2 * 3 * 32)
+        assert least <= expected < most
+        assert re.search(
+            r"a forward takes [\d.]+ to [\d.]+ ms a row \(cpu, \d+ threads, batches of 8\)", result.stdout.str()
+        )
+        assert "nothing was written" in result.stdout.str()
+        assert not (project.path / "reports").exists()
+
+    def test_with_sharing(self, run: Run) -> None:
+        """Four samplers that take the same first steps need fewer forwards than they ask for."""
+        samplers = "--sampler confidence-k1 --sampler margin-k1 --sampler entropy-k1 --sampler left_to_right-k1"
+        result = run("--model tiny --task copy --limit 1 --share-forwards --estimate", samplers)
+        (asked,) = numbers(result, r"asked: ([\d,]+) by fixed schedules")
+        expected, share = numbers(result, r"with sharing: about ([\d,]+), (\d+) % of those asked")
+        assert asked == 4 * 32
+        assert 32 <= expected < asked
+        assert share == round(100 * expected / asked)
+
+    def test_models_that_decode_by_themselves(self, run: Run) -> None:
+        """Their forwards are their own affair."""
+        result = run("--model tiny-ar --task copy --limit 1 --estimate")
+        assert result.ret == 0
+        assert "tiny-ar: 1 cells; it decodes by itself" in result.stdout.str()
+
+    @pytest.mark.parametrize("options", ["-x", "--floor '*/*/* accuracy>=1'", "--sample 1", "--per-sample"])
+    def test_what_does_not_go_with_it(self, run: Run, options: str) -> None:
+        """An estimate judges nothing."""
+        result = run(GRID, "--estimate", options)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "--estimate measures no answers" in result.stderr.str()
