@@ -57,7 +57,7 @@ class Config:
         self.stash[state._PLAN] = SimpleNamespace(  # type: ignore[assignment]
             drilled=drilled,
             items=lambda: {name.item_id: name for name in cells},
-            limit=self.settings.limit,
+            limit=lambda model: self.settings.limit,
             numbered=False,
             settings=self.settings,
         )
