@@ -83,7 +83,10 @@ def _started(recipe: Recipe, out: Path, device: str) -> loop.Run:
     if (out / "tokenizer.json").is_file():
         tokenizer = PreTrainedTokenizerFast.from_pretrained(out)
     else:
-        tokenizer = vocabulary.build(vocabulary.vocabulary(recipe.vocabulary_samples, names=recipe.tasks))
+        if recipe.start is not None:
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(loop.embedded(recipe.start))
+        else:
+            tokenizer = vocabulary.build(vocabulary.vocabulary(recipe.vocabulary_samples, names=recipe.tasks))
         out.mkdir(parents=True, exist_ok=True)
         tokenizer.save_pretrained(out)
     run = loop.start(recipe, tokenizer, device)

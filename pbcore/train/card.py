@@ -20,7 +20,7 @@ from pbcore.train.recipe import Recipe
 CARD = """# {name}: a small {kind} language model
 
 `{name}` answers the 17 tasks of this benchmark. It is a `LlamaForCausalLM` with {attention} attention ({parameters:,} parameters: {layers} layers
-of width {width}, {heads} heads, inner width {inner}; {words:,} word-level tokens), trained from scratch by
+of width {width}, {heads} heads, inner width {inner}; {words:,} word-level tokens), trained from {origin} by
 
     {command}
 
@@ -183,6 +183,7 @@ def card(run: Run, results: Sequence[Result], samples: int, clip: float) -> str:
     text, words = (SEDD_CARD, _sedd_words(recipe)) if recipe.objective == "sedd" else (CARD, _WORDS[recipe.objective])
     return text.format(
         **words,
+        origin="scratch" if recipe.start is None else f"the weights of `{recipe.start}`",
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
         layers=recipe.layers,
         width=recipe.width,

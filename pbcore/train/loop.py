@@ -14,9 +14,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from pbcore.errors import InputError
+from pbcore.models.registry import all_entries, missing_here
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.train import sedd
 from pbcore.train.network import masked_logits, network
@@ -45,10 +48,21 @@ class Run:
 
 
 def start(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, device: str = "cpu") -> Run:
-    """A run at step 0."""
+    """A run at step 0. Raises InputError if this installation lacks the model that it starts from."""
     model = _network(recipe, tokenizer)
+    if recipe.start is not None:
+        weights = load_file(embedded(recipe.start) / "model.safetensors")
+        model.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, strict=False)
     model.to(device)  # type: ignore[arg-type]
     return Run(recipe, tokenizer, model, optimizers(model, recipe.phases[0].rate))
+
+
+def embedded(name: str) -> Path:
+    """The folder of an embedded model. Raises InputError if this installation has none of that name."""
+    entry = next((entry for entry in all_entries() if entry.name == name and entry.embedded), None)
+    if entry is None or entry.folder is None or missing_here(entry):
+        raise InputError(f"recipe: start {name!r} is not an embedded model of this installation; give e.g. tiny")
+    return entry.folder
 
 
 def _network(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM | SeddNetwork:

@@ -57,7 +57,8 @@ class Recipe:
 
     `objective` is `diffusion` (masked tokens under full attention), `causal` (next tokens) or `sedd` (scores, with the
     corruption `graph`, absorb or uniform, and noise levels through `condition` numbers). `tasks` are those it learns,
-    by default the paper's. Raises InputError for an unknown objective, graph or task.
+    by default the paper's. `start` names the embedded model whose tokens and weights the run begins with; without it
+    the weights are random. Raises InputError for an unknown objective, graph or task.
     """
 
     width: int
@@ -73,6 +74,7 @@ class Recipe:
     tasks: tuple[str, ...] | None = None
     graph: str = "absorb"
     condition: int = 32
+    start: str | None = None
 
     def __post_init__(self) -> None:
         if self.objective not in get_args(Objective):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import PreTrainedTokenizerFast
 
 from pbcore.tasks.registry import task_names
@@ -62,6 +64,21 @@ class TestTrain:
         run = loop.start(toy(60, objective), tokenizer)
         loop.train(run, 60, quiet, every=10)
         assert run.log[-1]["loss"] < 0.7 * run.log[0]["loss"]
+
+    def test_starts_from_an_embedded_models_weights(self, embedded: Path) -> None:
+        """Before the first step they are those of the file, under causal attention too."""
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(embedded)
+        recipe = Recipe(128, 4, 4, 384, 7, 1, 2, (Phase(1, 0.1, 0.1),), objective="causal", start="tiny")
+        run = loop.start(recipe, tokenizer)
+        weights = load_file(embedded / "model.safetensors")
+        state = run.model.state_dict()
+        assert all(torch.equal(state[name], tensor.float()) for name, tensor in weights.items())
+        assert torch.equal(state["lm_head.weight"], state["model.embed_tokens.weight"])
+
+    @pytest.mark.parametrize("name", ["tinny", "ideal", "llada-8b"])
+    def test_starts_from_embedded_models_only(self, name: str, tokenizer: PreTrainedTokenizerFast) -> None:
+        with pytest.raises(ValueError, match=f"start '{name}' is not an embedded model"):
+            loop.start(replace(toy(), start=name), tokenizer)
 
     def test_the_state_names_a_changed_vocabulary(self, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
         run = loop.start(toy(), tokenizer)
