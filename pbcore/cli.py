@@ -21,6 +21,7 @@ COMMANDS = {
     "report": ("pbcore.report.commands", "tables and curves from the results of runs"),
     "merge": ("pbcore.report.commands", "merge run directories, e.g. of shards, into one"),
     "compare": ("pbcore.report.commands", "judge one run against another, sample by sample"),
+    "view": ("pbcore.report.page.view", "open the page of a run in a browser"),
     "verify": ("pbcore.verify", "check a copy of the official data, or the scores of a run"),
     "doctor": ("pbcore.doctor", "show what is installed on this machine: libraries, GPU, Java, LanguageTool, models"),
     "languagetool": ("pbcore.metrics.languagetool.cli", "install the grammar checker, or show its status"),

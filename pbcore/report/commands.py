@@ -17,6 +17,7 @@ from pbcore.printable import printable
 from pbcore.report.gates import gate_text
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text, write_report
+from pbcore.report.page import rebuild, write_page
 from pbcore.report.plots import write_plots
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import terminal, trade_off_tables
@@ -103,7 +104,7 @@ def _write(cells: pd.DataFrame, sources: list[Path], out: Path) -> list[Path]:
     plots = [*write_plots(cells, out), *write_speed(cells, out)]
     facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
     page = report_text(cells, ", ".join(path.name for path in sources), facts, [plot.name for plot in plots])
-    return [write_atomic(out / "report.md", page), *plots]
+    return [write_atomic(out / "report.md", page), rebuild(cells, sources, out), *plots]
 
 
 def run_merge(args: argparse.Namespace) -> int:
@@ -117,6 +118,7 @@ def run_merge(args: argparse.Namespace) -> int:
     stored = run.read_cells()
     write_junit([entry.cell for entry in stored], run.path / "junit.xml")
     write_report(run.path)
+    write_page(run.path)
     show(f"{len(stored)} cells from {len(args.runs)} runs: {run.path / 'report.md'}")
     return 0
 
