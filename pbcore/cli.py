@@ -21,6 +21,7 @@ COMMANDS = {
     "report": ("pbcore.report.commands", "tables and curves from the results of runs"),
     "merge": ("pbcore.report.commands", "merge run directories, e.g. of shards, into one"),
     "compare": ("pbcore.report.commands", "judge one run against another, sample by sample"),
+    "view": ("pbcore.report.page.view", "open the page of a run in a browser"),
     "rescore": ("pbcore.exchange.rescore", "score the kept answers of a run again, without its models"),
     "import": ("pbcore.exchange.imports", "make a run of run folders of the benchmark's 2026 rewrite"),
     "export": ("pbcore.exchange.export", "write a run as CSV or Parquet, or send it to Weights & Biases or MLflow"),

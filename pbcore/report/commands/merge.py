@@ -9,6 +9,7 @@ from pbcore.errors import InputError
 from pbcore.report.commands.said import refused
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import write_report
+from pbcore.report.page import write_page
 from pbcore.report.text import show
 from pbcore.results.merge import MergeConflict, merge
 
@@ -37,5 +38,6 @@ def run(args: argparse.Namespace) -> int:
     stored = merged.read_cells()
     write_junit([entry.cell for entry in stored], merged.path / "junit.xml")
     write_report(merged.path)
+    write_page(merged.path)
     show(f"{len(stored)} cells from {len(args.runs)} runs: {merged.path / 'report.md'}")
     return 0

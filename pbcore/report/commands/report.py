@@ -13,6 +13,7 @@ from pbcore.errors import InputError
 from pbcore.report.against import against_markdown, against_text, beside_published
 from pbcore.report.commands.said import damage_told, refused
 from pbcore.report.markdown import report_text
+from pbcore.report.page import rebuild
 from pbcore.report.plots import write_plots
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import terminal, trade_off_tables
@@ -40,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--out",
         type=Path,
         metavar="DIR",
-        help="folder for report.md and curves (default: tables on the terminal only)",
+        help="folder for report.md, report.html and curves (default: tables on the terminal only)",
     )
     parser.add_argument("--width", type=int, help="columns of the tables (default: the terminal's; 120 without one)")
     parser.add_argument(
@@ -119,4 +120,5 @@ def _write(cells: pd.DataFrame, sources: list[Path], out: Path, section: str) ->
     plots = [*write_plots(cells, out), *write_speed(cells, out)]
     facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
     page = report_text(cells, ", ".join(path.name for path in sources), facts, [plot.name for plot in plots])
-    return [write_atomic(out / "report.md", f"{page}\n{section}" if section else page), *plots]
+    markdown = write_atomic(out / "report.md", f"{page}\n{section}" if section else page)
+    return [markdown, rebuild(cells, sources, out), *plots]
