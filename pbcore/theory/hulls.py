@@ -33,7 +33,12 @@ def mean_of(weighted: Sequence[tuple[float, Hull]]) -> Hull:
     """
     steps = sum(weight * hull[0][0] for weight, hull in weighted)
     value = sum(weight * hull[0][1] for weight, hull in weighted)
-    edges = [(weight * (b[0] - a[0]), weight * (b[1] - a[1])) for weight, hull in weighted for a, b in pairwise(hull)]
+    edges = [
+        (weight * (b[0] - a[0]), weight * (b[1] - a[1]))
+        for weight, hull in weighted
+        if weight > TINY
+        for a, b in pairwise(hull)
+    ]
     corners = [(steps, value)]
     for longer, more in sorted(edges, key=lambda edge: -edge[1] / edge[0]):
         steps, value = steps + longer, value + more
