@@ -17,7 +17,11 @@ COMMANDS = {
     "tasks": ("pbcore.listing", "list the tasks"),
     "samplers": ("pbcore.decoding.cli", "list the samplers; make token frequencies for those that need them"),
     "models": ("pbcore.models.cli", "list the models and whether they are available on this machine"),
-    "theory": ("pbcore.theory.cli", "the loss and accuracy of an ideal model on the list operations, in closed form"),
+    "theory": (
+        "pbcore.figures.commands",
+        "the loss and accuracy of an ideal model on the list operations, and the optimal frontier",
+    ),
+    "figures": ("pbcore.figures.commands", "the paper's table and figures, drawn again"),
     "report": ("pbcore.report.commands", "tables and curves from the results of runs"),
     "merge": ("pbcore.report.commands", "merge run directories, e.g. of shards, into one"),
     "compare": ("pbcore.report.commands", "judge one run against another, sample by sample"),
