@@ -1,0 +1,174 @@
+"""The optimal frontier as tables and as a figure, with the samplers as points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tabulate import tabulate
+
+from pbcore.analysis.order import natural
+from pbcore.errors import InputError
+from pbcore.figures.drawn import Drawing, Row, captions, finish, legend, panels, percent, points
+from pbcore.figures.regret import Regret, above
+from pbcore.names import parse
+from pbcore.theory.bounds import optimal_bound
+from pbcore.theory.frontier import ALIKE, MOST, accuracy_hull, best_accuracy, fewest_bits, least_bits
+from pbcore.theory.hulls import value_at
+
+MOST_STEPS = 6
+FOOT = 1.25
+KINDS = {"order": "positions first", "seen": "tokens first", "back": "takes tokens back"}
+
+
+def tasks(n: int) -> list[tuple[str, int]]:
+    """The operations with several answers at length n, and the Latin square of side 3. Raises InputError for n outside
+    2 … 12."""
+    if not 2 <= n <= min(MOST["insert_random"], MOST["remove_random"]):
+        raise InputError(f"--n {n}: the frontier of all list operations is computed for n = 2 to 12")
+    lists = ("replace_random", "shuffle", "insert_random", "remove_random")
+    return [*((op, n) for op in lists), ("latin_square", 3)]
+
+
+def frontier_rows(n: int) -> list[Row]:
+    """A row per operation and number of steps, until nothing is lost: bits at τ = 1, then accuracies."""
+    rows: list[Row] = []
+    for op, size in tasks(n):
+        for T in range(1, MOST_STEPS + 1):
+            row: Row = {"operation": op, "n": size, "T": T, "bits, fixed order": _partitioned(op, size, T)}
+            row |= {"bits, adaptive": least_bits(op, size, T), "bits, random": fewest_bits(op, size, T)}
+            for heat, greedy in (("τ=1", False), ("greedy", True)):
+                row[heat] = best_accuracy(op, size, T, greedy=greedy)
+                row[f"{heat}, tokens first"] = best_accuracy(op, size, T, greedy=greedy, seen=True)
+            rows.append(row)
+            if least_bits(op, size, T) < 1e-9:
+                break
+    return rows
+
+
+def frontier_text(n: int) -> str:
+    """The frontier as a table with what its columns mean."""
+    rows = frontier_rows(n)
+    shown = [[_cell(value) for value in row.values()] for row in rows]
+    alike = ", ".join(op for op in ALIKE)
+    return "\n".join(
+        [
+            f"The optimal frontier: what no sampler of exact marginals can beat in T steps, n = {n}",
+            tabulate(shown, list(rows[0]), disable_numparse=True, colalign=("left", *["right"] * (len(rows[0]) - 1))),
+            "",
+            "bits lost at τ = 1 by the best fixed order (L*_T), by one that depends on the revealed tokens, and by any",
+            f"with random orders (reached for {alike}; a lower bound for others);",
+            "best accuracy of samplers that choose positions first, and of those that see the predicted tokens first.",
+        ]
+    )
+
+
+def regret_rows(found: Sequence[Regret]) -> list[Row]:
+    """A row per task and sampler."""
+    return [
+        {
+            "operation": one.op,
+            "n": one.n,
+            "sampler": one.sampler,
+            "chooses": KINDS[one.kind],
+            "steps": one.measured.steps,
+            "accuracy": one.measured.accuracy,
+            "low": one.measured.low,
+            "high": one.measured.high,
+            "frontier": one.order,
+            "frontier, tokens first": one.seen,
+            "regret in points": one.points,
+            "regret in bits": one.bits,
+        }
+        for one in found
+    ]
+
+
+def regret_text(found: Sequence[Regret]) -> str:
+    """A table per task and temperature, the smallest regret first."""
+    parts = []
+    for op, n, greedy in dict.fromkeys((one.op, one.n, parse(one.sampler).greedy) for one in found):
+        group = [one for one in found if (one.op, one.n, parse(one.sampler).greedy) == (op, n, greedy)]
+        group.sort(key=lambda one: (round(one.points, 6), one.measured.steps, natural(one.sampler)))
+        rows = [
+            [
+                one.sampler,
+                KINDS[one.kind],
+                f"{one.measured.steps:.2f}",
+                f"{100 * one.measured.accuracy:.1f}",
+                f"{100 * one.measured.low:.1f}–{100 * one.measured.high:.1f}",
+                f"{100 * one.order:.1f}",
+                f"{100 * one.seen:.1f}",
+                f"{one.points:+.1f}",
+                *([] if one.bits is None else [f"{one.bits:+.2f}"]),
+            ]
+            for one in group
+        ]
+        head = ["sampler", "chooses", "steps", "accuracy", "95 %", "frontier", "tokens first", "regret"]
+        head += [] if greedy else ["bits"]
+        aligned = ("left", "left", *["right"] * (len(head) - 2))
+        heat = "greedy" if greedy else "τ = 1"
+        table = tabulate(rows, head, disable_numparse=True, colalign=aligned)
+        parts.append(
+            f"{op}, n = {n}, {heat}: regret in percentage points at each sampler's mean number of steps\n{table}"
+        )
+    over = above(found)
+    bound = [one for one in found if one.kind != "back"]
+    parts.append(
+        f"{len(bound) - len(over)} of {len(bound)} intervals reach down to the frontier of the sampler's kind"
+        + "".join(f"\n  above: {one.op} {one.sampler}" for one in over)
+    )
+    return "\n\n".join(parts)
+
+
+def frontier_drawing(found: Sequence[Regret]) -> Drawing:
+    """Accuracy over mean steps: a column per task, greedy above τ = 1; lines are the frontier, points the samplers.
+
+    A thin line leads from each point up to the frontier of samplers that choose positions first: its regret.
+    """
+    columns = list(dict.fromkeys((one.op, one.n) for one in found))
+    heats = list(dict.fromkeys(parse(one.sampler).greedy for one in found))
+    names = sorted({_policy(one.sampler) for one in found}, key=natural)
+    figure, axes = panels(len(heats), len(columns), FOOT)
+    for row, greedy in zip(axes, heats, strict=True):
+        for axis, (op, n) in zip(row, columns, strict=True):
+            group = [one for one in found if (one.op, one.n, parse(one.sampler).greedy) == (op, n, greedy)]
+            longest = max(one.measured.steps for one in group)
+            for seen, dashes in ((False, "-"), (True, "--")):
+                hull = accuracy_hull(op, n, greedy=greedy, seen=seen)
+                steps = sorted({*(s for s, _ in hull if s < longest), longest})
+                name = "frontier, tokens first" if seen else "frontier, positions first"
+                axis.plot(
+                    steps, [100 * value_at(hull, s) for s in steps], dashes, color="black", linewidth=1, label=name
+                )
+            for one in group:
+                at = one.measured
+                axis.plot(
+                    [at.steps] * 2, [100 * at.accuracy, 100 * one.order], color="#BBBBBB", linewidth=0.6, zorder=1
+                )
+                number = names.index(_policy(one.sampler))
+                points(axis, [at.at(at.steps)], number, names[number])
+            percent(axis)
+            finish(axis, f"{op}, n = {n}, {'greedy' if greedy else 'τ = 1'}")
+    captions(figure, "mean steps", "accuracy of ideal (%)", FOOT)
+    legend(figure, (axis for row in axes for axis in row), 8)
+    return Drawing("frontier", figure, regret_rows(found), regret_text(found))
+
+
+def _policy(sampler: str) -> str:
+    """The policy with its modifiers but without numbers and temperature: one colour and marker."""
+    name = parse(sampler)
+    return name.policy + (f"+{name.remask}" if name.remask else "")
+
+
+def _partitioned(op: str, n: int, T: int) -> float | None:
+    """L*_T, where the partitions aren't too many to try."""
+    try:
+        return optimal_bound(op, n, T)
+    except InputError:
+        return None
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
