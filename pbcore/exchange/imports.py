@@ -19,6 +19,7 @@ from tabulate import tabulate
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
 from pbcore.report.markdown import write_report
+from pbcore.report.page import write_page
 from pbcore.report.text import show
 from pbcore.results import published
 from pbcore.results.build import build_cell
@@ -101,6 +102,7 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
         run.write_cell(one.stored.cell, one.stored.samples)
     run.assemble()
     write_report(run.path)
+    write_page(run.path)
     return run, results
 
 
