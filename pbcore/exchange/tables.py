@@ -16,7 +16,7 @@ from pbcore.errors import InputError
 from pbcore.results.check import refuse
 from pbcore.results.flat import frame
 from pbcore.results.load import load_stored
-from pbcore.results.plain import dump_json
+from pbcore.results.plain import dump_json, encodable
 from pbcore.results.rundir import StoredCell, write_atomic
 
 # What a spreadsheet may read as a formula at the beginning of a text, also behind quotes that were put there before.
@@ -103,7 +103,7 @@ def _csv(columns: Mapping[str, Sequence[Any]]) -> str:
     writer = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow([defused(name) for name in columns])
     writer.writerows([_field(value) for value in row] for row in zip(*columns.values(), strict=True))
-    return _encodable(stream.getvalue())
+    return encodable(stream.getvalue())
 
 
 def _field(value: Any) -> Any:
@@ -115,11 +115,6 @@ def _field(value: Any) -> Any:
 def defused(text: str) -> str:
     """The text as no spreadsheet evaluates it."""
     return f"'{text}" if _FORMULA.match(text) else text
-
-
-def _encodable(text: str) -> str:
-    """The text with lone surrogates, which UTF-8 can't hold, as `\\udc80`."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def write_parquet(run: Path, folder: Path) -> list[Path]:
@@ -143,7 +138,7 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
 
 
 def _arrow(values: Iterable[Any]) -> Iterable[Any]:
-    return (_encodable(value) if isinstance(value, str) else value for value in values)
+    return (encodable(value) if isinstance(value, str) else value for value in values)
 
 
 def _type(pyarrow: Any, column: str) -> Any:
