@@ -76,7 +76,7 @@ class TestTables:
             ("shuffle", T) for T in (1, 2, 3)
         ]
         assert list(dict.fromkeys(row["operation"] for row in rows)) == [op for op, _ in tasks(3)]
-        assert "latin_square" in frontier_text(3)
+        assert "latin_square" in frontier_text(rows)
         with pytest.raises(ValueError, match="2 to 12"):
             frontier_rows(13)
 
