@@ -63,5 +63,15 @@ def value_at(hull: Hull, steps: float) -> float:
     return a[1] + (b[1] - a[1]) * (steps - a[0]) / (b[0] - a[0])
 
 
+def steps_for(hull: Hull, value: float) -> float:
+    """The fewest mean steps that reach a value, or the hull's highest if that is lower."""
+    for a, b in pairwise(hull):
+        if value <= a[1]:
+            return a[0]
+        if value < b[1]:
+            return a[0] + (b[0] - a[0]) * (value - a[1]) / (b[1] - a[1])
+    return hull[-1][0]
+
+
 def _slope(a: Corner, b: Corner) -> float:
     return (b[1] - a[1]) / (b[0] - a[0])
