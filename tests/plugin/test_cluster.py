@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -87,10 +88,12 @@ def two(cluster: Nodes) -> Nodes:
 class Project:
     """A folder with the stock cells and a log of the cells that were begun."""
 
-    def __init__(self, pytester: pytest.Pytester) -> None:
-        self.path = pytester.path
-        self.log = self.path.parent / f"{self.path.name}.log"
-        pytester.makeconftest(CONFTEST + LOG.format(log=str(self.log)))
+    def __init__(self, path: Path) -> None:
+        self.path, self.log = path / "project", path / "log"
+        (self.path / "benches").mkdir(parents=True)
+        shutil.copy(ROOT / "benches" / "test_waiting_line.py", self.path / "benches")
+        (self.path / "conftest.py").write_text(CONFTEST + LOG.format(log=str(self.log)))
+        (self.path / "pytest.ini").write_text("[pytest]\njunit_family = xunit1\nmarkers = quick: x\n")
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "pytest", "benches/test_waiting_line.py", "-p", "no:cacheprovider", *arguments]
@@ -120,8 +123,9 @@ class Project:
 
 
 @pytest.fixture
-def cells(project: pytest.Pytester) -> Project:
-    return Project(project)
+def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.delenv("CI", raising=False)  # there pytest repeats whole messages in its short summary
+    return Project(tmp_path)
 
 
 def rows(run: Path) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Protocol
 
 import pytest
@@ -85,14 +86,14 @@ class Pool:
 def split(config: pytest.Config, node_ids: Sequence[str]) -> dict[float, list[str]]:
     """GPUs of a worker → the cells that need as many, the biggest workers first.
 
-    Long cells come first, since the run ends with its last cell; where cells share forwards they keep their order, in
-    which neighbours share most.
+    Cells that can take longest come first, since the run ends with its last cell; where cells share forwards they keep
+    their order, in which neighbours share most.
     """
     from pbcore.grid.weight import weights
 
     cells = {node_id: cell_of(config, node_id) for node_id in node_ids}
     if not settings(config).sharing and any(cells.values()):
-        weight = weights(plan(config))
+        weight = weights(plan(config), attrgetter("high"))
         cost = {node_id: 0.0 if name is None else weight(name) for node_id, name in cells.items()}
         cells = dict(sorted(cells.items(), key=lambda pair: -cost[pair[0]]))
     pools: dict[float, list[str]] = {}
