@@ -207,7 +207,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     _check_loading(settings)
     samplers = tuple(dict.fromkeys(_sampler(text, models) for text in settings.sampler)) or None
     named = [CellName(name.model, name.task, _sampler(name.sampler, [name.model]), name.sample) for name in named]
-    if settings.gpu:
+    if settings.gpu and settings.ray is None:  # there, the nodes need it
         _check_gpu()
     numbered = bool(settings.sample) or any(name.sample is not None for name in named)
     drilled = settings.per_sample or numbered or (exit_first and not settings.gated)

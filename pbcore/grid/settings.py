@@ -170,6 +170,23 @@ class Settings:
     no_download: bool = _option(
         Role.COMPUTES, "download nothing: scores whose tools are not installed are absent, with that reason", None
     )
+    ray: str | None = _option(
+        Role.COMPUTES,
+        "run the cells on a Ray cluster: HOST:PORT of its head, or local (default: the running cluster, else a local "
+        "one; docs/cluster.md)",
+        values.ray_address,
+        metavar="ADDRESS",
+        const="auto",
+    )
+    ray_gpus: float | None = _option(
+        Role.COMPUTES, "GPUs of each of Ray's workers (default: 1 with --gpu, else 0)", values.gpus, metavar="N"
+    )
+    ray_cpus: int = _option(
+        Role.COMPUTES, "CPUs of each of Ray's workers (default: 1)", values.positive, 1, metavar="N"
+    )
+    ray_workers: int | None = _option(
+        Role.COMPUTES, "at most N workers on Ray's nodes (default: as many as fit)", values.positive, metavar="N"
+    )
     tasks: tuple[Path, ...] = _option(
         Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"
     )
@@ -276,6 +293,11 @@ class Settings:
         return "cuda" if self.gpu else "cpu"
 
     @property
+    def gpus(self) -> float:
+        """GPUs that a Ray worker reserves for a model that asks for none of its own."""
+        return float(self.gpu) if self.ray_gpus is None else self.ray_gpus
+
+    @property
     def load_options(self) -> dict[str, Any]:
         """Options of `load_model` beside device and dtype, those that were given."""
         return self._given(Role.LOADS)
@@ -340,6 +362,8 @@ def check(settings: Settings) -> Settings:
         raise InputError("--sampler ar-draft…: add --draft MODEL, a smaller model with the same tokenizer")
     if settings.gate_time is not None and not (settings.gate or settings.against):
         raise InputError("--gate-time needs a baseline to compare with: add --gate BASELINE or --against REV")
+    if settings.ray is None and (settings.ray_gpus is not None or settings.ray_cpus != 1 or settings.ray_workers):
+        raise InputError("--ray-gpus, --ray-cpus and --ray-workers go with --ray")
     if settings.against is not None and settings.gate_time is None:
         raise InputError("--against is what --gate-time compares with: add --gate-time 10%, say")
     return settings
