@@ -14,7 +14,7 @@ def one(
     accuracy: float = 0.5, sampler: str = "random-k2+t1.0", order: float = 0.75, seen: float = 1.0, spread: float = 0.1
 ) -> Regret:
     measured = Measured(accuracy, accuracy - spread, accuracy + spread, 100, 2.0)
-    return Regret("shuffle", 4, sampler, kind(sampler), measured, order, seen)
+    return Regret("shuffle", 4, sampler, kind(sampler), measured, order, seen, 1.5)
 
 
 class TestMeasured:
@@ -38,6 +38,11 @@ class TestRegret:
         assert one().bits == pytest.approx(log2(1.5))
         assert one(0.0).bits == inf
         assert one(sampler="random-k2").bits is None
+
+    def test_fewest_steps(self) -> None:
+        """One token a step is right on replace_random; the frontier needs two greedy steps for that."""
+        [found] = regrets(load_model("ideal"), 10, [("replace_random", 5)], ["random-k1"], (0.0,))
+        assert (found.measured.accuracy, found.measured.steps, found.fewest) == (1, 5, 2)
 
     def test_kinds(self) -> None:
         """By what a policy knows when it chooses."""
@@ -76,7 +81,7 @@ class TestTables:
             ("shuffle", T) for T in (1, 2, 3)
         ]
         assert list(dict.fromkeys(row["operation"] for row in rows)) == [op for op, _ in tasks(3)]
-        assert "latin_square" in frontier_text(3)
+        assert "latin_square" in frontier_text(rows)
         with pytest.raises(ValueError, match="2 to 12"):
             frontier_rows(13)
 

@@ -64,11 +64,11 @@ RATES = (
 OVERVIEW = (
     MODEL,
     SAMPLER,
-    words("tasks", "tasks scored"),
     Column("mean score %", scored, lambda row: row["score"], "plain mean over the model's tasks [95 % interval]"),
     *RATES,
-    words("missing", "not measured, and why"),
+    words("tasks", "tasks scored"),
 )
+MISSING = words("missing", "not measured, and why")
 POLICIES = (
     MODEL,
     Column("policy", lambda row: f"<code>{text(row['family'], 60)}</code>"),
@@ -81,6 +81,11 @@ POLICIES = (
     ),
     decimals("AUP", "AUP", 1, "accuracy under parallelism: area under score over tokens per forward"),
 )
+
+
+def with_missing(columns: Sequence[Column], rows: Sequence[Row]) -> Sequence[Column]:
+    """The columns, and one for what was not measured if there is such."""
+    return [*columns, MISSING] if any(row["missing"] for row in rows) else columns
 
 
 def table(columns: Sequence[Column], rows: Iterable[Row], caption: str, label: str = "") -> str:
@@ -178,9 +183,10 @@ def of_task(scope: Scope, task: str) -> str:
         Column("score %", scored, lambda row: row["score"]),
         decimals("n", "samples", 0),
         *RATES,
-        *([words("missing", "not measured, and why")] if any(row["missing"] for row in rows) else []),
     ]
-    return table(columns, rows, f"{text(task, 80)}: {text(_headlines(one.cells))}", f"cells of {task}")
+    return table(
+        with_missing(columns, rows), rows, f"{text(task, 80)}: {text(_headlines(one.cells))}", f"cells of {task}"
+    )
 
 
 def _headlines(cells: pd.DataFrame) -> str:

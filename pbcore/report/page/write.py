@@ -22,6 +22,7 @@ from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 
 FILE = "report.html"
 SIZE = 1_450_000  # bytes of a page, as far as its answers decide
+MEANS = "means over each model's own tasks"
 LEAST = 300_000  # bytes for answers, however long the tables are
 
 
@@ -90,8 +91,8 @@ def page(
     size: int | None = None,
     remote: bool = False,
 ) -> str:
-    """The page of a frame of `results.load`, of about `size` bytes at most (default: 1.5 MB). With `remote` it holds no answers and asks
-    its server for them.
+    """The page of a frame of `results.load`, of about `size` bytes at most (default: 1.5 MB). With `remote` it
+    holds no answers and asks its server for them.
     """
     content = "\n".join(_content(cells, run))
     room = max(LEAST, (size or SIZE) - len(content.encode("utf-8", "replace")) - 400 * len(answers))
@@ -112,13 +113,11 @@ def _content(cells: pd.DataFrame, run: Mapping[str, Any]) -> list[str]:
     known = figures.numbers(whole.cells)
     parts = [f"<details><summary>the run: {len(cells)} cells</summary>{facts(cells, run)}</details>"]
     if len(whole.cells):
-        parts += [
-            "<section><h2>Overview</h2>",
-            tables.table(tables.OVERVIEW, figures.overview(whole), "means by sampler"),
-        ]
-        rows = figures.policies(whole)
-        if rows:
-            parts.append(tables.table(tables.POLICIES, rows, "speed at a quality, by policy: means over all tasks"))
+        rows = figures.overview(whole)
+        parts += ["<section><h2>Overview</h2>", tables.table(tables.with_missing(tables.OVERVIEW, rows), rows, MEANS)]
+        curves = figures.policies(whole) if len(categories) > 1 else []
+        if curves:
+            parts.append(tables.table(tables.POLICIES, curves, "speed at a quality, by policy: means over all tasks"))
         parts.append("</section>")
     parts += [_category(scope, known) for scope in categories]
     missing = gaps(cells)
