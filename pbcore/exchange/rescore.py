@@ -26,6 +26,7 @@ from pbcore.printable import printable
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.report.text import show
+from pbcore.results import prompts
 from pbcore.results.build import with_scores
 from pbcore.results.check import refuse
 from pbcore.results.facts import versions
@@ -103,6 +104,8 @@ def rescore(
     run.write_run({**facts, "parent": _parent(parent, facts, results)})
     if (parent.path / DATA).is_dir():
         shutil.copytree(parent.path / DATA, run.path / DATA)
+    for task in asked.values():
+        prompts.keep(run, task)
     done = {one.after.cell.id: one.after for one in results}
     for entry in stored:
         kept = done.get(entry.cell.id, entry)

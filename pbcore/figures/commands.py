@@ -127,14 +127,15 @@ def _frontier(n: int, args: argparse.Namespace) -> int:
     from pbcore.figures.drawn import write_csv
     from pbcore.figures.regret import SAMPLERS, regrets
 
-    show(frontier.frontier_text(n), end="\n\n")
+    rows = frontier.frontier_rows(n)
+    show(frontier.frontier_text(rows), end="\n\n")
     found = regrets(_model("ideal"), args.samples, frontier.tasks(n), args.sampler or SAMPLERS, seed=args.seed)
     drawing = frontier.frontier_drawing(found)
     if args.out is None:
         show(drawing.said)
         return 0
     _write([drawing], args.out)
-    show(str(write_csv(frontier.frontier_rows(n), args.out / "frontier_bits.csv")))
+    show(str(write_csv(rows, args.out / "frontier_bits.csv")))
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log2
 
 from tabulate import tabulate
 
@@ -12,11 +13,18 @@ from pbcore.figures.drawn import Drawing, Row, captions, finish, legend, panels,
 from pbcore.figures.regret import Regret, above
 from pbcore.names import parse
 from pbcore.theory.bounds import optimal_bound
-from pbcore.theory.frontier import ALIKE, MOST, accuracy_hull, best_accuracy, fewest_bits, least_bits
-from pbcore.theory.hulls import value_at
+from pbcore.theory.frontier import ALIKE, MOST, accuracy_hull, frontier_of, least_bits, states
+from pbcore.theory.hulls import steps_for, value_at
 
 MOST_STEPS = 6
-FOOT = 1.25
+FOOT = 0.85
+# column → greedy, tokens seen first
+COLUMNS = (
+    ("τ=1", False, False),
+    ("τ=1, tokens first", False, True),
+    ("greedy", True, False),
+    ("greedy, tokens first", True, True),
+)
 KINDS = {"order": "positions first", "seen": "tokens first", "back": "takes tokens back"}
 
 
@@ -33,21 +41,21 @@ def frontier_rows(n: int) -> list[Row]:
     """A row per operation and number of steps, until nothing is lost: bits at τ = 1, then accuracies."""
     rows: list[Row] = []
     for op, size in tasks(n):
+        best = {
+            name: frontier_of(states(op, size), MOST_STEPS, greedy=greedy, seen=seen) for name, greedy, seen in COLUMNS
+        }
         for T in range(1, MOST_STEPS + 1):
             row: Row = {"operation": op, "n": size, "T": T, "bits, fixed order": _partitioned(op, size, T)}
-            row |= {"bits, adaptive": least_bits(op, size, T), "bits, random": fewest_bits(op, size, T)}
-            for heat, greedy in (("τ=1", False), ("greedy", True)):
-                row[heat] = best_accuracy(op, size, T, greedy=greedy)
-                row[f"{heat}, tokens first"] = best_accuracy(op, size, T, greedy=greedy, seen=True)
-            rows.append(row)
-            if least_bits(op, size, T) < 1e-9:
+            row |= {"bits, adaptive": least_bits(op, size, T), "bits, random": abs(log2(best["τ=1"][T - 1]))}
+            rows.append(row | {name: values[T - 1] for name, values in best.items()})
+            if row["bits, adaptive"] < 1e-9:
                 break
     return rows
 
 
-def frontier_text(n: int) -> str:
+def frontier_text(rows: Sequence[Row]) -> str:
     """The frontier as a table with what its columns mean."""
-    rows = frontier_rows(n)
+    n = rows[0]["n"]
     shown = [[_cell(value) for value in row.values()] for row in rows]
     alike = ", ".join(op for op in ALIKE)
     return "\n".join(
@@ -76,6 +84,7 @@ def regret_rows(found: Sequence[Regret]) -> list[Row]:
             "high": one.measured.high,
             "frontier": one.order,
             "frontier, tokens first": one.seen,
+            "fewest steps": one.fewest,
             "regret in points": one.points,
             "regret in bits": one.bits,
         }
@@ -98,12 +107,13 @@ def regret_text(found: Sequence[Regret]) -> str:
                 f"{100 * one.measured.low:.1f}–{100 * one.measured.high:.1f}",
                 f"{100 * one.order:.1f}",
                 f"{100 * one.seen:.1f}",
+                f"{one.fewest:.2f}",
                 f"{one.points:+.1f}",
                 *([] if one.bits is None else [f"{one.bits:+.2f}"]),
             ]
             for one in group
         ]
-        head = ["sampler", "chooses", "steps", "accuracy", "95 %", "frontier", "tokens first", "regret"]
+        head = ["sampler", "chooses", "steps", "accuracy", "95 %", "frontier", "tokens first", "fewest steps", "regret"]
         head += [] if greedy else ["bits"]
         aligned = ("left", "left", *["right"] * (len(head) - 2))
         heat = "greedy" if greedy else "τ = 1"
@@ -112,12 +122,32 @@ def regret_text(found: Sequence[Regret]) -> str:
             f"{op}, n = {n}, {heat}: regret in percentage points at each sampler's mean number of steps\n{table}"
         )
     over = above(found)
+    parts.append(
+        "frontier, tokens first: the best accuracy at a sampler's mean number of steps, of those that choose\n"
+        "positions first and of those that see the tokens first; fewest steps: in which the former reach its accuracy"
+    )
+    parts.append("Fewest mean steps without an error: of the frontier, and of the fastest sampler\n" + room_text(found))
     bound = [one for one in found if one.kind != "back"]
     parts.append(
         f"{len(bound) - len(over)} of {len(bound)} intervals reach down to the frontier of the sampler's kind"
         + "".join(f"\n  above: {one.op} {one.sampler}" for one in over)
     )
     return "\n\n".join(parts)
+
+
+def room_text(found: Sequence[Regret]) -> str:
+    """A row per task and temperature: how much faster than the fastest sampler without an error one could be."""
+    rows = []
+    for op, n, greedy in dict.fromkeys((one.op, one.n, parse(one.sampler).greedy) for one in found):
+        group = [one for one in found if (one.op, one.n, parse(one.sampler).greedy) == (op, n, greedy)]
+        sure = [one for one in group if one.measured.accuracy == 1]
+        best = min(sure, key=lambda one: one.measured.steps, default=None)
+        hulls = [accuracy_hull(op, n, greedy=greedy, seen=seen) for seen in (False, True)]
+        fewest = [f"{steps_for(hull, 1.0):.2f}" for hull in hulls]
+        reached = ["–", "–"] if best is None else [best.sampler, f"{best.measured.steps:.2f}"]
+        rows.append([f"{op}, n = {n}, {'greedy' if greedy else 'τ = 1'}", *fewest, *reached])
+    head = ["task", "positions first", "tokens first", "fastest sampler", "its steps"]
+    return tabulate(rows, head, disable_numparse=True, colalign=("left", "right", "right", "left", "right"))
 
 
 def frontier_drawing(found: Sequence[Regret]) -> Drawing:
@@ -135,7 +165,7 @@ def frontier_drawing(found: Sequence[Regret]) -> Drawing:
             longest = max(one.measured.steps for one in group)
             for seen, dashes in ((False, "-"), (True, "--")):
                 hull = accuracy_hull(op, n, greedy=greedy, seen=seen)
-                steps = sorted({*(s for s, _ in hull if s < longest), longest})
+                steps = [1 + (longest - 1) * i / 400 for i in range(401)]
                 name = "frontier, tokens first" if seen else "frontier, positions first"
                 axis.plot(
                     steps, [100 * value_at(hull, s) for s in steps], dashes, color="black", linewidth=1, label=name

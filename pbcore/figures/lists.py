@@ -24,7 +24,7 @@ PANELS = {
 LENGTHS = (2, 4, 6, 8, 10, 12, 14, 16)
 STEPS = (1, 2, 0)  # tokens per step; 0 stands for all n
 THRESHOLD_LENGTHS = (10,)
-FOOT = 0.95
+FOOT = 0.55
 
 
 @dataclass(frozen=True, slots=True)

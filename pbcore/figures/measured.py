@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from zlib import crc32
 
 from pbcore.decoding import decode
 from pbcore.figures.drawn import Point
@@ -35,8 +36,12 @@ class Measured:
 
 
 def measure(model: Model, asked: Questions, sampler: str, seed: int = 0) -> Measured:
-    """Decodes all questions with one sampler. Raises the errors of `decode`."""
-    out = decode(model, asked.samples, sampler, seed=seed, batch_size=BATCH)
+    """Decodes all questions with one sampler. Raises the errors of `decode`.
+
+    Random numbers follow from the seed, the operation, n and the sampler, so that points don't share them.
+    """
+    own = crc32(f"{seed}/{asked.op}/{asked.n}/{sampler}".encode())
+    out = decode(model, asked.samples, sampler, seed=own, batch_size=BATCH)
     right, count = sum(asked.right(one.text) for one in out), len(out)
     low, high = wilson(right, count)
     return Measured(right / count, low, high, count, sum(one.nfe or 0 for one in out) / count)

@@ -11,7 +11,7 @@ from pbcore.figures.questions import questions
 from pbcore.models.base import Model
 from pbcore.names import parse
 from pbcore.theory.frontier import accuracy_hull
-from pbcore.theory.hulls import value_at
+from pbcore.theory.hulls import steps_for, value_at
 
 TASKS = (("replace_random", 10), ("shuffle", 10), ("insert_random", 10), ("remove_random", 10), ("latin_square", 3))
 SAMPLERS = (
@@ -50,8 +50,9 @@ TAKES_BACK = ("wino", "joint")
 @dataclass(frozen=True, slots=True)
 class Regret:
     """One sampler on one task. `order` and `seen`: the frontier's accuracy at its mean number of steps, for samplers
-    that choose positions first and for those that see the tokens first. `kind`: `order`, `seen`, or `back` for those
-    that take tokens back, which the frontier does not bind."""
+    that choose positions first and for those that see the tokens first. `fewest`: the mean steps in which the former
+    reach its accuracy. `kind`: `order`, `seen`, or `back` for those that take tokens back, which the frontier does not
+    bind."""
 
     op: str
     n: int
@@ -60,6 +61,7 @@ class Regret:
     measured: Measured
     order: float
     seen: float
+    fewest: float
 
     @property
     def own(self) -> float:
@@ -69,7 +71,7 @@ class Regret:
     @property
     def points(self) -> float:
         """Accuracy missing to the frontier of samplers that choose positions first, in percentage points."""
-        return 100 * (self.order - self.measured.accuracy)
+        return round(100 * (self.order - self.measured.accuracy), 9) + 0.0
 
     @property
     def bits(self) -> float | None:
@@ -77,7 +79,7 @@ class Regret:
         greedy decoding, whose loss is infinite."""
         if parse(self.sampler).greedy:
             return None
-        return log2(self.order / self.measured.accuracy) if self.measured.accuracy else inf
+        return round(log2(self.order / self.measured.accuracy), 9) + 0.0 if self.measured.accuracy else inf
 
 
 def kind(sampler: str) -> str:
@@ -101,11 +103,12 @@ def regrets(
     for op, n in tasks:
         asked = questions(op, n, count)
         for heat in temperatures:
-            hulls = [accuracy_hull(op, n, greedy=not heat, seen=seen) for seen in (False, True)]
+            order, seen = (accuracy_hull(op, n, greedy=not heat, seen=seen) for seen in (False, True))
             for sampler in (f"{sampler}+t{heat}" if heat else sampler for sampler in samplers):
                 measured = measure(model, asked, sampler, seed)
-                best = [min(1.0, value_at(hull, measured.steps)) for hull in hulls]
-                found.append(Regret(op, n, sampler, kind(sampler), measured, *best))
+                best, better = (min(1.0, value_at(hull, measured.steps)) for hull in (order, seen))
+                fewest = steps_for(order, measured.accuracy)
+                found.append(Regret(op, n, sampler, kind(sampler), measured, best, better, fewest))
     return found
 
 

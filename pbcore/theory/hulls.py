@@ -6,6 +6,7 @@ steps than the last corner's gain nothing.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -55,10 +56,21 @@ def value_at(hull: Hull, steps: float) -> float:
     """The best value in at most this many steps on average. Raises ValueError below the fewest steps."""
     if steps < hull[0][0] - 1e-9:
         raise ValueError(f"{steps:g} steps: it takes at least {hull[0][0]:g}")
+    after = bisect_left(hull, steps, key=lambda corner: corner[0])
+    if after in (0, len(hull)):
+        return hull[min(after, len(hull) - 1)][1]
+    a, b = hull[after - 1], hull[after]
+    return a[1] + (b[1] - a[1]) * (steps - a[0]) / (b[0] - a[0])
+
+
+def steps_for(hull: Hull, value: float) -> float:
+    """The fewest mean steps that reach a value, or the hull's highest if that is lower."""
     for a, b in pairwise(hull):
-        if steps <= b[0]:
-            return a[1] + (b[1] - a[1]) * max(0.0, steps - a[0]) / (b[0] - a[0])
-    return hull[-1][1]
+        if value <= a[1]:
+            return a[0]
+        if value < b[1]:
+            return a[0] + (b[0] - a[0]) * (value - a[1]) / (b[1] - a[1])
+    return hull[-1][0]
 
 
 def _slope(a: Corner, b: Corner) -> float:

@@ -1,9 +1,10 @@
+from dataclasses import replace
 from math import inf, log2
 
 import pytest
 
 from pbcore import load_model
-from pbcore.figures.frontier import frontier_drawing, frontier_rows, frontier_text, regret_text, tasks
+from pbcore.figures.frontier import frontier_drawing, frontier_rows, frontier_text, regret_text, room_text, tasks
 from pbcore.figures.measured import Measured, measure, within
 from pbcore.figures.questions import questions
 from pbcore.figures.regret import Regret, above, kind, regrets
@@ -14,7 +15,7 @@ def one(
     accuracy: float = 0.5, sampler: str = "random-k2+t1.0", order: float = 0.75, seen: float = 1.0, spread: float = 0.1
 ) -> Regret:
     measured = Measured(accuracy, accuracy - spread, accuracy + spread, 100, 2.0)
-    return Regret("shuffle", 4, sampler, kind(sampler), measured, order, seen)
+    return Regret("shuffle", 4, sampler, kind(sampler), measured, order, seen, 1.5)
 
 
 class TestMeasured:
@@ -38,6 +39,11 @@ class TestRegret:
         assert one().bits == pytest.approx(log2(1.5))
         assert one(0.0).bits == inf
         assert one(sampler="random-k2").bits is None
+
+    def test_fewest_steps(self) -> None:
+        """One token a step is right on replace_random; the frontier needs two greedy steps for that."""
+        [found] = regrets(load_model("ideal"), 10, [("replace_random", 5)], ["random-k1"], (0.0,))
+        assert (found.measured.accuracy, found.measured.steps, found.fewest) == (1, 5, 2)
 
     def test_kinds(self) -> None:
         """By what a policy knows when it chooses."""
@@ -76,17 +82,26 @@ class TestTables:
             ("shuffle", T) for T in (1, 2, 3)
         ]
         assert list(dict.fromkeys(row["operation"] for row in rows)) == [op for op, _ in tasks(3)]
-        assert "latin_square" in frontier_text(3)
+        assert "latin_square" in frontier_text(rows)
         with pytest.raises(ValueError, match="2 to 12"):
             frontier_rows(13)
 
     def test_regrets(self) -> None:
         """The smallest regret first; those above the frontier are named."""
         text = regret_text([one(0.5), one(0.7, "entropy-k2+t1.0"), one(1.0, "eb-0.1+t1.0", spread=0.05)])
-        names = [line.split()[0] for line in text.splitlines() if "+t1.0" in line and "above" not in line]
+        names = [line.split()[0] for line in text.splitlines() if line.startswith(("eb", "entropy", "random"))]
         assert names == ["eb-0.1+t1.0", "entropy-k2+t1.0", "random-k2+t1.0"]
         assert "2 of 3 intervals" in text
         assert "above: shuffle eb-0.1+t1.0" in text
+
+    def test_room(self) -> None:
+        """The fastest sampler without an error beside the frontier; a dash where all err."""
+        certain = [one(1.0, "random-k1+t1.0"), one(1.0, "random-k3+t1.0"), one(0.9, "random-k4")]
+        lines = room_text(
+            [replace(certain[0], measured=replace(certain[0].measured, steps=4.0)), *certain[1:]]
+        ).splitlines()
+        assert lines[2].split()[-4:] == ["4.00", "2.08", "random-k3+t1.0", "2.00"]
+        assert lines[3].split()[-2:] == ["–", "–"]
 
     def test_drawing(self) -> None:
         """Greedy above τ = 1, a column per task, a row of the CSV per point."""

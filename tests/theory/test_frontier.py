@@ -21,7 +21,7 @@ from pbcore.theory.frontier import (
     least_bits,
     states,
 )
-from pbcore.theory.hulls import value_at
+from pbcore.theory.hulls import steps_for, value_at
 from pbcore.theory.knowledge import States
 from tests.theory import strategies
 
@@ -184,6 +184,8 @@ class TestShape:
             slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(hull)]
             assert all(slope > 0 for slope in slopes)
             assert all(a > b for a, b in pairwise(slopes))
+            for steps in (1.0, 1.3, hull[-1][0]):
+                assert steps_for(hull, value_at(hull, steps)) == pytest.approx(min(steps, hull[-1][0]))
             for T in range(1, positions(op, n) + 1):
                 assert value_at(hull, T) >= best_accuracy(op, n, T, greedy=greedy, seen=seen) - 1e-9
         lost = bits_hull(op, n)

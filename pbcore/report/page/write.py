@@ -15,6 +15,7 @@ from pbcore.report.page.facts import facts, gaps
 from pbcore.report.page.html import document, embedded
 from pbcore.report.page.svg import attribute, plot, text
 from pbcore.results.load import load, load_stored
+from pbcore.results.plain import encodable
 from pbcore.results.prompts import Question, kept, key, question
 from pbcore.results.questions import Questions
 from pbcore.results.record import CellRecord
@@ -51,7 +52,8 @@ def answers_of(cells: pd.DataFrame, sources: Sequence[Path]) -> list[Answers]:
         asked = questions_of(RunDir(path))
         for entry in _stored(path):
             cell = entry.cell
-            stored[str(path), cell.model, cell.task, cell.sampler] = entry, asked(cell)
+            names = encodable(cell.model), encodable(cell.task), encodable(cell.sampler)  # as frames have them
+            stored[str(path), *names] = entry, asked(cell)
     runs = cells["run"] if "run" in cells else pd.Series(str(sources[0]), index=cells.index)
     found = []
     for run, name, model, task, sampler in zip(
