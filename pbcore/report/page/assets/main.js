@@ -63,6 +63,7 @@ async function route(event) {
     view.hidden = true;
     view.replaceChildren();
     byId("main").hidden = byId("filters").hidden = false;
+    document.documentElement.dataset.shown = location.hash;
     return;
   }
   const nodes = await cellView(where);
@@ -70,6 +71,7 @@ async function route(event) {
   view.replaceChildren(...nodes.filter((node) => node !== null));
   view.hidden = false;
   byId("main").hidden = byId("filters").hidden = true;
+  document.documentElement.dataset.shown = location.hash;
   if (event !== undefined) {
     window.scrollTo(0, 0);
     view.querySelector(where.sample === undefined ? "h2" : "h3, h2").focus();
