@@ -31,6 +31,7 @@ from pbcore.results.build import with_scores
 from pbcore.results.check import refuse
 from pbcore.results.facts import versions
 from pbcore.results.load import load_stored
+from pbcore.results.prompts import gather
 from pbcore.results.questions import DATA, Questions, selected
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
@@ -109,6 +110,7 @@ def rescore(
     for entry in stored:
         kept = done.get(entry.cell.id, entry)
         run.write_cell(kept.cell, kept.samples)
+    gather([parent], run)
     run.assemble()
     write_report(run.path)
     write_page(run.path)

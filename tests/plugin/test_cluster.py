@@ -192,9 +192,9 @@ class TestDeaths:
         code, said = cells.run("--model", "dying", *TEN, "--out", "out", "--ray", two.address)
         assert code == 1
         assert "1 failed, 9 passed" in said
-        table = pbcore.results.load(cells.path / "out").set_index("cell_id")
+        table = pbcore.results.load(cells.path / "out").set_index("task")
         assert len(table) == 10
-        broken = table.loc["dying/sort/random-k4"]
+        broken = table.loc["waiting_line/sort"]
         assert broken["status"] == "error"
         assert "died 2 times while running this cell" in broken["error"]
         begun = Counter(cell for _, cell in cells.begun())
