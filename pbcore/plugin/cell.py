@@ -188,6 +188,7 @@ class Cell:
     ) -> None:
         from pbcore.analysis.decoding_order import order_statistics
         from pbcore.models.pieces import pieces
+        from pbcore.report.junit import figures_line
         from pbcore.results import prompts
         from pbcore.results.build import build_cell, generated
         from pbcore.results.flat import properties
@@ -230,6 +231,7 @@ class Cell:
         prompts.keep(run_dir(config), task)
         run_dir(config).write_cell(cell, samples)
         self.item.user_properties.extend(properties(cell))
+        self.item.add_report_section("call", "stdout", f"{figures_line(cell)}\n")
         benchmark.extra_info.update(properties(cell))
         self.item.stash[RECORDED] = True
 
