@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pbcore.analysis.gate import judge
 from pbcore.errors import InputError
 from pbcore.printable import printable
+from pbcore.report.ceilings import ceiling_text, with_ceilings
 from pbcore.report.gates import gate_text
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text, write_report
@@ -48,6 +49,11 @@ def add_parsers(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
         type=Path,
         metavar="DIR",
         help="folder for report.md and curves (default: tables on the terminal only)",
+    )
+    report.add_argument(
+        "--ceilings",
+        action="store_true",
+        help="print scores beside their ceilings, and bits lost; work out ceilings that the records lack",
     )
     report.add_argument("--width", type=int, help="columns of the tables (default: the terminal's; 120 without one)")
     report.set_defaults(run=run_report)
@@ -88,9 +94,12 @@ def run_report(args: argparse.Namespace) -> int:
     try:
         with _damage_told("report"):
             cells = load(args.paths[0]) if len(args.paths) == 1 else side_by_side(load_many(args.paths))
+        cells = with_ceilings(cells) if args.ceilings else cells
         width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
         for table in trade_off_tables(cells):
             show(terminal(table, width, ascii_only(sys.stdout.encoding)), end="\n\n")
+        if args.ceilings:
+            show(ceiling_text(cells, ascii_only(sys.stdout.encoding)) or "no ceilings: no task has listed answers")
         written = [] if args.out is None else _write(cells, args.paths, args.out)
     except (InputError, ValueError) as error:
         return _refused("report", error)

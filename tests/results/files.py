@@ -33,4 +33,4 @@ class Arguments:
 
     def __init__(self, *paths: Path) -> None:
         self.paths, self.out, self.width, self.level = list(paths), None, None, 0.05
-        self.head, self.base = paths[0], paths[-1]
+        self.head, self.base, self.ceilings = paths[0], paths[-1], False
