@@ -47,9 +47,11 @@ class Table:
         self._generator = torch.Generator().manual_seed(seed)
         varying = (rows != rows[0]).any(0).nonzero()[0]  # (W,)
         self._varying = torch.from_numpy(varying)
+        self._among = torch.full((len(self.canvas),), -1)  # (L,) index among these
+        self._among[self._varying] = torch.arange(len(varying))
         self._fixed = torch.from_numpy(rows[0])  # (L,)
         self._columns = torch.nn.functional.one_hot(torch.from_numpy(rows[:, varying]), self.vocab_size)  # (A, W, V)
-        self._flat = self._columns.flatten(1).double()  # (A, W·V)
+        self._flat = self._columns.flatten(1).float()  # (A, W·V): sums of so few ones are exact
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         raise NotImplementedError("requests for a table have its canvas")
@@ -68,25 +70,29 @@ class Table:
 
     def marginals(self, canvas: Tensor) -> Tensor:
         """p(token | revealed tokens) (R, L, V) for canvases (R, L)."""
+        result = torch.nn.functional.one_hot(self._fixed, self.vocab_size).double().repeat(len(canvas), 1, 1)
+        result[:, self._varying] = self._chances(canvas)
+        return result
+
+    def _chances(self, canvas: Tensor) -> Tensor:
+        """The marginals (R, W, V) of the positions that differ between answers."""
         seen = canvas[:, self._varying]  # (R, W)
         hidden = seen == self.mask_id
-        shown = torch.nn.functional.one_hot(seen, self.vocab_size).double()
+        shown = torch.nn.functional.one_hot(seen, self.vocab_size).float()
         shown[hidden] = 0.0
         agreeing = shown.flatten(1) @ self._flat.T  # (R, A): revealed tokens that the answer has
-        alive = (agreeing > (~hidden).sum(-1, keepdim=True) - 0.5).double()
+        alive = (agreeing > (~hidden).sum(-1, keepdim=True) - 0.5).float()
         dead = (alive.sum(-1) == 0).nonzero()[:, 0]
         if len(dead):
             alive[dead] = self._skipping(seen[dead])
-        counts = (alive @ self._flat).view(len(canvas), len(self._varying), self.vocab_size)  # (R, W, V)
-        result = torch.nn.functional.one_hot(self._fixed, self.vocab_size).double().repeat(len(canvas), 1, 1)
-        result[:, self._varying] = counts / alive.sum(-1)[:, None, None]
-        return result
+        counts = (alive @ self._flat).view(len(canvas), len(self._varying), self.vocab_size)
+        return counts.double() / alive.sum(-1).double()[:, None, None]
 
     def _skipping(self, seen: Tensor) -> Tensor:
         """The answers (R, A) that agree with revealed tokens (R, W), without those that, from the left, are impossible
         given the ones before.
         """
-        kept = torch.ones(len(seen), len(self._columns), dtype=torch.double)
+        kept = torch.ones(len(seen), len(self._columns))
         for column, tokens in zip(self._columns.unbind(1), seen.unbind(1), strict=True):
             narrower = kept * column.T[tokens]
             possible = (tokens != self.mask_id) & (narrower.sum(-1) > 0)
@@ -94,19 +100,26 @@ class Table:
         return kept
 
     def logits(self, query: Query) -> Tensor:
-        return self._noisy(self.marginals(query.canvas)[query.want])
+        row, place = query.want.nonzero(as_tuple=True)  # (M,) each
+        return self._logits(query.canvas, row, place)
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
         assert query.review is not None
         row, place = query.review.nonzero(as_tuple=True)  # (N,) each
-        masked = query.canvas[row]  # (N, L)
-        masked[torch.arange(len(row)), place] = self.mask_id
-        return self.logits(query), self._noisy(self.marginals(masked)[torch.arange(len(row)), place])
+        masked, every = query.canvas[row], torch.arange(len(row))  # (N, L)
+        masked[every, place] = self.mask_id
+        return self.logits(query), self._logits(masked, every, place)
 
-    def _noisy(self, marginals: Tensor) -> Tensor:
-        """Logits (M, V) of marginals (M, V)."""
-        noise = torch.rand(marginals.shape, generator=self._generator, dtype=torch.double)
-        return marginals.log() + NOISE * (2 * noise - 1)
+    def _logits(self, canvas: Tensor, row: Tensor, place: Tensor) -> Tensor:
+        """Logits (M, V) at places (M,) of rows (M,). A position's only token has logit 0, which noise can't change."""
+        among = self._among[place]
+        open_ = among >= 0
+        result = torch.full((len(place), self.vocab_size), -torch.inf, dtype=torch.double)
+        result.scatter_(1, self._fixed[place][:, None], 0.0)
+        chances = self._chances(canvas)[row[open_], among[open_]]  # (M', V)
+        noise = torch.rand(chances.shape, generator=self._generator, dtype=torch.double)
+        result[open_] = chances.log() + NOISE * (2 * noise - 1)
+        return result
 
 
 def listed_rows(distribution: AnswerDistribution) -> tuple[NDArray[np.int64], list[str]]:
