@@ -63,8 +63,8 @@ def panel(
             if n % width:
                 continue
             for k in STEPS:
-                if (k or width) > width or (block and k == width):
-                    continue
+                if k >= width:
+                    continue  # all at once is the last curve's
                 sampler = f"random-k{k or width}" + (f"+b{block}" if block else "") + heat
                 places.append(_place(model, asked, sampler, _curve(k, block), n, seed))
     temperature = "τ = 1" if heat else "greedy"
