@@ -9,6 +9,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.exchange.tables import Tables, tables
+from pbcore.printable import printable
 from pbcore.results.rundir import RunDir
 
 # Columns that are metrics, and those that make up the table.
@@ -67,7 +68,16 @@ def to_wandb(path: Path, project: str) -> str:
     except ImportError:
         raise InputError("Weights & Biases is not installed: pip install 'pbcore[wandb]'") from None
     run, made = RunDir(path), tables(path)
-    name = path.resolve().name
+    try:
+        return _log_wandb(wandb, run, made, project)
+    except wandb.Error as error:
+        raise InputError(f"Weights & Biases: {printable(str(error), 600)}") from error
+    finally:
+        wandb.teardown()  # its service writes on until then
+
+
+def _log_wandb(wandb: Any, run: RunDir, made: Tables, project: str) -> str:
+    name = run.path.resolve().name
     with wandb.init(project=project, name=name, job_type="pbcore", config=_facts(run)) as session:
         session.summary.update(metrics(made))
         rows = [[row[column] for column in COLUMNS] for row in _rows(made.cells, COLUMNS)]
@@ -89,9 +99,16 @@ def to_mlflow(path: Path, uri: str, experiment: str = "pbcore") -> str:
     except ImportError:
         raise InputError("MLflow is not installed: pip install 'pbcore[mlflow]'") from None
     run, made = RunDir(path), tables(path)
+    try:
+        return _log_mlflow(mlflow, run, made, uri, experiment)
+    except (mlflow.exceptions.MlflowException, OSError) as error:
+        raise InputError(f"MLflow at {printable(uri)}: {printable(str(error), 600)}") from error
+
+
+def _log_mlflow(mlflow: Any, run: RunDir, made: Tables, uri: str, experiment: str) -> str:
     mlflow.set_tracking_uri(uri)
     mlflow.set_experiment(experiment)
-    with mlflow.start_run(run_name=path.resolve().name) as session:
+    with mlflow.start_run(run_name=run.path.resolve().name) as session:
         mlflow.log_params({name: str(value)[:500] for name, value in _facts(run).items()})
         named = list(metrics(made).items())
         for start in range(0, len(named), 500):  # a request takes at most 1,000

@@ -19,7 +19,7 @@ from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
 from pbcore.results.stats import score_of
 from pbcore.tasks.naming import category
-from pbcore.tasks.registry import load_task
+from pbcore.tasks.registry import load_task, task_spec
 
 LISTS = ("waiting_line", "list_ops")
 TOP_K = ("random", "confidence", "margin", "entropy")
@@ -119,7 +119,8 @@ def by_length(stored: StoredCell) -> list[tuple[int, Score]]:
         return [(lengths[0], score)]
     options = cell.conditions.options
     limit = options.get("limit") or cell.n_samples
-    task = load_task(cell.task, n=lengths, limit=limit, seed=options.get("data_seed", 0))
+    asked = task_spec(cell.task).asked(options.get("shots"), bool(options.get("cot")))
+    task = load_task(cell.task, n=lengths, limit=limit, seed=options.get("data_seed", 0), **asked)
     if task.data_hash != cell.conditions.data_hash:
         raise InputError(f"{cell.id}: can't divide its samples by n, this version has others; run it again")
     groups: defaultdict[int, list[float]] = defaultdict(list)

@@ -170,6 +170,23 @@ class Settings:
     no_download: bool = _option(
         Role.COMPUTES, "download nothing: scores whose tools are not installed are absent, with that reason", None
     )
+    ray: str | None = _option(
+        Role.COMPUTES,
+        "run the cells on a Ray cluster: HOST:PORT of its head, or local (default: the running cluster, else a local "
+        "one; docs/cluster.md)",
+        values.ray_address,
+        metavar="ADDRESS",
+        const="auto",
+    )
+    ray_gpus: float | None = _option(
+        Role.COMPUTES, "GPUs of each of Ray's workers (default: 1 with --gpu, else 0)", values.gpus, metavar="N"
+    )
+    ray_cpus: int = _option(
+        Role.COMPUTES, "CPUs of each of Ray's workers (default: 1)", values.positive, 1, metavar="N"
+    )
+    ray_workers: int | None = _option(
+        Role.COMPUTES, "at most N workers on Ray's nodes (default: as many as fit)", values.positive, metavar="N"
+    )
     tasks: tuple[Path, ...] = _option(
         Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"
     )
@@ -185,6 +202,15 @@ class Settings:
         "items of the lists (2-60) and words of the word sets (1-7): 15, 3-6 or 5,10,20",
         values.lengths,
         metavar="N",
+    )
+    shots: int | None = _option(
+        Role.ANSWERS,
+        "solved examples before each list and puzzle question (default: the task's, one)",
+        values.shots,
+        metavar="0-8",
+    )
+    cot: bool = _option(
+        Role.ANSWERS, "chain of thought: questions ask for steps, and what follows 'The answer is:' is scored", None
     )
     out: Path | None = _option(
         Role.WRITES,
@@ -267,6 +293,11 @@ class Settings:
         return "cuda" if self.gpu else "cpu"
 
     @property
+    def gpus(self) -> float:
+        """GPUs that a Ray worker reserves for a model that asks for none of its own."""
+        return float(self.gpu) if self.ray_gpus is None else self.ray_gpus
+
+    @property
     def load_options(self) -> dict[str, Any]:
         """Options of `load_model` beside device and dtype, those that were given."""
         return self._given(Role.LOADS)
@@ -301,8 +332,9 @@ class Settings:
         return {"profile": self.profile, "limit": self.limit, **given, "seed": self.seed}
 
     def _given(self, *roles: Role) -> dict[str, Any]:
-        """Name → value of the options of these roles that are neither off nor empty."""
-        return {o.field: value for o in OPTIONS if o.role in roles and (value := getattr(self, o.field))}
+        """Name → value of the options of these roles that are neither off nor empty; no shots at all is a choice."""
+        chosen = {o.field: getattr(self, o.field) for o in OPTIONS if o.role in roles}
+        return {name: value for name, value in chosen.items() if value or (name == "shots" and value == 0)}
 
 
 OPTIONS = tuple(Option(f.name, **f.metadata["option"]) for f in fields(Settings))
@@ -330,6 +362,8 @@ def check(settings: Settings) -> Settings:
         raise InputError("--sampler ar-draft…: add --draft MODEL, a smaller model with the same tokenizer")
     if settings.gate_time is not None and not (settings.gate or settings.against):
         raise InputError("--gate-time needs a baseline to compare with: add --gate BASELINE or --against REV")
+    if settings.ray is None and (settings.ray_gpus is not None or settings.ray_cpus != 1 or settings.ray_workers):
+        raise InputError("--ray-gpus, --ray-cpus and --ray-workers go with --ray")
     if settings.against is not None and settings.gate_time is None:
         raise InputError("--against is what --gate-time compares with: add --gate-time 10%, say")
     return settings

@@ -44,6 +44,13 @@ def lengths(text: str) -> tuple[int, ...]:
     return tuple(sorted(set(numbers)))
 
 
+def shots(text: str) -> int:
+    """A number of solved examples, 0 to 8."""
+    if not re.fullmatch(r"[0-8]", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of solved examples; write 0 to 8")
+    return int(text)
+
+
 def shard(text: str) -> tuple[int, int]:
     """`3/8` as (3, 8)."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
@@ -56,6 +63,23 @@ def amount(text: str) -> float:
     """A number above 0, such as `1` or `0.5`."""
     if not re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII) or float(text) <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0; write e.g. 1 or 0.5")
+    return float(text)
+
+
+def ray_address(text: str) -> str:
+    """Where a Ray cluster is: `HOST:PORT`, `auto` for the running one (else a local one), or `local`."""
+    if text not in ("auto", "local") and not re.fullmatch(r"[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the address of a Ray cluster; write HOST:PORT of its head, local, or nothing, with paths "
+            "before --ray"
+        )
+    return text
+
+
+def gpus(text: str) -> float:
+    """A number of GPUs: a whole number, or a part of one."""
+    if not re.fullmatch(r"\d{1,3}(\.\d{1,4})?", text, re.ASCII) or (float(text) > 1 and float(text) % 1):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GPUs; write 0, 1, 2 … or a part such as 0.5")
     return float(text)
 
 

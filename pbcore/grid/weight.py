@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import forwards
+from pbcore.grid.cost import Forwards, forwards
 from pbcore.grid.plan import Plan, masked_tokens
 
 if TYPE_CHECKING:
@@ -19,8 +20,11 @@ TOKEN = re.compile(r"[^\W\d_]+|\d|_|[^\w\s]+|\n")  # words, digits, runs of sign
 SEEN = 20  # samples of a task that are looked at
 
 
-def weights(plan: Plan) -> Callable[[CellName], float]:
-    """Cell → samples × forwards × what a forward of its model costs over prompt and answer."""
+def weights(plan: Plan, number: Callable[[Forwards], float] = attrgetter("guess")) -> Callable[[CellName], float]:
+    """Cell → samples × forwards × what a forward of its model costs over prompt and answer.
+
+    `number` says which number of forwards is meant where the sampler decides it itself.
+    """
 
     def weight(cell: CellName) -> float:
         from pbcore.names import parse
@@ -31,7 +35,7 @@ def weights(plan: Plan) -> Callable[[CellName], float]:
         name, total = parse(cell.sampler), 0.0
         for sample, columns in zip(samples, prompts(cell.task, cell.model), strict=False):
             tokens = max(1, masked_tokens(sample))
-            total += forwards(name, tokens).guess * seconds(cell.model, columns + tokens)
+            total += number(forwards(name, tokens)) * seconds(cell.model, columns + tokens)
         return total * len(samples) / len(samples[:SEEN]) * len(plan.settings.seed)
 
     @cache

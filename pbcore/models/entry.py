@@ -21,7 +21,7 @@ class ModelEntry:
 
     Exactly one of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a local
     checkpoint), `shape` with `dummy` (random weights of that architecture), `factory` (registered by a user). `ideal`
-    has none. `layers` limits the number of layers of a dummy.
+    has none. `layers` limits the number of layers of a dummy, `gpus` is how many a worker on a Ray cluster reserves.
     """
 
     name: str
@@ -42,6 +42,7 @@ class ModelEntry:
     dummy: bool = False
     layers: int | None = None
     factory: Callable[..., Any] | None = None
+    gpus: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
 
     Packages register models by entry points of the group `pbcore.models`, named like the model. Raises ValueError for a
     name that is taken or has characters other than letters, digits, `_`, `-`, `.` (it becomes part of pytest's node
-    ids).
+    ids). A factory that needs several GPUs says so by its attribute `gpus`, for runs on a Ray cluster.
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise InputError(f"model name {name!r}: use letters, digits, '_', '-' and '.'")
@@ -132,7 +132,8 @@ def resolve_model(name: str) -> ModelEntry:
         return _served(name)
     factories = FACTORIES.all()
     if name in factories:
-        return ModelEntry(name, family="user", factory=factories[name])
+        factory = factories[name]
+        return ModelEntry(name, family="user", factory=factory, gpus=getattr(factory, "gpus", 1))
     path = Path(name).expanduser()
     if path.is_dir():
         return ModelEntry(path.name or name, family=family_of_folder(path), folder=path.resolve())

@@ -12,6 +12,7 @@
 | benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | timing in xdist's
 workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
+| cluster | configure, runtestloop | --ray: cells on the nodes of a Ray cluster |
 | estimate | configure, runtestloop | --estimate: the bill in place of the cells |
 | progress | runtest_logstart, runtest_logfinish, report_teststatus | one line of progress |
 | gate | configure, report_teststatus | gates and floors, read before the run and judged after it |
@@ -31,6 +32,7 @@ pytest_plugins = [
         "recording",
         "benchmark_xdist",
         "scheduling",
+        "cluster",
         "estimate",
         "progress",
         "gate",

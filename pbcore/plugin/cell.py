@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pbcore.tasks.base import Sample, Task
     from pbcore.tasks.scoring import Scored
 
+CONTROLLERS = ("dsession", "pbcore-cluster")  # plugins of processes that hand cells to workers and run none
 RECORDED = pytest.StashKey[bool]()  # of an item: its record is written
 
 
@@ -246,7 +247,7 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
         "seeds": list(requested.seed),
     }
     worker = getattr(config, "workerinput", {})
-    if worker or not config.pluginmanager.hasplugin("dsession"):  # xdist's controller runs no cell itself
+    if worker or not any(map(config.pluginmanager.hasplugin, CONTROLLERS)):
         known |= {
             "worker": str(worker.get("workerid", "")),
             "shared_device": bool(worker.get("pbcore_shared", False)),

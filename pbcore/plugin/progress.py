@@ -17,6 +17,7 @@ from pbcore.plugin.state import cell_of, plan
 
 NAME = "pbcore-progress"
 INTERVAL = 60.0  # seconds between two lines in a log
+SHOWN = 8  # running cells in a line; a cluster has more
 
 
 class Progress:
@@ -33,6 +34,7 @@ class Progress:
         self._began = 0.0
         self._last = 0.0
         self._shown = False
+        self.places: dict[str, str] = {}  # node id → what stands before its name: the worker on a cluster that runs it
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._begin([item.nodeid for item in session.items if item.get_closest_marker("cells")])
@@ -95,7 +97,8 @@ class Progress:
         now, done = time.monotonic(), self._total - len(self._waiting) - len(self._running)
         running = {cell: now - began for cell, began in self._running.values()}
         left = None if self._clock is None else self._clock.left(self._waiting.values(), running)
-        return line(done, self._total, now - self._began, left, filter(None, map(bracketed, self._running)))
+        names = [f"{self.places.get(node_id, '')}{bracketed(node_id)}" for node_id in self._running]
+        return line(done, self._total, now - self._began, left, names)
 
     def _show(self) -> None:
         self._terminal.rewrite(self._text()[: self._width - 1], erase=True)
@@ -135,8 +138,9 @@ class Lines(Progress):
 
 def line(done: int, total: int, seconds: float, left: float | None, running: Iterable[str]) -> str:
     """`12/120 done, 0:34, about 5:06 left: tiny/shuffle/confidence-k2`."""
-    rest = f", about {clock(left)} left" if left is not None else ""
-    return f"{done}/{total} done, {clock(seconds)}{rest}: {', '.join(running)}".removesuffix(": ")
+    rest, names = f", about {clock(left)} left" if left is not None else "", list(running)
+    more = [f"{len(names) - SHOWN} more"] if len(names) > SHOWN else []
+    return f"{done}/{total} done, {clock(seconds)}{rest}: {', '.join([*names[:SHOWN], *more])}".removesuffix(": ")
 
 
 def clock(seconds: float) -> str:

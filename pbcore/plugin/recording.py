@@ -54,6 +54,11 @@ def _finished(config: pytest.Config) -> dict[str, tuple[str, StoredCell]]:
     return config.stash[_BEFORE]
 
 
+def remember(config: pytest.Config, stored: StoredCell) -> None:
+    """Adds a cell to what the resumed run had finished, where its run directory is on another machine."""
+    _finished(config)[stored.cell.id] = stored.cell.conditions.key or "", stored
+
+
 def _kept(config: pytest.Config) -> Collection[str]:
     """The cells that the resumed run had finished: an error never replaces a good record."""
     return _finished(config) if settings(config).resume is not None else ()

@@ -25,6 +25,7 @@ class ModelScheduling:
     Then it takes a task of its model that nobody has begun, else a model that nobody has begun, else any such task,
     else it helps the group with the most items left. `group_of` reads the group from a node id (("", "") for tests that
     are no cells). Models that are `alone` stay with one worker: a server's limit of requests at once holds per process.
+    A worker holds up to `ahead` items, the one that it runs included.
     """
 
     def __init__(
@@ -33,9 +34,11 @@ class ModelScheduling:
         group_of: Callable[[str], Group],
         complain: Callable[[str], None],
         alone: Callable[[str], bool] = lambda model: False,
+        ahead: int = MIN_PENDING,
     ) -> None:
         self._expected = workers
         self._alone = alone
+        self._ahead = ahead
         self._group_of = group_of
         self._complain = complain
         self._collections: dict[Any, list[str]] = {}
@@ -57,13 +60,18 @@ class ModelScheduling:
     def tests_finished(self) -> bool:
         return (
             self.collection_is_completed
-            and not self._waiting()
-            and all(len(items) < MIN_PENDING for items in self._pending.values())
+            and not self.waiting
+            and all(len(items) < self._ahead for items in self._pending.values())
         )
 
     @property
     def has_pending(self) -> bool:
-        return self._waiting() or any(self._pending.values())
+        return self.waiting or any(self._pending.values())
+
+    @property
+    def waiting(self) -> bool:
+        """Whether items are left that no worker holds."""
+        return any(self._queues.values())
 
     def add_node(self, node: Any) -> None:
         self._pending[node] = []
@@ -114,14 +122,11 @@ class ModelScheduling:
             for index in range(len(first)):
                 self._queue(index)
         # In turns, so that with few cells each worker gets one before any gets two.
-        for _ in range(MIN_PENDING):
+        for _ in range(self._ahead):
             for node in self.nodes:
                 self._send(node)
         for node in self.nodes:
             self._feed(node)
-
-    def _waiting(self) -> bool:
-        return any(self._queues.values())
 
     def _queue(self, index: int, first: bool = False) -> None:
         assert self._collection is not None
@@ -132,14 +137,14 @@ class ModelScheduling:
             queue.append(index)
 
     def _feed(self, node: Any) -> None:
-        while len(self._pending[node]) < MIN_PENDING and self._send(node):
+        while len(self._pending[node]) < self._ahead and self._send(node):
             pass
         if self._choose(node) is None and not node.shutting_down:
             node.shutdown()
 
     def _send(self, node: Any) -> bool:
         """Sends the worker one more item; False where it needs none or none is left."""
-        if node.shutting_down or node not in self._collections or len(self._pending[node]) >= MIN_PENDING:
+        if node.shutting_down or node not in self._collections or len(self._pending[node]) >= self._ahead:
             return False
         group = self._choose(node)
         if group is None:

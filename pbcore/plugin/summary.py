@@ -87,11 +87,13 @@ class Outcome:
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str) -> None:
         """A worker that died takes its cell with it: leave a record that says so."""
-        name = self.planned.get(crashitem)
-        if name is None or drilled(self._config):
-            return
-        cause = "the worker process died while running this cell (killed, or out of memory)"
-        self._crashed[crashitem] = record_error(self._config, name, cause)
+        self.crashed(crashitem, "the worker process died while running this cell (killed, or out of memory)")
+
+    def crashed(self, node_id: str, cause: str) -> None:
+        """Records the cause of a cell whose worker died; the failed report is to follow."""
+        name = self.planned.get(node_id)
+        if name is not None and not drilled(self._config):
+            self._crashed[node_id] = record_error(self._config, name, cause)
 
     def _finish_crashed(self, crash: pytest.TestReport) -> None:
         """Reports the teardown that a dead worker owes, since JUnit takes a test's properties from there."""

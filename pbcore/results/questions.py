@@ -12,7 +12,7 @@ from pbcore.printable import printable
 from pbcore.results.record import CellRecord
 from pbcore.tasks.base import Task
 from pbcore.tasks.naming import PAPER_TASKS
-from pbcore.tasks.registry import add_tasks_file, all_task_names, load_task
+from pbcore.tasks.registry import add_tasks_file, all_task_names, load_task, task_spec
 
 DATA = "data"  # of a run directory: questions that came with an imported run
 
@@ -59,11 +59,13 @@ class Questions:
             raise QuestionsError(f"{where}: its record has no digest of its data")
         folder = self._folder(cell, digest)
         seed = cell.conditions.options.get("data_seed", self._facts.get("data_seed")) or 0
+        options = cell.conditions.options
+        asked = task_spec(cell.task).asked(options.get("shots"), bool(options.get("cot")))
         errors: list[str] = []
         for lengths in self._lengths(cell):
             for limit in (cell.n_samples, None):
                 try:
-                    task = load_task(cell.task, folder, lengths, limit, seed=seed)
+                    task = load_task(cell.task, folder, lengths, limit, seed=seed, **asked)
                 except (ValueError, OSError) as error:
                     errors.append(str(error))
                     continue

@@ -76,7 +76,9 @@ class TestScores:
         assert (told["run"], told["started"], told["cells"], told["changed"]) == ("old", "then", 1, [])
         assert told["versions"]["pbcore"]
         assert made.read_run()["command"] == ["pytest"]
-        assert {"results.json", "samples.jsonl", "report.md"} <= {file.name for file in made.path.iterdir()}
+        assert {"results.json", "samples.jsonl", "report.md", "report.html", "questions"} <= {
+            file.name for file in made.path.iterdir()
+        }
 
     def test_a_changed_scorer_changes_scores_only(self, tmp_path: Path, stricter: Callable[[], None]) -> None:
         """New scores, details and failures; answers, NFE and seconds are carried over; the key, which stands for the

@@ -42,9 +42,12 @@ class TestMetrics:
 
 
 class TestMlflow:
-    def test_file_store(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_file_store(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Parameters, metrics, the cells as a table and the page are in the store."""
         mlflow = pytest.importorskip("mlflow")
+        monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
         run, uri = run_of(tmp_path), (tmp_path / "store").as_uri()
         assert main(["export", str(run.path), "--mlflow", uri, "--experiment", "mine"]) == 0
         number = capsys.readouterr().out.split()[-1]
@@ -61,6 +64,15 @@ class TestMlflow:
         assert [row[table["columns"].index("status")] for row in table["data"]] == ["error", "ok"]
         assert client.get_experiment(kept.info.experiment_id).name == "mine"
 
+    def test_what_mlflow_refuses_is_one_line(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Its newest versions refuse file stores unless told otherwise: its own words, without a traceback."""
+        pytest.importorskip("mlflow")
+        monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
+        assert main(["export", str(run_of(tmp_path).path), "--mlflow", (tmp_path / "store").as_uri()]) == 2
+        assert "MLFLOW_ALLOW_FILE_STORE=true" in capsys.readouterr().err
+
     def test_without_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -71,6 +83,26 @@ class TestMlflow:
 
 
 class TestWandb:
+    def test_offline(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        """Metrics, the table and the page are in the files that `wandb sync` would send."""
+        pytest.importorskip("wandb")
+        for name in ("WANDB_DIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR", "WANDB_CONFIG_DIR"):
+            monkeypatch.setenv(name, str(tmp_path / "wandb"))
+        monkeypatch.setenv("WANDB_MODE", "offline")
+        monkeypatch.setenv("WANDB_SILENT", "true")
+        assert main(["export", str(run_of(tmp_path).path), "--wandb", "mine"]) == 0
+        folder = Path(capsys.readouterr().out.strip().removeprefix("Weights & Biases: "))
+        [kept] = folder.glob("media/table/cells*.json")
+        table = json.loads(kept.read_text())
+        rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+        assert [(row["model"], row["status"], row["score"]) for row in rows] == [
+            ("broken", "error", None),
+            ("tiny", "ok", 0.9),
+        ]
+        [sent] = folder.parent.glob("*.wandb")
+        for name in (b"tiny/shuffle/confidence-k2_b8/score", b"report.html", b"results.json", b"mine", b"my run"):
+            assert name in sent.read_bytes()
+
     def test_without_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pbcore.models import register_model
@@ -52,6 +53,25 @@ def make_slow(**options: Any) -> Around:
 
 def make_dying(**options: Any) -> Around:
     return Around(dies_on_sort)
+
+
+def dies_once(task: str) -> None:
+    """Kills its process at `sort`, the first time that anyone runs it: the file $DIED says so."""
+    mark = Path(os.environ["DIED"])
+    if task == "waiting_line/sort" and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def make_dying_once(**options: Any) -> Around:
+    return Around(dies_once)
+
+
+def make_big(**options: Any) -> Around:
+    return Around(lambda task: None)
+
+
+make_big.gpus = 2  # type: ignore[attr-defined]
 
 
 def make_breaking(**options: Any) -> Around:
@@ -141,6 +161,8 @@ def register() -> None:
     register_model("moody", make_moody)
     register_model("slow", make_slow)
     register_model("dying", make_dying)
+    register_model("dying-once", make_dying_once)
+    register_model("big", make_big)
     register_model("breaking", make_breaking)
     register_model("missing", make_missing)
     register_model("telling", make_telling)

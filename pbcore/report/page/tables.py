@@ -25,6 +25,7 @@ class Column:
     html: Callable[[Row], str]
     value: Callable[[Row], float | None] | None = None
     about: str = ""  # tooltip of the head
+    wide: bool = False  # long text, which wraps
 
     @property
     def numeric(self) -> bool:
@@ -40,9 +41,9 @@ def decimals(key: str, head: str, places: int = 1, about: str = "") -> Column:
     return Column(head, html, lambda row: row[key], about)
 
 
-def words(key: str, head: str, about: str = "") -> Column:
+def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
     """A column of foreign text."""
-    return Column(head, lambda row: text(str(row[key]), 400), None, about)
+    return Column(head, lambda row: text(str(row[key]), 400), None, about, wide)
 
 
 def scored(row: Row, places: int = 1) -> str:
@@ -64,11 +65,11 @@ RATES = (
 OVERVIEW = (
     MODEL,
     SAMPLER,
-    words("tasks", "tasks scored"),
     Column("mean score %", scored, lambda row: row["score"], "plain mean over the model's tasks [95 % interval]"),
     *RATES,
-    words("missing", "not measured, and why"),
+    words("tasks", "tasks scored"),
 )
+MISSING = words("missing", "not measured, and why", wide=True)
 POLICIES = (
     MODEL,
     Column("policy", lambda row: f"<code>{text(row['family'], 60)}</code>"),
@@ -81,6 +82,11 @@ POLICIES = (
     ),
     decimals("AUP", "AUP", 1, "accuracy under parallelism: area under score over tokens per forward"),
 )
+
+
+def with_missing(columns: Sequence[Column], rows: Sequence[Row]) -> Sequence[Column]:
+    """The columns, and one for what was not measured if there is such."""
+    return [*columns, MISSING] if any(row["missing"] for row in rows) else columns
 
 
 def table(columns: Sequence[Column], rows: Iterable[Row], caption: str, label: str = "") -> str:
@@ -107,7 +113,13 @@ def _cells(columns: Sequence[Column], row: Row) -> Iterable[str]:
     for number_of, column in enumerate(columns):
         tag = 'th scope="row"' if number_of == 1 else "td"
         value = None if column.value is None else column.value(row)
-        sort = "" if column.value is None else f' class=num data-v="{"" if value is None else f"{value:.6g}"}"'
+        sort = (
+            " class=text"
+            if column.wide
+            else ""
+            if column.value is None
+            else f' class=num data-v="{"" if value is None else f"{value:.6g}"}"'
+        )
         yield f"<{tag}{sort}>{column.html(row)}</{tag.split(' ')[0]}>"
 
 
@@ -178,9 +190,10 @@ def of_task(scope: Scope, task: str) -> str:
         Column("score %", scored, lambda row: row["score"]),
         decimals("n", "samples", 0),
         *RATES,
-        *([words("missing", "not measured, and why")] if any(row["missing"] for row in rows) else []),
     ]
-    return table(columns, rows, f"{text(task, 80)}: {text(_headlines(one.cells))}", f"cells of {task}")
+    return table(
+        with_missing(columns, rows), rows, f"{text(task, 80)}: {text(_headlines(one.cells))}", f"cells of {task}"
+    )
 
 
 def _headlines(cells: pd.DataFrame) -> str:

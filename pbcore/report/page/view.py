@@ -97,7 +97,8 @@ class Handler(BaseHTTPRequestHandler):
         super().__init__(*args)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
-        port = self.server.server_address[1]
+        assert isinstance(self.server, ThreadingHTTPServer)
+        port = self.server.server_port
         cell = _SAMPLES.fullmatch(self.path)
         if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
             self._reply(403, "text/plain", "asked for under another name; another site's page may have asked")

@@ -64,7 +64,7 @@ class TestStatic:
         """Scores with intervals, rates, PBx and AUP stand in the HTML itself."""
         html = write_page(run(tmp_path).path).read_text(encoding="utf-8")
         words = " ".join(" ".join(Reader(html).text).split())
-        assert "tiny confidence-k2 2 of 2 50.0 [28–72] 4.00 2.25 8.0" in words
+        assert "tiny confidence-k2 50.0 [28–72] 4.00 2.25 8.0" in words
         assert "tiny threshold 1 2.00 2.00 2.00 2.00 112.5" in words  # PB90 … PB60, AUP = 1.125 tokens × 100 %
         assert "waiting line" in words
 

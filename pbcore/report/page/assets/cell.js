@@ -44,7 +44,7 @@ async function cellView(where) {
 
 function cellFacts(cell) {
   const rows = [...Object.entries(cell.scores).map(([name, [mean, low, high]]) => [name, `${percent(mean)} % [${percent(low)}–${percent(high)}]`]), ...cell.facts];
-  return el("dl", { class: "facts" }, ...rows.flatMap(([name, value]) => [el("dt", {}, plain(name)), el("dd", {}, plain(String(value)))]));
+  return el("dl", { class: "facts" }, ...rows.map(([name, value]) => el("div", {}, el("dt", {}, plain(name)), el("dd", {}, plain(String(value))))));
 }
 
 function leftOut(cell, data) {

@@ -58,7 +58,9 @@ function canvas(answer, title) {
       const [piece, at, sure] = box.children;
       piece.replaceChildren(token === null ? (lost ? el("s", {}, shownToken(before[place].text)) : "▒") : shownToken(token.text));
       at.textContent = token === null ? (lost ? "masked" : "") : token.step < 0 ? "given" : String(token.step + 1);
-      box.className = "tok" + (token === null ? " mask" : "") + (fresh ? " fresh" : "") + (lost ? " lost" : "") + (token !== null && token.text === EOS ? " eos" : "") + (token !== null && marks[place] && token.text === answer.pieces[place] ? " match" : "");
+      const neighbour = place > 0 ? now[place - 1] : null;
+      const joined = token !== null && neighbour !== null && token.step === neighbour.step && token.step >= 0;
+      box.className = "tok" + (joined ? " joined" : "") + (token === null ? " mask" : "") + (fresh ? " fresh" : "") + (lost ? " lost" : "") + (token !== null && token.text === EOS ? " eos" : "") + (token !== null && marks[place] && token.text === answer.pieces[place] ? " match" : "");
       box.dataset.step = token === null ? "" : token.step;
       sure.hidden = token === null || token.confidence === undefined || token.step < 0;
       if (!sure.hidden) sure.firstChild.style.width = `${Math.round(100 * token.confidence)}%`;
@@ -117,7 +119,7 @@ function player(shots) {
   };
   const start = () => {
     if (now >= last) go(0);
-    play.textContent = "❚❚ pause";
+    play.textContent = "‖ pause";
     play.setAttribute("aria-label", "pause");
     timer = setInterval(() => {
       if (!box.isConnected) return stop();
@@ -135,11 +137,11 @@ function player(shots) {
   };
   const box = el("div", { class: "film", role: "group", tabindex: 0, "aria-label": "film of the decoding; arrow keys step, space plays", onkeydown: keys },
     el("div", { class: "controls" },
-      button("⏮", "first step", jump(() => 0)), button("◀", "one step back", jump(() => now - 1)), play,
-      button("▶", "one step on", jump(() => now + 1)), button("⏭", "last step", jump(() => last)), slider, count),
+      button("|‹", "first step", jump(() => 0)), button("‹", "one step back", jump(() => now - 1)), play,
+      button("›", "one step on", jump(() => now + 1)), button("›|", "last step", jump(() => last)), slider, count),
     line,
     el("div", { class: "shots" }, ...parts.map((part, i) => el("section", {}, shots.length > 1 ? el("h4", {}, plain(shots[i].title)) : null, part.list))),
-    el("p", { class: "key" }, "Outlined: revealed together in this step. The number is the step, the bar the confidence. Point at a token to see all of its step. Underlined: a grammar match."),
+    el("p", { class: "key" }, "Outlined: revealed together in this step. The number is the step, the bar the confidence. Neighbours that touch were revealed together; point at a token to see all of its step. Wavy underline: a grammar match."),
     ...parts.map((part, i) => stepList(part, shots.length > 1 ? shots[i].title : "")));
   go(last);
   return box;

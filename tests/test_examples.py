@@ -1,0 +1,90 @@
+"""The files of docs/examples that are for clusters, checked by the tools that read them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
+
+
+def read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((EXAMPLES / name).read_text(encoding="utf-8"))
+    return content
+
+
+def check(resource: dict[str, Any]) -> None:
+    validate = pytest.importorskip("kubernetes_validate")
+    validate.validate(resource, "1.30", strict=True)
+
+
+class TestKubernetes:
+    def test_the_indexed_job_follows_the_schema(self) -> None:
+        """Strictly: no unknown field either. A wrong one is refused, so the check is alive."""
+        job = read("kubernetes-indexed-job.yaml")
+        check(job)
+        job["spec"]["completion"] = 8
+        with pytest.raises(Exception, match="completion"):
+            check(job)
+
+    def test_the_indexed_job_runs_every_shard(self) -> None:
+        """As many pods as shards, and the script asks for shard index + 1 of them."""
+        job = read("kubernetes-indexed-job.yaml")["spec"]
+        container = job["template"]["spec"]["containers"][0]
+        environment = {entry["name"]: entry["value"] for entry in container["env"]}
+        assert job["completions"] == job["parallelism"] == int(environment["SHARDS"])
+        script = 'pytest() { echo "$@"; }\n' + container["args"][0]
+        said = subprocess.run(
+            [*container["command"], script],
+            env={**environment, "PATH": os.environ["PATH"], "JOB_COMPLETION_INDEX": "0"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        options = "--model llada-1.5 --gpu --profile paper --shard 1/8 --out /results/shard-1"
+        assert said.strip() == f"benches {options}"
+
+    def test_pods_of_the_kuberay_job_follow_the_schema(self) -> None:
+        """Of head and workers; KubeRay's own schema is in its cluster."""
+        cluster = read("kuberay-job.yaml")["spec"]["rayClusterSpec"]
+        for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, **group["template"]}
+            check(pod)
+
+    def test_the_kuberay_job_calls_the_script(self) -> None:
+        """Which is there."""
+        words = read("kuberay-job.yaml")["spec"]["entrypoint"].split()
+        assert (words[0], Path(words[1]).name) == ("bash", "ray-paper.sh")
+        assert (EXAMPLES / "ray-paper.sh").is_file()
+
+
+class TestRayUp:
+    def test_ray_accepts_the_cluster_file(self) -> None:
+        """Its schema, after the defaults of the provider are filled in."""
+        util = pytest.importorskip("ray.autoscaler._private.util")
+        cluster = util.prepare_config(read("ray-cluster.yaml"))
+        util.validate_config(cluster)
+        assert cluster["max_workers"] == 2
+        with pytest.raises(Exception, match="provider"):
+            util.validate_config({key: value for key, value in cluster.items() if key != "provider"})
+
+
+class TestScript:
+    def test_it_begins_and_resumes(self, tmp_path: Path) -> None:
+        """A directory that holds a run is resumed."""
+        for option in ("--out", "--resume"):
+            said = subprocess.run(
+                [EXAMPLES / "ray-paper.sh", "tiny", tmp_path, "--limit", "2"],
+                env={**os.environ, "PYTEST": "echo"},
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            expected = f"benches --model tiny --gpu --profile paper --ray {option} {tmp_path} --limit 2"
+            assert said.split() == expected.split()
+            (tmp_path / "run.json").touch()
