@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -80,12 +81,7 @@ def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, Any]:
     for sample in samples:
         if not sample.steps:
             continue
-        found = {
-            "kendall": kendall(sample.steps),
-            "kendall_answer": kendall(answer_steps(sample)),
-            "leftmost_share": leftmost_share(sample.steps),
-            **v1_correlations(sample.steps),
-        }
+        found = dict(_orders(tuple(sample.steps), tuple(answer_steps(sample))))
         sure = [confidence for step, confidence in zip(sample.steps, sample.confidences, strict=False) if step >= 0]
         if sure:
             found |= {"confidence_mean": float(np.mean(sure)), "confidence_min": min(sure)}
@@ -101,6 +97,17 @@ def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, Any]:
         statistics["max_tokens_in_step"] = float(largest)
         statistics["tokens_by_step"] = [by_step[step] / recorded for step in range(max(by_step) + 1)]
     return statistics
+
+
+@lru_cache(maxsize=4096)  # greedy samplers often reveal in the same order
+def _orders(steps: tuple[int, ...], answer: tuple[int, ...]) -> dict[str, float | None]:
+    """One sample's statistics of the order, from the steps of the canvas and of the answer."""
+    return {
+        "kendall": kendall(steps),
+        "kendall_answer": kendall(answer),
+        "leftmost_share": leftmost_share(steps),
+        **v1_correlations(steps),
+    }
 
 
 def answer_steps(sample: SampleRecord) -> list[int]:

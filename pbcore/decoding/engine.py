@@ -100,7 +100,7 @@ def denoise(
         else:
             _step(job, rows, context)
         rows = _advance(job, rows, context)
-    return [log.generation(model, i) for i in range(len(requests))]
+    return [log.generation(model, i, former) for i, former in enumerate(log.former())]
 
 
 def _step(job: _Job, rows: Rows, context: Source, window: tuple[int, int] | None = None, refresh: bool = False) -> None:
@@ -240,6 +240,10 @@ def _apply(job: _Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None
     written = move.reveal if move.revise is None else move.reveal | move.revise  # (R, C)
     if move.token is not None:
         check_tokens(job.name.policy, token, written, job.model.mask_id, job.model.vocab_size)
+    going = [slots for slots in (move.remask, move.revise) if slots is not None]
+    if going:
+        stands = rows.canvas.gather(1, where) != job.model.mask_id  # (R, C)
+        job.log.keep_former(rows, where, torch.stack(going).any(0) & stands)
     row, slot = written.nonzero(as_tuple=True)
     at = where[row, slot]
     rows.canvas[row, at] = token[row, slot]

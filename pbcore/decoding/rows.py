@@ -6,14 +6,14 @@ R rows, L canvas positions, A target positions (masked at the start), C slots of
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import torch
 from torch import Tensor
 
 from pbcore.decoding import state
 from pbcore.decoding.state import State
-from pbcore.models.base import Denoiser, Generation, Request
+from pbcore.models.base import Denoiser, Former, Generation, Request
 
 _NOWHERE = 1 << 40  # the place of a target position that a row doesn't have: past every block
 
@@ -110,6 +110,7 @@ class Log:
     store: Tensor  # (R,)
     trajectories: list[list[tuple[int, ...]]] | None
     ends_at_stop: bool = False
+    gone: list[tuple[Tensor, ...]] = field(default_factory=list)  # of each step that took tokens away
 
     def record(self, rows: Rows) -> None:
         """Stores the canvases before a step if trajectories are recorded."""
@@ -117,13 +118,28 @@ class Log:
             for origin, canvas in zip(rows.origin.tolist(), rows.canvas.tolist(), strict=True):
                 self.trajectories[origin].append(tuple(canvas))
 
+    def keep_former(self, rows: Rows, where: Tensor, going: Tensor) -> None:
+        """Notes the tokens that a step takes away: those in the slots `going` (R, C), which stand in `where` (R, C)."""
+        row, slot = going.nonzero(as_tuple=True)  # (N,)
+        at, origin = where[row, slot], rows.origin[row]
+        known = (self.steps[origin, at], rows.steps[row], self.confidences[origin, at])
+        self.gone.append((origin, at, rows.canvas[row, at], *known))
+
+    def former(self) -> list[list[Former]]:
+        """The tokens of each row that were taken away, in that order."""
+        rows: list[list[Former]] = [[] for _ in range(len(self.canvas))]
+        columns = [torch.cat(parts).tolist() for parts in zip(*self.gone, strict=True)]
+        for row, *entry in zip(*columns, strict=True):
+            rows[row].append(Former(*entry))
+        return rows
+
     def finish(self, rows: Rows) -> None:
         """Stores the final state of finished rows."""
         self.canvas[rows.origin], self.nfe[rows.origin] = rows.canvas, rows.nfe
         self.prefill[rows.origin], self.store[rows.origin] = rows.prefill, rows.store
 
-    def generation(self, model: Denoiser, row: int) -> Generation:
-        """One row's result, without its padding."""
+    def generation(self, model: Denoiser, row: int, former: Sequence[Former] = ()) -> Generation:
+        """One row's result, without its padding; `former` are its tokens that were taken away."""
         stops, length = model.stop_ids, int(self.length[row])
         own = int(self.own[row])
         canvas = tuple(self.canvas[row, :own].tolist())
@@ -143,6 +159,7 @@ class Log:
             steps=tuple(self.steps[row, :length].tolist()),
             confidences=tuple(self.confidences[row, :length].tolist()),
             trajectory=trajectory,
+            former=tuple(one for one in former if one.position < length),
             official_text=_text_past_eos(model, ids, stops, text),
             prefill=int(self.prefill[row]) if model.block else None,
             store=int(self.store[row]) if model.block else None,

@@ -74,6 +74,20 @@ def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
     return f"{model} × {task.category}: infilling, and a model that decodes by itself can't keep given tokens"
 
 
+def no_steps(model: str, task: str, cot: bool) -> str | None:
+    """Why a model can't answer a task in steps (`cot`: those of the run, beside tasks that ask for them by
+    themselves); None if it can, or isn't asked to."""
+    from pbcore.models import resolve_model
+    from pbcore.tasks.registry import task_spec
+
+    spec = task_spec(task)
+    if cot and spec.infills:
+        return f"{spec.category} with --cot: its canvas is given in part, which leaves no room for steps"
+    if (cot or spec.cot) and resolve_model(model).family == "ideal":
+        return f"{model} × chain of thought: it knows the right answers, and no steps that lead to them"
+    return None
+
+
 def why_not(model: str, task: str, sampler: str) -> str | None:
     """Why `model` can't run this task with this sampler; None if it can, or if only its `check` knows."""
     from pbcore.models.servers.spec import refusal

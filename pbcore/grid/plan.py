@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
@@ -73,7 +73,7 @@ class Plan:
 
     def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
         """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
-        from pbcore.grid.capabilities import no_infilling, own_samplers, why_not
+        from pbcore.grid.capabilities import no_infilling, no_steps, own_samplers, why_not
         from pbcore.tasks.naming import category
 
         wanted = set(categories)
@@ -87,6 +87,7 @@ class Plan:
                         continue
                     reason = (
                         why_not(model, task, sampler)
+                        or no_steps(model, task, self.settings.cot)
                         or no_infilling(model, partial(self.task, task))
                         or self._lacks_words(model, task)
                         or self._odd_blocks(model, task, sampler)
@@ -104,7 +105,9 @@ class Plan:
 
             folder = self.settings.data_dir if name in task_names() else None  # the others have no official data
             try:
-                task = load_task(name, folder, self.lengths(name), limit, seed=self.settings.data_seed)
+                task = load_task(
+                    name, folder, self.lengths(name), limit, seed=self.settings.data_seed, **self.asked(name)
+                )
             except (ValueError, OSError) as error:
                 raise InputError(f"{name}: {str(error).removeprefix(f'{name}: ')}") from error
             self._loaded[name, limit] = task
@@ -125,6 +128,12 @@ class Plan:
             return requested if self.settings.task or set(requested) <= set(WORD_COUNTS) else None
         return requested if category(task) in LISTS else None
 
+    def asked(self, task: str) -> dict[str, Any]:
+        """How the task's questions are asked, as options of `load_task`: shots and steps, where the run chooses."""
+        from pbcore.tasks.registry import task_spec
+
+        return task_spec(task).asked(self.settings.shots, self.settings.cot)
+
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
         samples = self.task(cell.task, cell.model).samples[: self.limit(cell.model)]
@@ -135,7 +144,7 @@ class Plan:
         """Why a model can't read the prompts of data that don't ship with the package; None if it can."""
         from pbcore.grid.capabilities import lacks_words
 
-        if not (self.settings.data_dir or self.settings.tasks):
+        if not (self.settings.data_dir or self.settings.tasks or self.settings.cot):
             return None
         if (model, task) not in self._unread:
             self._unread[model, task] = lacks_words(model, self.task(task, model))
@@ -205,7 +214,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     plan = Plan(
         settings, profile, tuple(dict.fromkeys(models)), tuple(dict.fromkeys(tasks)), samplers, tuple(named), drilled
     )
-    if settings.n or settings.data_dir or settings.sample:
+    if settings.n or settings.data_dir or settings.sample or settings.shots is not None:
         # Unusable lengths, folders and samples are reported before anything runs.
         for name in plan.tasks:
             _check_samples(plan.task(name), settings.sample)

@@ -203,6 +203,15 @@ class Settings:
         values.lengths,
         metavar="N",
     )
+    shots: int | None = _option(
+        Role.ANSWERS,
+        "solved examples before each list and puzzle question (default: the task's, one)",
+        values.shots,
+        metavar="0-8",
+    )
+    cot: bool = _option(
+        Role.ANSWERS, "chain of thought: questions ask for steps, and what follows 'The answer is:' is scored", None
+    )
     out: Path | None = _option(
         Role.WRITES,
         "run directory to write; must not exist or be empty (default: reports/<date-time>)",
@@ -323,8 +332,9 @@ class Settings:
         return {"profile": self.profile, "limit": self.limit, **given, "seed": self.seed}
 
     def _given(self, *roles: Role) -> dict[str, Any]:
-        """Name → value of the options of these roles that are neither off nor empty."""
-        return {o.field: value for o in OPTIONS if o.role in roles and (value := getattr(self, o.field))}
+        """Name → value of the options of these roles that are neither off nor empty; no shots at all is a choice."""
+        chosen = {o.field: getattr(self, o.field) for o in OPTIONS if o.role in roles}
+        return {name: value for name, value in chosen.items() if value or (name == "shots" and value == 0)}
 
 
 OPTIONS = tuple(Option(f.name, **f.metadata["option"]) for f in fields(Settings))

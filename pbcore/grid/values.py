@@ -44,6 +44,13 @@ def lengths(text: str) -> tuple[int, ...]:
     return tuple(sorted(set(numbers)))
 
 
+def shots(text: str) -> int:
+    """A number of solved examples, 0 to 8."""
+    if not re.fullmatch(r"[0-8]", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of solved examples; write 0 to 8")
+    return int(text)
+
+
 def shard(text: str) -> tuple[int, int]:
     """`3/8` as (3, 8)."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)

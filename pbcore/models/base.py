@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pbcore.models.errors import ModelError
+from pbcore.models.former import Former
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample
 
@@ -18,6 +19,7 @@ __all__ = [
     "BlockContext",
     "Context",
     "Denoiser",
+    "Former",
     "Generation",
     "Model",
     "ModelError",
@@ -234,8 +236,9 @@ class Generation:
     `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards this
     row took part in (None for both: not reported). `steps[i]` is the step (0-based) at which position i was revealed
     for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when recorded) is the
-    canvas before each step, then the final one. `official_text` is the text of the whole canvas where some follows the
-    first EOS, and else None.
+    canvas before each step, then the final one. `former` are the tokens that were masked again or replaced, in the
+    order in which they went, without those revealed and masked again in one step. `official_text` is the text of the
+    whole canvas where some follows the first EOS, and else None.
 
     For a block model `nfe` counts denoising and storing forwards; `store` of them stored a finished block, and
     `prefill`, not in `nfe`, ran the prompt. Both are None for other models. A storing forward is no step, and a token
@@ -249,6 +252,7 @@ class Generation:
     steps: tuple[int, ...] = ()
     confidences: tuple[float, ...] = ()
     trajectory: tuple[tuple[int, ...], ...] | None = None
+    former: tuple[Former, ...] = ()
     official_text: str | None = None
     prefill: int | None = None
     store: int | None = None

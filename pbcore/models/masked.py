@@ -200,10 +200,12 @@ class MaskedContext:
             else:
                 start = prompt + first - shift
                 stop = prompt + last if self._mode == "dual" else total
+        lead = prompt - shift - start  # column, of those that run, that predicts canvas position 0
+        skip = max(0, lead)  # the columns before it aren't read
         hidden = self._model.network.hidden(
-            columns[:, start:stop], self._positions[:, start:stop], self._mask, self._cache, start
-        )  # (R, Q, H)
-        offset = prompt - shift - start  # column of `hidden` that predicts canvas position 0
+            columns[:, start:stop], self._positions[:, start:stop], self._mask, self._cache, start, skip
+        )  # (R, Q − skip, H)
+        offset = lead - skip
         wanted = hidden[:, offset + first : offset + last][positions[:, first:last].to(hidden.device)]  # (M, H)
         return self._model.candidates(self._model.network.project(wanted).to(self._model.device))
 

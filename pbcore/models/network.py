@@ -4,11 +4,14 @@ checkpoint's own code.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from transformers import StaticCache
+
+from pbcore.models.last_layer import last_layer
 
 
 class Network(Protocol):
@@ -21,9 +24,11 @@ class Network(Protocol):
         """Whether it takes a pairwise attention mask."""
         ...
 
-    def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int) -> Tensor:
-        """Hidden states (R, Q, H) of ids (R, Q) at positions (R, Q); `mask` (R, T) is False at hidden columns, None
-        without any.
+    def hidden(
+        self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int, skip: int = 0
+    ) -> Tensor:
+        """Hidden states (R, Q − skip, H) of ids (R, Q) at positions (R, Q), without those of the first `skip` columns,
+        which nobody reads; `mask` (R, T) is False at hidden columns, None without any.
 
         A `pairwise` network also takes a mask (R, Q, T): False where column q may not attend to column t.
         With a cache the columns start at its slot `start` and overwrite its contents.
@@ -46,8 +51,11 @@ class NativeNetwork:
 
     def __init__(self, module: nn.Module) -> None:
         self._module: Any = module
+        self._last = last_layer(module)
 
-    def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int) -> Tensor:
+    def hidden(
+        self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int, skip: int = 0
+    ) -> Tensor:
         if mask is not None and mask.dim() == 3:
             dtype = self._module.dtype
             mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)[
@@ -57,11 +65,13 @@ class NativeNetwork:
             layers: Any = cache.layers
             for layer in layers:
                 layer.cumulative_length.fill_(start)
-        output = self._module.model(
-            ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=cache is not None
-        )
+        narrow = 0 if cache is not None or self._last is None else skip
+        with nullcontext() if self._last is None else self._last.skipping(narrow):
+            output = self._module.model(
+                ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=cache is not None
+            )
         states: Tensor = output.last_hidden_state
-        return states
+        return states[:, skip - narrow :]
 
     @property
     def pairwise(self) -> bool:
@@ -85,11 +95,13 @@ class RemoteNetwork:
     def __init__(self, module: nn.Module) -> None:
         self._module: Any = module
 
-    def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int) -> Tensor:
-        """Logits (R, Q, V) instead of hidden states; for padded batches the code must accept attention_mask."""
+    def hidden(
+        self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int, skip: int = 0
+    ) -> Tensor:
+        """Logits (R, Q − skip, V) instead of hidden states; for padded batches the code must accept attention_mask."""
         given = {} if mask is None else {"attention_mask": mask}
         logits: Tensor = self._module(ids, **given).logits
-        return logits
+        return logits[:, skip:]
 
     def project(self, hidden: Tensor) -> Tensor:
         return hidden

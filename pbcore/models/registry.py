@@ -80,6 +80,11 @@ def add_models_file(path: str | Path) -> list[str]:
     return add_server_models(path, {**_table(), **FACTORIES.all()})
 
 
+def sources() -> dict[str, str]:
+    """Name → hub id of the models of the table that come from the hub."""
+    return {name: entry.source for name, entry in _table().items() if entry.source is not None}
+
+
 def model_names() -> list[str]:
     """The names that `load_model` accepts: the table and registered models, without embedded models missing from this
     installation.

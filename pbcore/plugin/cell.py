@@ -187,6 +187,8 @@ class Cell:
         benchmark: Any,
     ) -> None:
         from pbcore.analysis.decoding_order import order_statistics
+        from pbcore.models.pieces import pieces
+        from pbcore.results import prompts
         from pbcore.results.build import build_cell, generated
         from pbcore.results.flat import properties
         from pbcore.results.record import CellRecord
@@ -220,10 +222,12 @@ class Cell:
             absent=untimed(session) | uncounted | (ABSENT if shared is not None else {}),
             indices=[one.sample.index for one in answers],
             seeds=[one.seed for one in answers],
+            pieces=pieces(model),
         )
         cell = replace(cell, decoding=order_statistics(samples) | generated([one.answer for one in answers]))
         if session is not None:
             cell = told(cell, samples, session)
+        prompts.keep(run_dir(config), task)
         run_dir(config).write_cell(cell, samples)
         self.item.user_properties.extend(properties(cell))
         benchmark.extra_info.update(properties(cell))

@@ -112,11 +112,13 @@ class Outcome:
                 self._without_cells(session)
             return
         from pbcore.report.markdown import write_report
+        from pbcore.report.page import write_page
 
         run = run_dir(self._config)
         if run.cells_dir.is_dir() and any(run.cells_dir.glob("*.json")):
             try:
-                self.written = [path.name for path in (*run.assemble(self.notes.append), *write_report(run.path))]
+                files = (*run.assemble(self.notes.append), write_page(run.path), *write_report(run.path))
+                self.written = [path.name for path in files]
             except OSError as error:
                 self.notes.append(
                     f"the report could not be written ({error}); the finished cells are in {run.cells_dir}"

@@ -6,13 +6,13 @@ Imports no torch: it takes anything shaped like a Generation.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 from typing import Any, Protocol
 
 from pbcore.results.plain import plain
-from pbcore.results.record import CellRecord, SampleRecord, Score, by_index
+from pbcore.results.record import CellRecord, FormerToken, SampleRecord, Score, by_index
 from pbcore.results.stats import score_of
 from pbcore.tasks.scoring import Scored
 
@@ -43,14 +43,16 @@ def build_cell(
     indices: Sequence[int] | None = None,
     seeds: Sequence[int] | None = None,
     absent: Mapping[str, str] | None = None,
+    pieces: Callable[[int], str] | None = None,
 ) -> tuple[CellRecord, list[SampleRecord]]:
     """Fills in a cell's scores, rates and counts; returns it with its samples.
 
     `facts` is a CellRecord with everything known beforehand (id, model, task, sampler, headline, conditions). `rounds`
     are the seconds of each timed decoding of all samples (none if `absent` says why under `seconds`); `indices` the
     samples' numbers (default 0, 1, …); `seeds` the seed of each answer (default 0), with each sample at most once per
-    seed; `absent` maps metrics that were not measured at all to the reason. Raises ValueError if the lengths of the
-    lists differ, or a score of a sample or the rounds are missing without a reason.
+    seed; `absent` maps metrics that were not measured at all to the reason; `pieces` gives a token's text, if tokens
+    are to be recorded. Raises ValueError if the lengths of the lists differ, or a score of a sample or the rounds are
+    missing without a reason.
 
         facts = CellRecord(id=…, model=…, task=…, sampler=…, conditions=…, headline="accuracy")
         cell, samples = build_cell(facts, generations, scored, rounds=[1.9])
@@ -68,7 +70,7 @@ def build_cell(
         raise ValueError(
             f"cell {facts.id}: no round was timed; give the seconds of at least one, or why there are none"
         )
-    samples = [sample_record(*each) for each in zip(numbers, answers, scored, draws, strict=True)]
+    samples = [sample_record(*each, pieces) for each in zip(numbers, answers, scored, draws, strict=True)]
     _check_complete(facts.id, samples)
     missing = {**absent_metrics(scored), **(absent or {})}
     counted = _forwards(facts.id, samples)
@@ -128,8 +130,10 @@ def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
     return replace(facts, status="error", error=cause, scores={})
 
 
-def sample_record(index: int, answer: Answer, scored: Scored, seed: int = 0) -> SampleRecord:
-    """One sample's record.
+def sample_record(
+    index: int, answer: Answer, scored: Scored, seed: int = 0, pieces: Callable[[int], str] | None = None
+) -> SampleRecord:
+    """One sample's record; with its tokens if `pieces` gives their texts.
 
     Given positions (infilling; `steps` −1) count as neither canvas nor answer tokens, as they were not decoded.
     """
@@ -150,7 +154,22 @@ def sample_record(index: int, answer: Answer, scored: Scored, seed: int = 0) -> 
         store=getattr(answer, "store", None),
         official_text=getattr(answer, "official_text", None),
         served=None if told is None else plain(told, f"what was reported of sample {index}"),
+        **_tokens_told(answer, pieces),
     )
+
+
+def _tokens_told(answer: Answer, pieces: Callable[[int], str] | None) -> dict[str, Any]:
+    """The fields `tokens` and `former` of a sample's record; empty if the tokens are not known."""
+    ids = list(answer.token_ids)
+    if pieces is None or not ids:
+        return {}
+    while ids[1:] and ids[-1] == ids[-2]:
+        del ids[-1]
+    former = [
+        FormerToken(one.position, pieces(one.token), one.step, one.until, float(one.confidence))
+        for one in getattr(answer, "former", ())
+    ]
+    return {"tokens": [plain(pieces(token)) for token in ids], "former": former}
 
 
 def _check_complete(cell_id: str, samples: Sequence[SampleRecord]) -> None:

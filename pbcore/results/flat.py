@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pbcore.results import record
-from pbcore.results.plain import plain
+from pbcore.results.plain import encodable, plain
 from pbcore.results.record import CellRecord
 from pbcore.tasks.naming import PAPER_TASKS, category
 from pbcore.tasks.rewrite import SOURCE as REWRITE
@@ -99,16 +99,23 @@ def _prompts(cell: CellRecord) -> str:
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
-    """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers NaN."""
+    """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers NaN.
+
+    Lone surrogates are written out (`\\udc80`): pandas can't hold them where pyarrow is installed.
+    """
     import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
-    rows = [row(cell) for cell in cells]
+    rows = [{encodable(name): _text(value) for name, value in row(cell).items()} for cell in cells]
     known_names = (*COLUMNS, *RATES, *SERVED, *CONDITIONS)
     scores = dict.fromkeys(name for entry in rows for name in entry if name not in known_names)
     table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *SERVED, *CONDITIONS])
     numeric = ["n", "score", "score_low", "score_high", *scores, *RATES, *SERVED]
     known = dict.fromkeys(("shared_device", "dummy"), "boolean")  # nullable: unknown for a cell that failed early
     return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", **known})
+
+
+def _text(value: Any) -> Any:
+    return encodable(value) if isinstance(value, str) else value
 
 
 def properties(cell: CellRecord) -> list[tuple[str, Any]]:
@@ -129,7 +136,7 @@ def plain_pairs(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
     `\\udc80`.
     """
     values = [(str(name), plain(value, name)) for name, value in pairs]
-    return [(n, v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v) for n, v in values]
+    return [(name, _text(value)) for name, value in values]
 
 
 def cell_of(properties: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> CellRecord | None:

@@ -59,6 +59,11 @@ def dump_json(data: Any, indent: int | None = None) -> str:
     return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def encodable(text: str) -> str:
+    """`text` with lone surrogates, which UTF-8 can't hold, as `\\udc80`."""
+    return text.encode("utf-8", "backslashreplace").decode() if _SURROGATES.search(text) else text
+
+
 def _joined(text: str) -> str:
     """`text` with surrogate pairs as the characters they stand for, since JSON can't tell the two apart; lone ones
     stay.

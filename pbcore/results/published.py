@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +52,8 @@ def read(path: Path) -> pd.DataFrame | None:
     import pandas as pd
 
     if path.is_dir() and not (path / "cells").is_dir() and not (path / "results.json").exists():
-        files = sorted(path.rglob(RESULTS_FILE))
-        return pd.concat([_run_folder(file) for file in files], ignore_index=True) if files else None
+        found = sorted(path.rglob(RESULTS_FILE))
+        return pd.concat([_run_folder(file) for file in found], ignore_index=True) if found else None
     if path.suffix == ".csv" and path.exists():
         table = pd.read_csv(path)
         if {"method", "param", "task", "score"} <= set(table.columns):
@@ -64,6 +65,25 @@ def read(path: Path) -> pd.DataFrame | None:
             "metric, value_percent"
         )
     return None
+
+
+def figures() -> pd.DataFrame:
+    """The published figures that come with the package, in the columns of `read`: Tables 5–7 of the paper (arXiv
+    2510.04767) and the public runs of the 2026 rewrite, as their CSV files have them, arranged by model and task."""
+    import pandas as pd
+
+    folder = files("pbcore.results").joinpath("figures")
+    with folder.joinpath("paper.csv").open(encoding="utf-8") as stream:
+        paper = pd.read_csv(stream).melt(["table", "task", "metric"], var_name="model", value_name="value_percent")
+    with folder.joinpath("rewrite.csv").open(encoding="utf-8") as stream:
+        wide = pd.read_csv(stream).melt(["model", "method", "param", "measure"], var_name="task")
+    runs = wide.pivot(index=["model", "method", "param", "task"], columns="measure", values="value").reset_index()
+    runs = runs[runs["score"].notna()]
+    grammar = runs["score"].where(runs["task"].str.startswith("text_writing"))
+    setting = "dLLMs: k=2, no semi-AR"
+    of_lists = paper["task"].str.startswith("waiting_line/").map({True: f"n=15; {setting}", False: setting})
+    tables = [_paper_tables(paper.assign(setting=of_lists)), _v2_table(runs.assign(grammar=grammar))]
+    return pd.concat(tables, ignore_index=True)
 
 
 def read_samples(folder: Path) -> dict[str, dict[int, dict[str, Any]]]:

@@ -38,12 +38,25 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerToken:
+    """A token that stood at position `at` of the canvas from `step` on, until step `until` masked it again or replaced
+    it; `confidence` when it was revealed."""
+
+    at: Count
+    token: str
+    step: Step
+    until: Step
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
 class SampleRecord:
     """One answer to one sample. `scores` and `details` as in `tasks.scoring.Scored`; `seed` the seed of its decoding;
     `official_text` the text of the whole canvas, if there is text after the first EOS, else None; `nfe` None if the
     model doesn't report its forwards, `prefill` and `store` a block model's forwards of these kinds (the latter also
     counted in `nfe`), None for others; `canvas_tokens` and `answer_tokens` None if it doesn't report its tokens;
-    `served` what a server reported of this answer."""
+    `served` what a server reported of this answer. `tokens` are the canvas's tokens as text, without repetitions of the
+    last one at the end; `former` the tokens that did not stay. Both are None if they were not recorded."""
 
     index: Count
     text: str
@@ -59,6 +72,8 @@ class SampleRecord:
     served: dict[str, Any] | None = None
     prefill: Count | None = None
     store: Count | None = None
+    tokens: list[str] | None = None
+    former: list[FormerToken] | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -71,7 +86,9 @@ class SampleRecord:
 
         Raises LoadError, which begins with `where`, naming the field, what was there and what is allowed.
         """
-        return cls(**checked(_sample(), data, where))
+        valid = checked(_sample(), data, where)
+        former = valid.get("former")
+        return cls(**valid | ({} if former is None else {"former": [FormerToken(**one) for one in former]}))
 
 
 def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
@@ -184,7 +201,7 @@ class CellRecord:
 
 
 CONDITIONS = tuple(f.name for f in fields(Conditions))
-_sample = adapter(lambda: shape(SampleRecord))
+_sample = adapter(lambda: shape(SampleRecord, former=GenericAlias(list, (shape(FormerToken),)) | None))
 _cell = adapter(
     lambda: shape(
         CellRecord,

@@ -4,6 +4,7 @@ cells.
     reports/<run>/run.json            the run's facts: command, versions, machine, seeds, data source
                  /cells/<name>.json   {"schema": 2, "cell": {...}, "samples": [...]}, written atomically
                  /cells/<name>.answers.jsonl  answers of a model behind a server, appended as they come
+                 /questions/<task>.json  the questions that the answers belong to (`results.prompts`)
                  /results.json        all cells, assembled from cells/ at the end or on demand
                  /samples.jsonl       all samples, one per line
 

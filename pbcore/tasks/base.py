@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pbcore.errors import InputError
+from pbcore.tasks.cot import final_answer
 from pbcore.tasks.naming import category
 from pbcore.tasks.scoring import Scored, scorer
 
@@ -57,7 +58,8 @@ class Task:
     `name` is a task name such as `waiting_line/shuffle`; `kind` the operation or generator (`shuffle`, `latin_square`,
     `words_to_sentence` …); `category` the part before the slash; `headline` the score shown in tables;
     `data_hash` a digest of all samples in order, which is equal if two runs had the same samples;
-    `identity` a digest of everything else that decides scores: declaration, headline, scorer and the scorer's code.
+    `identity` a digest of everything else that decides scores: declaration, headline, scorer and the scorer's code;
+    with `cot` the question asks for steps, and what follows the last "The answer is:" is scored.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Task:
     data_hash: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     identity: str = ""
+    cot: bool = False
 
     @property
     def category(self) -> str:
@@ -99,7 +102,19 @@ class Task:
         unknown = set(metrics or ()) - set(score.metrics)
         if unknown:
             raise InputError(f"{self.name} has no metric {sorted(unknown)}; it has {sorted(score.metrics)}")
-        return score.score(predictions, samples, frozenset(score.metrics if metrics is None else metrics))
+        wanted = frozenset(score.metrics if metrics is None else metrics)
+        if not self.cot:
+            return score.score(predictions, samples, wanted)
+        answers = [final_answer(text) for text in predictions]
+        scored = score.score([answer or "" for answer in answers], samples, wanted)
+        return [one if answer else _unanswered(one) for one, answer in zip(scored, answers, strict=True)]
+
+
+def _unanswered(scored: Scored) -> Scored:
+    """The scores of an answer with steps but no final answer: 0, whatever a scorer makes of an empty text."""
+    details = {name: value for name, value in scored.details.items() if name == "absent"}
+    why = {"why": 'nothing follows "The answer is:"', "failure": "no final answer"}
+    return Scored(dict.fromkeys(scored.scores, 0.0), {**details, **why})
 
 
 def _first_odd(predictions: Sequence[object]) -> object:

@@ -40,6 +40,11 @@ def is_run_folder(folder: Path) -> bool:
     return any(folder.glob(f"{_PREFIX}*.jsonl"))
 
 
+def samples_file(folder: Path, task: str) -> Path:
+    """Where a run folder has the samples of one of our tasks."""
+    return folder / f"{_PREFIX}{NAMES[task]}.jsonl"
+
+
 def rewrite_samples(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
     """The questions of a task in a run folder, in the order of their `doc_id`, which is their number, filtered by
     `lengths`.
@@ -49,7 +54,7 @@ def rewrite_samples(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | Non
     """
     if spec.name not in NAMES:
         raise InputError(f"{spec.name} is not a task of the rewrite; omit data_dir")
-    path = folder / f"{_PREFIX}{NAMES[spec.name]}.jsonl"
+    path = samples_file(folder, spec.name)
     if not path.is_file():
         available = sorted(file.stem.removeprefix(_PREFIX) for file in folder.glob(f"{_PREFIX}*.jsonl"))
         raise FileNotFoundError(f"{spec.name}: no file {path}; the folder has samples of {', '.join(available)}")

@@ -10,6 +10,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
+from pbcore.tasks import cot
 from pbcore.tasks.base import Message
 from pbcore.tasks.files import read_yaml
 from pbcore.tasks.generators import Generator, Item
@@ -20,10 +21,9 @@ from pbcore.tasks.scoring import scorers
 from pbcore.tasks.texts import TEXT_GENERATORS
 
 GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS}
-
 REQUIRED = ("prompt", "scorer", "max_new_tokens")
 KEYS = frozenset(
-    {*REQUIRED, "generator", "settings", "samples", "headline", "shots", "lengths", "official", "prompt_single"}
+    {*REQUIRED, "generator", "settings", "samples", "headline", "shots", "lengths", "official", "prompt_single", "cot"}
 )
 DEFAULT_SAMPLES = 100
 MOST_TOKENS, MOST_SAMPLES, MOST_SHOTS = 65_536, 1_000_000, 100
@@ -34,7 +34,8 @@ class TaskSpec:
     """A task as declared. Questions come from `generator` (`count` of them) or from the rows of the file `rows`.
 
     `kind` is the generator's name, or `rows`; `lengths` the default values of n; `official` the location of the
-    official rows, `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` for n = 1.
+    official rows, `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` for n = 1; with `cot` the question
+    asks for steps (`pbcore.tasks.cot`).
     """
 
     name: str
@@ -50,6 +51,7 @@ class TaskSpec:
     rows: Path | None = None
     official: str | None = None
     prompt_single: str | None = None
+    cot: bool = False
 
     @property
     def category(self) -> str:
@@ -64,10 +66,25 @@ class TaskSpec:
     def generator(self) -> Generator | None:
         return GENERATORS.get(self.kind)
 
+    @property
+    def has_shots(self) -> bool:
+        """Whether the number of solved examples before its questions can be chosen."""
+        return self.kind in LIST_GENERATORS or self.kind in PUZZLE_GENERATORS
+
+    @property
+    def infills(self) -> bool:
+        """Whether its answers are given in part."""
+        return bool(self.settings.get("infill"))
+
+    def asked(self, shots: int | None, cot: bool) -> dict[str, Any]:
+        """What of a run's shots and steps applies to this task, as options of `load_task`; empty for its own way."""
+        chosen = {"shots": shots} if shots is not None and self.has_shots else {}
+        return {**chosen, **({"cot": True} if cot and not self.infills else {})}
+
     def tokens(self, length: int | None) -> int:
         """Canvas length of a question in tokens: `max_new_tokens`, or more if n needs it."""
         room = self.generator.room(length) if self.generator and length is not None and self.lengths else 0
-        return max(self.max_new_tokens, room)
+        return max(self.max_new_tokens, room, cot.NEW_TOKENS if self.cot else 0)
 
     def prompt_of(self, length: int | None) -> str:
         """The prompt template for questions of one length."""
@@ -75,7 +92,8 @@ class TaskSpec:
 
     def filled(self, values: Mapping[str, Any], length: int | None) -> str:
         """The prompt of one question; a literal backslash-n becomes a newline. Raises KeyError for a missing value."""
-        return self.prompt_of(length).format(**values).replace("\\n", "\n")
+        text = self.prompt_of(length).format(**values).replace("\\n", "\n")
+        return cot.question(text) if self.cot else text
 
     def messages(self, item: Item, shots: tuple[Item, ...]) -> tuple[Message, ...]:
         """The chat: for each shot a user turn and the assistant's answer, then the question."""
@@ -89,7 +107,8 @@ class TaskSpec:
                     "give a text, or an object with example or summary"
                 )
             turns.append({"role": "user", "content": self.filled(shot.input, shot.length)})
-            turns.append({"role": "assistant", "content": str(answer)})
+            solved = cot.worked(self.kind, shot, str(answer)) if self.cot else str(answer)
+            turns.append({"role": "assistant", "content": solved})
         return (*turns, {"role": "user", "content": self.filled(item.input, item.length)})
 
 
@@ -151,6 +170,7 @@ def read_spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpe
         rows=None if rows is None else (folder or Path()) / rows,
         official=_text(where, entry, "official") if "official" in entry else None,
         prompt_single=_text(where, entry, "prompt_single") if "prompt_single" in entry else None,
+        cot=_switch(where, "cot", entry.get("cot", False)),
     )
     for prompt in (spec.prompt, spec.prompt_single or ""):
         check_prompt(prompt, f"{where}, prompt")
@@ -221,6 +241,12 @@ def _text(where: str, entry: Mapping[str, Any], key: str) -> str:
     if not isinstance(entry[key], str) or not entry[key]:
         raise InputError(f"{where}: {key} {shown(entry[key])}; give a text")
     return str(entry[key])
+
+
+def _switch(where: str, key: str, given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise InputError(f"{where}: {key} {shown(given)}; give true or false")
+    return given
 
 
 def _number(where: str, key: str, given: Any, least: int, most: int) -> int:

@@ -13,10 +13,13 @@ from pbcore.theory.bounds import optimal_bound
 from pbcore.theory.tables import equality, figure2, table1
 
 
-def add_parser(commands: Any) -> None:
-    """Adds `theory` to the subparsers of a command."""
-    parser = commands.add_parser("theory", help="losses of an ideal model: closed forms for the list operations")
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """Adds `theory` to the subparsers of a command, and returns its parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "theory", help="losses of an ideal model: closed forms for the list operations"
+    )
     add_arguments(parser)
+    return parser
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

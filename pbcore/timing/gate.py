@@ -139,6 +139,7 @@ def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
             "n": plan.lengths(cell.task),
             "limit": plan.limit(cell.model),
             "seed": settings.data_seed,
+            **plan.asked(cell.task),
         },
         "sampler": cell.sampler,
         "seed": settings.seed[0],

@@ -80,13 +80,14 @@ def masked_batch(
     visible. Such states occur in decoding, and in them one half of a name doesn't reveal the other. These rows have t ~
     U(0, 1)^power; a power above 1 favours the last steps of decoding, where items must not be repeated. The EOS tail
     draws its own t in half of the rows, since decoding reveals it as a whole, early or late. In a share `masked_shots`
-    of rows the example in the prompt is masked with its own t. Every row has at least one masked answer token.
+    of rows the example in the prompt is masked with its own t. Of a row with holes they alone are masked. Every row has
+    at least one masked answer token.
     """
     ids, place, first = _padded(rows, words.eos_id)
     count, length = ids.shape
     start = _column(length - len(row.canvas) for row in rows)  # (R, 1), as all bounds
     end = start + _column(row.answer for row in rows)
-    answer, tail = (place >= start) & (place < end), place >= end  # (R, T)
+    answer, tail = (place >= start) & (place < end) & _open(rows, length), place >= end  # (R, T)
     shot = _between(place, first, [row.shot for row in rows])  # (R, T)
     # t, the tail's t, whether it is used, the example's t, whether it is used
     draws = torch.rand(5, count, 1, generator=rng)
@@ -125,6 +126,15 @@ def _padded(rows: Sequence[Row], padding: int) -> tuple[Tensor, Tensor, Tensor]:
     for number, row in enumerate(rows):
         ids[number, length - len(row) :] = torch.tensor([*row.prompt, *row.canvas])
     return ids, torch.arange(length)[None].expand(len(rows), -1), _column(length - len(row) for row in rows)
+
+
+def _open(rows: Sequence[Row], length: int) -> Tensor:
+    """Which positions (R, T) noise may reach: all but the given tokens of rows with holes."""
+    free = torch.ones(len(rows), length, dtype=torch.bool)
+    for number, row in enumerate(rows):
+        if row.holes is not None:
+            free[number, length - len(row.holes) :] = torch.tensor(row.holes)
+    return free
 
 
 def _paired(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
+from pbcore.report.commands import add_parsers
 from pbcore.results import RunDir
 
 
@@ -28,9 +30,10 @@ def written(run: RunDir, change: Any) -> Path:
     return file
 
 
-class Arguments:
-    """What the command line gives to `run_report` and `run_compare`."""
-
-    def __init__(self, *paths: Path) -> None:
-        self.paths, self.out, self.width, self.level = list(paths), None, None, 0.05
-        self.head, self.base = paths[0], paths[-1]
+def run_command(name: str, *words: object) -> int:
+    """`pbcore report`, `merge` or `compare` with these arguments; returns its exit status."""
+    parser = argparse.ArgumentParser()
+    add_parsers(parser.add_subparsers(required=True))
+    args = parser.parse_args([name, *map(str, words)])
+    status: int = args.run(args)
+    return status

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.report.commands import run_compare
 from pbcore.results import create, error_cell
 from pbcore.results.baseline import BaselineError, baseline_cell, pack_runs, read_baseline, unpack_runs, write_baseline
 from pbcore.results.rundir import StoredCell
 from tests.results import factory
-from tests.results.files import Arguments
+from tests.results.files import run_command
 
 CELL = "tiny/shuffle/confidence-k2"
 
@@ -160,7 +159,7 @@ class TestAbsurdFiles:
         """An empty or foreign file passes no run: the command's exit status is 2."""
         run = factory.write(create(tmp_path, "a"), [factory.cell()])
         (tmp_path / "b.json").write_text(text)
-        assert run_compare(Arguments(run.path, tmp_path / "b.json")) == 2  # type: ignore[arg-type]
+        assert run_command("compare", run.path, tmp_path / "b.json") == 2
         said = capsys.readouterr()
         assert "b.json" in said.err
         assert "PASSED" not in said.out

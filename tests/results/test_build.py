@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import asdict
 from fractions import Fraction
 from math import sqrt
 
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.models.base import Generation
-from pbcore.results import CellRecord, Conditions, build_cell, error_cell
+from pbcore.models.base import Former, Generation
+from pbcore.results import CellRecord, Conditions, SampleRecord, build_cell, error_cell
+from pbcore.results.record import FormerToken
 from pbcore.results.stats import bootstrap, score_of, wilson
 from pbcore.tasks.scoring import Scored
 from tests.results.factory import FakeAnswer, answer, cell
@@ -45,6 +47,19 @@ class TestBuildCell:
         filled = FakeAnswer("[A, B]", (1, 2, 3, 4, 5), nfe=1, answer_tokens=5, steps=(-1, 0, -1, 0, -1))
         record, samples = build_cell(FACTS, [filled], [Scored({"accuracy": 1.0})], rounds=[1.0])
         assert (samples[0].canvas_tokens, samples[0].answer_tokens, record.tokens_per_step) == (2, 2, 2.0)
+
+    def test_tokens(self) -> None:
+        """Tokens are kept as text up to the first of those that repeat to the end, former ones with their steps; and
+        not at all where nobody tells their texts.
+        """
+        told = Generation("ab", (7, 8, 1, 1, 1), 3, 2, (0, 2, 1, 1, 1), (0.5,) * 5, former=(Former(1, 9, 0, 1, 0.25),))
+        scored = [Scored({"accuracy": 1.0})]
+        _, samples = build_cell(FACTS, [told], scored, rounds=[1.0], pieces=lambda token: f"<{token}>")
+        assert samples[0].tokens == ["<7>", "<8>", "<1>"]
+        assert samples[0].former == [FormerToken(1, "<9>", 0, 1, 0.25)]
+        assert SampleRecord.from_json(asdict(samples[0])) == samples[0]
+        _, samples = build_cell(FACTS, [told], scored, rounds=[1.0])
+        assert (samples[0].tokens, samples[0].former) == (None, None)
 
     def test_speeds_count_answers_only(self) -> None:
         """samples/s and tokens/s use the median round and the answers' tokens."""

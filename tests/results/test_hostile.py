@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.report.commands import run_compare, run_report
 from pbcore.report.junit import write_junit
 from pbcore.results import create, load, load_samples, properties
 from pbcore.results.baseline import BaselineError, read_baseline
@@ -25,7 +24,7 @@ from pbcore.results.published import read_samples
 from pbcore.results.rundir import CorruptCellWarning, cell_file
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS
-from tests.results.files import Arguments, fingerprint, written
+from tests.results.files import fingerprint, run_command, written
 
 TEXTS = st.one_of(st.sampled_from(ODD_TEXTS), st.text(st.characters(), max_size=30))
 CELL = "tiny/shuffle/confidence-k2"
@@ -104,8 +103,8 @@ class TestReadingChangesNothing:
             assert len(load(run.path)) == 1
         with pytest.warns(CorruptCellWarning):
             load_samples(run.path)
-        for command, status in ((run_report, 0), (run_compare, 2)):
-            assert command(Arguments(run.path)) == status  # type: ignore[operator]
+        for words, status in ((["report", run.path], 0), (["compare", run.path, run.path], 2)):
+            assert run_command(*words) == status
             told = capsys.readouterr().err
             assert broken.name in told
             assert told.count("\n") == 1

@@ -155,7 +155,7 @@ class TestAddTasksFile:
             ("samples: 40", "samples: 0", "samples 0; give an integer from 1 to"),
             ("samples: 40", "headline: bleu", "headline 'bleu'; give one of accuracy, accuracy_any_layout"),
             ("shots: 1", "shots: many", "shots 'many'; give an integer from 0 to 100"),
-            ("shots: 1", "shot: 1", "unknown key '?shot'?; the keys are generator, headline"),
+            ("shots: 1", "shot: 1", "unknown key '?shot'?; the keys are cot, generator, headline"),
             ("lengths: [3, 4]", "lengths: [1]", r"n = \[1\]; give an integer from 2 to 60"),
             ("  lengths: [3, 4]\n", "", "reverse needs lengths"),
             ("lengths: [3, 4]", "lengths: [3, 9]", "n = 9 needs 9 different items, settings.items has 6"),

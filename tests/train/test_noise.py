@@ -51,6 +51,16 @@ class TestMaskedBatch:
         assert seen[0].tolist() == [False] * 3 + [True] * 2 + [False] * 3 + [True] * 6
         assert not bool(seen[1, :10].any())
 
+    def test_given_tokens_of_infilling_stay(self) -> None:
+        """Of a row with holes each is masked at some time and nothing else ever; other rows are masked as without."""
+        holed = Row("t", (9, 3), (30, 31, 32), 3, holes=(False, True, True))
+        rng, seen = torch.Generator().manual_seed(5), torch.zeros(2, 14, dtype=torch.bool)
+        for _ in range(100):
+            batch = masked_batch([some_rows()[0], holed], WORDS, rng)
+            assert bool(batch.masked[1].any())
+            seen |= batch.masked
+        assert seen.tolist() == [[False] * 8 + [True] * 6, [False] * 12 + [True] * 2]
+
     def test_the_share_of_masks_is_uniform(self) -> None:
         """t ~ U(0, 1): of a long answer every share of masks is as likely as any other."""
         row = Row("t", (5,), tuple(range(10, 210)), 200)

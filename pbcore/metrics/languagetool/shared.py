@@ -116,14 +116,20 @@ class SharedServer:
             raise Unavailable(f"LanguageTool's server did not start: `{' '.join(command)}`: {self._tail()}")
 
     def _command(self, port: int) -> list[str]:
-        """The parallel collector needs a quarter less time and a third less memory than Java's default. Without
-        `nodelay` Java's HTTP server waits 40 ms per request on persistent connections; without a log configuration it
-        logs every request."""
+        """The parallel collector needs a quarter less time and a third less memory than Java's default. The first
+        compiler alone (level 1) halves the processor time of a few hundred answers and is as fast over thousands.
+        Without `nodelay` Java's HTTP server waits 40 ms per request on persistent connections; without a log
+        configuration it logs every request."""
         (config := self._folder / "server.properties").write_text(CONFIG)
         (logback := self._folder / "logback.xml").write_text(LOGBACK)
         return [
-            *(str(java()), f"-Xmx{HEAP_MEGABYTES}m", "-XX:+UseParallelGC", "-Dsun.net.httpserver.nodelay=true"),
-            *(f"-Dlogback.configurationFile={logback}", "-cp", f"{self._installation.folder}/*"),
+            *(str(java()), f"-Xmx{HEAP_MEGABYTES}m", "-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1"),
+            *(
+                "-Dsun.net.httpserver.nodelay=true",
+                f"-Dlogback.configurationFile={logback}",
+                "-cp",
+                f"{self._installation.folder}/*",
+            ),
             *("org.languagetool.server.HTTPServer", "--port", str(port), "--config", str(config)),
         ]
 

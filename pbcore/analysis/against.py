@@ -1,0 +1,208 @@
+"""A run's scores beside published figures of the same model, task and sampler, and what differs between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pbcore.analysis.order import TASKS, natural
+from pbcore.errors import InputError
+from pbcore.tasks.naming import category
+from pbcore.tasks.rewrite import SOURCE as REWRITE
+
+PAPER = "as-published"  # the sampler of the paper's tables, which have one setting per model
+# The paper's names → sources of checkpoints. It doesn't say which DiffuCoder it is; the makers' Mercury and Claude of
+# then are no longer what their names stand for, so these match nothing by themselves.
+PAPER_MODELS: Mapping[str, tuple[str, ...]] = {
+    "LLaDA": ("GSAI-ML/LLaDA-8B-Instruct",),
+    "LLaDA 1.5": ("GSAI-ML/LLaDA-1.5",),
+    "Dream 7B": ("Dream-org/Dream-v0-Instruct-7B",),
+    "DiffuCoder": ("apple/DiffuCoder-7B-Instruct", "apple/DiffuCoder-7B-cpGRPO"),
+    "Qwen2.5 3B": ("Qwen/Qwen2.5-3B-Instruct",),
+    "Qwen2.5 7B": ("Qwen/Qwen2.5-7B-Instruct",),
+    "Qwen3 4B": ("Qwen/Qwen3-4B",),
+    "Llama 3.1 8B": ("meta-llama/Llama-3.1-8B-Instruct",),
+    "Llama 3.2 3B": ("meta-llama/Llama-3.2-3B-Instruct",),
+}
+DIFFUSION = ("LLaDA", "LLaDA 1.5", "Dream 7B", "DiffuCoder")
+METRICS = ("accuracy", "accuracy_strict", "grammar", "inclusion", "rouge_l", "bertscore", "inv_bleu")
+CACHES = ("dual", "prefix")
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One score of one cell beside a published figure. Scores in [0, 1]; `low` to `high` is the 95 % interval of ours
+    alone, since published figures have none. Rates and NFE are None where unknown."""
+
+    source: str
+    model: str
+    published_model: str
+    task: str
+    sampler: str
+    metric: str
+    ours: float
+    low: float
+    high: float
+    n: int
+    theirs: float
+    tokens_per_step: float | None = None
+    their_tokens_per_step: float | None = None
+    differs: tuple[str, ...] = ()
+
+    @property
+    def difference(self) -> float:
+        return self.ours - self.theirs
+
+    @property
+    def outside(self) -> bool:
+        """Whether the published figure lies outside our interval."""
+        return not self.low <= self.theirs <= self.high
+
+
+def against(
+    cells: pd.DataFrame, published: pd.DataFrame, sources: Mapping[str, str], same: Mapping[str, str] | None = None
+) -> list[Beside]:
+    """Each score of `cells` (a frame of `results.load`) that has a published figure (`results.published.figures` or
+    `read`), by source, model, sampler and task.
+
+    A model matches by its name or its checkpoint's source (`sources`: model → hub id), or as `same` says (our name →
+    the published one). Samplers match by policy and parameters; a cache doesn't prevent a match, blocks do. The paper's
+    tables match confidence-k2 for diffusion models and `ar` for the others. Raises InputError for a name in `same` that
+    is on neither side.
+    """
+    same = same or {}
+    _check_names(same, cells, published)
+    found: list[Beside] = []
+    rows = [{str(key): value for key, value in row.items()} for row in published.to_dict("records")]
+    for cell in cells[cells["status"] == "ok"].to_dict("records"):
+        ours = {str(key): value for key, value in cell.items()}
+        names = {ours["model"], sources.get(ours["model"]), same.get(ours["model"])} - {None}
+        for theirs in rows:
+            if ours["task"] == theirs["task"] and _same_model(names, theirs) and _same_sampler(ours["sampler"], theirs):
+                found += _besides(ours, theirs)
+    return sorted(found, key=_order)
+
+
+def _check_names(same: Mapping[str, str], cells: pd.DataFrame, published: pd.DataFrame) -> None:
+    for ours, theirs in same.items():
+        for name, known, where in ((ours, cells, "these runs"), (theirs, published, "the published figures")):
+            models = list(dict.fromkeys(known["model"]))
+            if name not in models:
+                raise InputError(f"no model {name!r} in {where}; they have {', '.join(map(str, models))}")
+
+
+def _same_model(names: set[str | None], theirs: Mapping[str, Any]) -> bool:
+    published = theirs["model"]
+    return published in names or any(source in names for source in PAPER_MODELS.get(published, ()))
+
+
+def _same_sampler(ours: str, theirs: Mapping[str, Any]) -> bool:
+    wanted = theirs["sampler"]
+    if wanted == PAPER:
+        wanted = "confidence-k2" if theirs["model"] in DIFFUSION else "ar"
+    return _numbers(_parts(ours)[0]) == _numbers(wanted)
+
+
+def _parts(sampler: str) -> tuple[str, list[str]]:
+    """A sampler without its cache, and the cache."""
+    head, *modifiers = sampler.split("+")
+    kept = [modifier for modifier in modifiers if modifier not in CACHES]
+    return "+".join([head, *kept]), [modifier for modifier in modifiers if modifier in CACHES]
+
+
+def _numbers(sampler: str) -> tuple[str | float, ...]:
+    """The parts of a name with its numbers as numbers, so that threshold-1.0 is threshold-1."""
+    return tuple(float(part) if part.replace(".", "", 1).isdecimal() else part for part in sampler.split("-"))
+
+
+def _besides(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Beside]:
+    for metric in METRICS:
+        mine = "rouge_l_unstemmed" if metric == "rouge_l" and theirs["prompts"] == REWRITE else metric
+        score, figure = _known(ours, mine), _known(theirs, metric)
+        low, high = _known(ours, f"{mine}_low"), _known(ours, f"{mine}_high")
+        if score is None or figure is None:
+            continue
+        yield Beside(
+            _source(theirs),
+            ours["model"],
+            theirs["model"],
+            ours["task"],
+            ours["sampler"],
+            mine,
+            score,
+            score if low is None else low,
+            score if high is None else high,
+            int(ours["n"] or 0),
+            figure,
+            _known(ours, "tokens_per_step"),
+            _known(theirs, "tokens_per_step"),
+            tuple(_differs(ours, theirs)),
+        )
+
+
+def _source(theirs: Mapping[str, Any]) -> str:
+    table = _known(theirs, "table")
+    return (
+        "2026 rewrite"
+        if theirs["prompts"] == REWRITE
+        else f"paper, Table {int(table)}"
+        if table is not None
+        else "published"
+    )
+
+
+def _differs(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
+    """What is known to differ, or can't be known, between a cell and a published figure."""
+    rewrite = theirs["prompts"] == REWRITE
+    if (ours["prompts"] == REWRITE) != rewrite:
+        yield f"prompts: ours {ours['prompts']}, theirs {theirs['prompts']}"
+    wanted = REWRITE if rewrite else "official"
+    if ours.get("data_source") != wanted:
+        yield f"data: ours {ours.get('data_source') or 'unknown'}, theirs {wanted}"
+    n = "3-6" if rewrite else "15"
+    if category(ours["task"]) == "waiting_line" and str(ours.get("length")) != n:
+        yield f"length: ours n = {ours.get('length') or 'unknown'}, theirs n = {n}"
+    wanted_n = 108 if ours["task"] == "puzzle/sudoku" and not rewrite else 100
+    if int(ours["n"] or 0) != wanted_n:
+        yield f"samples: ours {int(ours['n'] or 0)}, theirs {wanted_n}"
+    cache = _parts(ours["sampler"])[1]
+    if theirs["sampler"] != PAPER or theirs["model"] in DIFFUSION:
+        yield f"cache: ours {', '.join(cache) or 'none'}, theirs not published"
+    options = ours.get("options")
+    if (
+        category(ours["task"]) == "text_writing"
+        and not rewrite
+        and not (isinstance(options, dict) and options.get("official_text"))
+    ):
+        yield "text: ours up to the first EOS, theirs the whole canvas (--official-text)"
+    if rewrite:
+        yield "NFE and tokens per step: theirs per batch"
+    if theirs["model"] == "DiffuCoder":
+        yield "checkpoint: the paper doesn't say which DiffuCoder"
+
+
+def _known(row: Mapping[str, Any], name: str) -> float | None:
+    """A number of a row, None where it is missing."""
+    value = row.get(name)
+    if value is None or isinstance(value, str | bool) or pd.isna(value):
+        return None
+    return float(value)
+
+
+def _order(row: Beside) -> tuple[Any, ...]:
+    place = TASKS.index(row.task) if row.task in TASKS else len(TASKS)
+    metric = METRICS.index(row.metric.removesuffix("_unstemmed"))
+    return row.source, row.model, natural(row.sampler), place, row.task, metric
+
+
+def shared_differences(rows: Sequence[Beside]) -> dict[str, dict[str, int]]:
+    """Source → what differs → in how many of its rows, the most frequent first."""
+    counts: dict[str, dict[str, int]] = {}
+    for row in rows:
+        for note in row.differs:
+            of = counts.setdefault(row.source, {})
+            of[note] = of.get(note, 0) + 1
+    return {source: dict(sorted(of.items(), key=lambda item: -item[1])) for source, of in counts.items()}

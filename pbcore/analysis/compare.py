@@ -1,0 +1,244 @@
+"""One run beside another, cell by cell: the difference with its interval, a Holm-adjusted test, and the answers that
+flipped, as data for tables and pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pbcore.analysis.paired import holm, interval, two_sided
+from pbcore.printable import first_line
+from pbcore.results.baseline import BaselineCell, baseline_cell
+from pbcore.results.record import CellRecord, SampleRecord
+from pbcore.results.rundir import StoredCell
+
+RATES = ("nfe", "tokens_per_step", "tokens_per_forward", "samples_per_second", "tokens_per_second")
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """An answer whose score fell or rose. `seed` is None where the two sides have other seeds, or where only means over
+    seeds are known (a baseline file)."""
+
+    index: int
+    seed: int | None
+    base: float
+    head: float
+
+
+@dataclass(frozen=True, slots=True)
+class CellComparison:
+    """One cell of run A (`head`) beside the same cell of run B (`base`).
+
+    `status`: compared; refused (other questions, no common score, see `reason`); missing (in B only); new (in A only);
+    error (could not be run in A or B). Scores are means in [0, 1]; `change` = head − base with its 95 % interval `low`
+    to `high` (`analysis.paired.interval`), over `n` samples; `p` is two-sided, `p_adjusted` Holm's over all compared
+    cells. `worse` and `better` are the flipped answers, in the order of the samples; `differs` names conditions that
+    differ, e.g. the dtype, though the questions are the same. `rates`: name of `RATES` → (base, head), None where not
+    measured; `nfe_differs` counts the samples with another NFE.
+    """
+
+    id: str
+    model: str
+    task: str
+    sampler: str
+    status: str
+    reason: str = ""
+    metric: str = ""
+    n: int = 0
+    base: float | None = None
+    head: float | None = None
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    p_adjusted: float | None = None
+    worse: tuple[Flip, ...] = ()
+    better: tuple[Flip, ...] = ()
+    differs: tuple[str, ...] = ()
+    rates: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    nfe_differs: int = 0
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether every sample has the same score and the same NFE in both runs."""
+        return self.status == "compared" and not (self.worse or self.better or self.nfe_differs)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All cells of two runs, sorted by id; `level` is the chance of any false alarm among them."""
+
+    cells: tuple[CellComparison, ...]
+    level: float
+
+    def of(self, *statuses: str) -> list[CellComparison]:
+        return [cell for cell in self.cells if cell.status in statuses]
+
+    def significant(self, cell: CellComparison) -> bool:
+        """Whether the cell's change is significant among all tests of the comparison."""
+        return cell.p_adjusted is not None and cell.p_adjusted <= self.level
+
+    def worst_first(self) -> list[CellComparison]:
+        """Significantly worse cells, then those that could not be compared, then the others by their change; new ones
+        last."""
+
+        def rank(cell: CellComparison) -> tuple[int, float, str]:
+            change = cell.change or 0.0
+            if cell.status == "compared":
+                return (0 if change < 0 and self.significant(cell) else 2), change, cell.id
+            return (3 if cell.status == "new" else 1), 0.0, cell.id
+
+        return sorted(self.cells, key=rank)
+
+
+def compare_runs(
+    head: Sequence[StoredCell], base: Sequence[StoredCell] | Mapping[str, BaselineCell], level: float = 0.05
+) -> Comparison:
+    """Run A (`head`) beside run B (`base`, its cells or a baseline file as `read_baseline` gives it), cell by cell.
+
+    Samples are paired by their index; of several seeds a sample counts once, by its mean. Cells whose questions differ
+    are refused, other settings and models of the same name are only told. Binary scores: exact McNemar test; others:
+    paired permutation test; both two-sided.
+
+        comparison = compare_runs(load_stored("reports/new"), load_stored("reports/old"))
+        [(cell.id, cell.change, [flip.index for flip in cell.worse]) for cell in comparison.worst_first()]
+    """
+    heads = {entry.cell.id: _side(entry) for entry in head}
+    if isinstance(base, Mapping):
+        bases = {name: _Side(row) for name, row in base.items()}
+    else:
+        bases = {entry.cell.id: _side(entry) for entry in base}
+    cells = [_compared(heads.get(name), bases.get(name)) for name in sorted(heads.keys() | bases.keys())]
+    tested = [i for i, cell in enumerate(cells) if cell.p is not None]
+    adjusted = dict(zip(tested, holm([cells[i].p or 0.0 for i in tested]), strict=True))
+    return Comparison(tuple(replace(cell, p_adjusted=adjusted.get(i)) for i, cell in enumerate(cells)), level)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of a pair: its row, and where it comes from a run its record and samples."""
+
+    row: BaselineCell
+    cell: CellRecord | None = None
+    samples: tuple[SampleRecord, ...] = ()
+
+
+def _side(entry: StoredCell) -> _Side:
+    return _Side(baseline_cell(entry), entry.cell, entry.samples)
+
+
+def _compared(head: _Side | None, base: _Side | None) -> CellComparison:
+    known = head or base
+    assert known is not None
+    row = known.row
+    blank = CellComparison(row.id, row.model, row.task, row.sampler, "compared")
+    for name, side in (("A", head), ("B", base)):
+        if side is not None and side.cell is not None and side.cell.status != "ok":
+            cause = first_line(side.cell.error or "no cause recorded", 300)
+            return replace(blank, status="error", reason=f"could not be run in {name}: {cause}")
+    if base is None:
+        return replace(blank, status="new", reason="in A only", **_scored(row, "head"), rates=_rates(head, base))
+    if head is None:
+        return replace(blank, status="missing", reason="in B only", **_scored(row, "base"), rates=_rates(head, base))
+    metric = next((name for name in (base.row.headline, *base.row.scores) if _both(name, head, base)), "")
+    reason = _refusal(head.row, base.row) or ("" if metric else "no score was measured in both runs")
+    facts: dict[str, Any] = {
+        "metric": metric,
+        "rates": _rates(head, base),
+        "differs": tuple(_differing(head.row, base.row)),
+    }
+    if reason:
+        scores = {**_scored(base.row, "base"), **_scored(head.row, "head")}
+        return replace(blank, status="refused", reason=reason, **{**scores, **facts})
+    return replace(blank, **facts, **_difference(head, base, metric))
+
+
+def _both(name: str, head: _Side, base: _Side) -> bool:
+    return name in head.row.scores and name in base.row.scores
+
+
+def _scored(row: BaselineCell, side: str) -> dict[str, Any]:
+    """The mean headline score of a cell without a partner."""
+    values = row.scores.get(row.headline)
+    return {"metric": row.headline, "n": len(row.indices), side: sum(values) / len(values) if values else None}
+
+
+def _difference(head: _Side, base: _Side, metric: str) -> dict[str, Any]:
+    """The scores, their difference with interval and test, and the flips, of a pair that can be compared."""
+    before, after = base.row.scores[metric], head.row.scores[metric]
+    differences = [new - old for new, old in zip(after, before, strict=True)]
+    binary = all(value in (0, 1) for value in (*before, *after))
+    low, high = interval(differences, binary)
+    flips = _flips(head, base, metric)
+    n = len(differences)
+    forwards = zip(head.row.nfe, base.row.nfe, strict=True) if head.row.nfe and base.row.nfe else ()
+    return {
+        "n": n,
+        "base": sum(before) / n,
+        "head": sum(after) / n,
+        "change": sum(differences) / n,
+        "low": low,
+        "high": high,
+        "p": two_sided(differences, binary),
+        "worse": tuple(flip for flip in flips if flip.head < flip.base),
+        "better": tuple(flip for flip in flips if flip.head > flip.base),
+        "nfe_differs": sum(new != old for new, old in forwards),
+    }
+
+
+def _flips(head: _Side, base: _Side, metric: str) -> list[Flip]:
+    """The answers with another score: by sample and seed where both sides know them, else by sample."""
+    scores = {one.place: one.scores[metric] for one in head.samples}
+    others = {one.place: one.scores[metric] for one in base.samples}
+    if scores and scores.keys() == others.keys():
+        return [
+            Flip(*place, others[place], scores[place]) for place in sorted(scores) if scores[place] != others[place]
+        ]
+    seeds = head.row.seeds
+    seed = seeds[0] if len(seeds) == 1 and seeds == base.row.seeds else None
+    rows = zip(head.row.indices, base.row.scores[metric], head.row.scores[metric], strict=True)
+    return [Flip(index, seed, old, new) for index, old, new in rows if old != new]
+
+
+def _refusal(head: BaselineCell, base: BaselineCell) -> str:
+    """Why two cells can't be paired: other questions, or other samples of them."""
+    if head.task != base.task or head.data_hash != base.data_hash:
+        return f"other questions: A has {_data(head)}, B {_data(base)}; give both runs the same data, n and limit"
+    if not (head.indices and base.indices):
+        return f"no answers in {'B' if head.indices else 'A'}: results.json alone has none; give the run directory"
+    if head.indices != base.indices:
+        return f"other samples: A has {len(head.indices)}, B {len(base.indices)}"
+    return ""
+
+
+def _data(row: BaselineCell) -> str:
+    return f"{len(row.indices)} samples of digest {row.data_hash[:8] or 'unknown'}"
+
+
+def _differing(head: BaselineCell, base: BaselineCell) -> list[str]:
+    """Conditions that differ between two cells, each as `dtype bfloat16 → float32` (B → A)."""
+    pairs = [("seeds", ",".join(map(str, base.seeds)), ",".join(map(str, head.seeds)))]
+    pairs += [(name, str(getattr(base, name)), str(getattr(head, name))) for name in ("dtype", "length")]
+    pairs += [("text after the first EOS scored", str(base.official_text), str(head.official_text))]
+    known = head.model_identity.keys() | base.model_identity.keys()
+    pairs += [(name, base.model_identity.get(name, "–"), head.model_identity.get(name, "–")) for name in sorted(known)]
+    return [f"{name} {first_line(old, 40)} → {first_line(new, 40)}" for name, old, new in pairs if old != new]
+
+
+def _rates(head: _Side | None, base: _Side | None) -> dict[str, tuple[float | None, float | None]]:
+    return {name: (_rate(base, name), _rate(head, name)) for name in RATES}
+
+
+def _rate(side: _Side | None, name: str) -> float | None:
+    if side is None:
+        return None
+    if side.cell is not None:
+        value: float | None = getattr(side.cell, "nfe_mean" if name == "nfe" else name)
+        return value
+    row = side.row
+    if name == "nfe":
+        return sum(row.nfe) / len(row.nfe) / max(1, len(row.seeds)) if row.nfe else None
+    return row.tokens_per_step if name == "tokens_per_step" else None

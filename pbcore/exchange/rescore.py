@@ -1,0 +1,210 @@
+"""The command `pbcore rescore`: scores a run's kept answers again, without a model, as a new run that names its parent.
+
+For answers whose grammar or BERTScore had no tool, for a new LanguageTool, a new metric or an own scorer. Imports no
+torch unless BERTScore is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from pbcore.errors import InputError
+from pbcore.metrics import grammar, semantic
+from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIABLE
+from pbcore.printable import printable
+from pbcore.report.markdown import write_report
+from pbcore.report.page import write_page
+from pbcore.report.text import show
+from pbcore.results import prompts
+from pbcore.results.build import with_scores
+from pbcore.results.check import refuse
+from pbcore.results.facts import versions
+from pbcore.results.load import load_stored
+from pbcore.results.prompts import gather
+from pbcore.results.questions import DATA, Questions, selected
+from pbcore.results.record import CellRecord, SampleRecord
+from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
+from pbcore.tasks.base import Task
+from pbcore.tasks.registry import task_spec
+from pbcore.tasks.scoring import scorer
+
+
+@dataclass(frozen=True, slots=True)
+class Rescored:
+    """One cell before and after. `changed` maps each score's name to the number of answers that it rates otherwise;
+    `kept`: why the cell was left as it was, empty if it was scored."""
+
+    before: StoredCell
+    after: StoredCell
+    changed: dict[str, int]
+    kept: str = ""
+
+
+def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
+    """Scores a cell's kept answers again; everything but scores, details, what is absent and the headline stays.
+
+    The key, which stands for an outcome, is dropped if any score or detail differs. A cell with a score whose tool is
+    not here now is left as it was.
+    """
+    cell, samples = entry.cell, entry.samples
+    official = bool(cell.conditions.options.get("official_text"))
+    texts = [(official and sample.official_text) or sample.text for sample in samples]
+    asked = selected(task, [sample.index for sample in samples])
+    scored = asked.score_many(texts, asked.samples)
+    record, again = with_scores(replace(cell, headline=task.headline), samples, scored)
+    if all("absent" not in result.details for result in scored):
+        record = replace(record, absent={k: why for k, why in record.absent.items() if k not in record.scores})
+    lost = [
+        f"{name}: {why}" for name, why in record.absent.items() if name in cell.scores.keys() - record.scores.keys()
+    ]
+    if lost:
+        return Rescored(entry, entry, {}, lost[0])
+    if not all(_same(old, new) for old, new in zip(samples, again, strict=True)):
+        record = replace(record, conditions=replace(record.conditions, key=None))
+    names = dict.fromkeys(name for one in (*samples, *again) for name in one.scores)
+    changed = {
+        name: sum(
+            not _equal(old.scores.get(name), new.scores.get(name)) for old, new in zip(samples, again, strict=True)
+        )
+        for name in names
+    }
+    return Rescored(entry, StoredCell(record, tuple(again)), {name: n for name, n in changed.items() if n})
+
+
+def rescore(
+    source: Path, target: Path | None = None, data_dir: Path | None = None, tasks: Sequence[Path] = ()
+) -> tuple[RunDir, list[Rescored]]:
+    """Scores all finished cells of a run again and writes them as a new run directory (default: beside the parent),
+    whose run.json names the parent. Cells that could not be run are copied.
+
+    Raises the errors of `load_stored`, QuestionsError where a cell's questions can't be had, and RunDirError if the
+    target exists; nothing is written before every cell is scored.
+    """
+    parent = open_run(source)
+    stored, facts = load_stored(parent.path, refuse), parent.read_run()
+    if not any(entry.samples for entry in stored):
+        raise InputError(f"{source} has no kept answers; give a run directory with cells/ or samples.jsonl")
+    questions = Questions(parent.path, facts, data_dir, tuple(tasks))
+    ran = [entry for entry in stored if entry.cell.status == "ok" and entry.samples]
+    asked = {entry.cell.id: questions.of(entry.cell) for entry in ran}
+    results = [rescore_cell(entry, asked[entry.cell.id]) for entry in ran]
+    path = target or parent.path.parent / new_name()
+    run = create(path.parent, path.name)
+    run.write_run({**facts, "parent": _parent(parent, facts, results)})
+    if (parent.path / DATA).is_dir():
+        shutil.copytree(parent.path / DATA, run.path / DATA)
+    for task in asked.values():
+        prompts.keep(run, task)
+    done = {one.after.cell.id: one.after for one in results}
+    for entry in stored:
+        kept = done.get(entry.cell.id, entry)
+        run.write_cell(kept.cell, kept.samples)
+    gather([parent], run)
+    run.assemble()
+    write_report(run.path)
+    write_page(run.path)
+    return run, results
+
+
+def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) -> dict[str, Any]:
+    """What run.json says of the parent: which run, and when and by what it was scored again."""
+    return {
+        "run": parent.path.resolve().name,
+        "started": facts.get("started"),
+        "rescored": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "cells": sum(not one.kept for one in results),
+        "changed": sorted(one.after.cell.id for one in results if one.changed),
+        "versions": versions(),
+        "tools": _tools({name for one in results if not one.kept for name in one.after.cell.scores}),
+        **({"parent": facts["parent"]} if isinstance(facts.get("parent"), dict) else {}),
+    }
+
+
+def _tools(used: set[str]) -> dict[str, str]:
+    """The tools that measured these scores."""
+    tools = {}
+    if "grammar" in used and grammar.available():
+        tools["LanguageTool"] = str(grammar.checker().server.identity)
+    if "bertscore" in used and semantic.available():
+        tools["BERTScore"] = str(semantic.scorer().source)
+    return tools
+
+
+def _same(old: SampleRecord, new: SampleRecord) -> bool:
+    """Whether two scorings of an answer have the same outcome."""
+    names = old.scores.keys() | new.scores.keys()
+    return old.details == new.details and all(_equal(old.scores.get(name), new.scores.get(name)) for name in names)
+
+
+def _equal(old: float | None, new: float | None) -> bool:
+    """Whether two scores are one, rounding of floating-point sums aside; None: not measured."""
+    return old == new if old is None or new is None else math.isclose(old, new, rel_tol=0, abs_tol=1e-9)
+
+
+def rescored_text(results: Sequence[Rescored]) -> str:
+    """A row per cell and score that changed: answers rated otherwise, and the mean before and after."""
+    rows = []
+    for one in results:
+        for name, count in one.changed.items():
+            old, new = _mean(one.before.cell, name), _mean(one.after.cell, name)
+            rows.append([printable(one.after.cell.id), printable(name, 40), count, len(one.after.samples), old, new])
+    headers = ["cell", "score", "changed", "of answers", "before", "now"]
+    texts = [tabulate(rows, headers, disable_numparse=True)] if rows else []
+    scored = [one for one in results if not one.kept]
+    lines = [f"{len(scored)} cells scored again, {sum(not one.changed for one in scored)} with the same scores"]
+    kept = Counter(one.kept for one in results if one.kept)
+    lines += [f"{count} cells left as they were: {printable(why, 300)}" for why, count in kept.items()]
+    absent = Counter(
+        f"{name}: {why}" for one in scored for name, why in one.after.cell.absent.items() if name in _metrics(one)
+    )
+    lines += [f"not measured in {count} cells: {printable(why, 300)}" for why, count in absent.items()]
+    return "\n".join([*texts, *lines])
+
+
+def _metrics(one: Rescored) -> tuple[str, ...]:
+    return scorer(task_spec(one.after.cell.task).scorer).metrics
+
+
+def _mean(cell: CellRecord, name: str) -> str:
+    return f"{100 * cell.scores[name].mean:.1f} %" if name in cell.scores else "–"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status 0 whether or not scores changed; 2 for unusable input (raised as InputError)."""
+    if args.no_download:
+        os.environ[NO_DOWNLOAD_VARIABLE] = "1"
+    if args.languagetool_url:
+        os.environ[URL_VARIABLE] = args.languagetool_url
+    made, results = rescore(args.source, args.out, args.data_dir, args.tasks)
+    show(rescored_text(results))
+    show(str(made.path))
+    return 0
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds `rescore`."""
+    parser = subparsers.add_parser(
+        "rescore", help="score the kept answers of a run again, without its models, as a new run"
+    )
+    parser.add_argument("source", type=Path, metavar="RUN", help="run directory")
+    parser.add_argument("-o", "--out", type=Path, metavar="DIR", help="the new run directory (default: beside RUN)")
+    parser.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="folder with the run's questions, if it is elsewhere now"
+    )
+    parser.add_argument(
+        "--tasks", type=Path, action="append", default=[], metavar="FILE", help="YAML file with tasks of your own"
+    )
+    parser.add_argument("--languagetool-url", metavar="URL", help="LanguageTool server (default: the installed one)")
+    parser.add_argument("--no-download", action="store_true", help="download nothing: scores without a tool are absent")
+    parser.set_defaults(run=run)

@@ -1,0 +1,167 @@
+"""A run as two tables, cells and samples, in CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pbcore.errors import InputError
+from pbcore.results import prompts
+from pbcore.results.check import refuse
+from pbcore.results.flat import frame
+from pbcore.results.load import load_stored
+from pbcore.results.plain import dump_json, encodable
+from pbcore.results.rundir import RunDir, StoredCell, write_atomic
+
+# What a spreadsheet may read as a formula at the beginning of a text, also behind quotes that were put there before.
+_FORMULA = re.compile("'*[=+\\-@\t\r\n]")
+FIELDS = (
+    "index",
+    "seed",
+    "text",
+    "official_text",
+    "nfe",
+    "prefill",
+    "store",
+    "canvas_tokens",
+    "answer_tokens",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Columns by name, each a list with a value per row: exact builtins, None where not measured."""
+
+    cells: dict[str, list[Any]]
+    samples: dict[str, list[Any]]
+
+
+def tables(run: Path) -> Tables:
+    """The tables of a run directory: `cells` has the columns of docs/results.md (mappings as JSON), `samples` a row per
+    answer with its cell, prompt, a right answer, the text given, counts, scores, the reason why it is wrong, tokens,
+    steps and confidences. Raises LoadError and RunDirError, also for a cell that can't be read."""
+    stored = load_stored(run, refuse)
+    if not stored:
+        raise InputError(f"{run} has no finished cell; nothing to export")
+    return Tables(_cells(stored), _samples(stored, prompts.kept(RunDir(run))))
+
+
+def _cells(stored: Sequence[StoredCell]) -> dict[str, list[Any]]:
+    rows = frame(entry.cell for entry in stored)
+    return {str(name): [_plain(value) for value in rows[name].tolist()] for name in rows.columns}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping | list):
+        return dump_json(value)
+    return None if pd.isna(value) else value
+
+
+def _samples(
+    stored: Sequence[StoredCell], questions: Mapping[prompts.Key, Mapping[int, prompts.Question]]
+) -> dict[str, list[Any]]:
+    asked = [questions.get(prompts.key(entry.cell), {}).get(one.index) for entry in stored for one in entry.samples]
+    answers = [(entry.cell, sample) for entry in stored for sample in entry.samples]
+    scores = dict.fromkeys(name for _, sample in answers for name in sample.scores)
+    columns: dict[str, list[Any]] = {
+        "cell": [cell.id for cell, _ in answers],
+        **{name: [getattr(cell, name) for cell, _ in answers] for name in ("model", "task", "sampler")},
+        "prompt": [one and one.prompt for one in asked],
+        "answer": [one and one.answer for one in asked],
+        **{name: [getattr(sample, name) for _, sample in answers] for name in FIELDS},
+    }
+    taken = columns.keys() | {"why", "failure", "tokens", "steps", "confidences", "details"}
+    for name in scores:
+        columns[f"score_{name}" if name in taken else name] = [sample.scores.get(name) for _, sample in answers]
+    for name in ("why", "failure"):
+        columns[name] = [_text(sample.details.get(name)) for _, sample in answers]
+    columns["tokens"] = [sample.tokens for _, sample in answers]
+    columns["steps"] = [sample.steps for _, sample in answers]
+    columns["confidences"] = [sample.confidences for _, sample in answers]
+    columns["details"] = [dump_json(sample.details) for _, sample in answers]
+    return columns
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else dump_json(value)
+
+
+def write_csv(run: Path, folder: Path) -> list[Path]:
+    """Writes cells.csv and samples.csv into a folder and returns their paths.
+
+    A text that a spreadsheet would read as a formula (one that begins with = + - @, a tab or a line break) gets a `'`
+    in front, as does one that begins with such a `'`: removing one `'` from those gives the text back. Numbers stay.
+    """
+    made = tables(run)
+    named = (("cells.csv", made.cells), ("samples.csv", made.samples))
+    return [write_atomic(folder / name, _csv(columns)) for name, columns in named]
+
+
+def _csv(columns: Mapping[str, Sequence[Any]]) -> str:
+    stream = io.StringIO()
+    # All texts are quoted: unquoted, a lone carriage return would end the row.
+    writer = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer.writerow([defused(name) for name in columns])
+    writer.writerows([_field(value) for value in row] for row in zip(*columns.values(), strict=True))
+    return encodable(stream.getvalue())
+
+
+def _field(value: Any) -> Any:
+    if isinstance(value, list):
+        value = dump_json(value)
+    return defused(value) if isinstance(value, str) else value
+
+
+def defused(text: str) -> str:
+    """The text as no spreadsheet evaluates it."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def write_parquet(run: Path, folder: Path) -> list[Path]:
+    """Writes cells.parquet and samples.parquet into a folder (needs pyarrow) and returns their paths. Texts are as they
+    are, steps and confidences are lists, values that were not measured are null. Raises InputError without pyarrow."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError("Parquet needs pyarrow, which is not installed: pip install 'pbcore[parquet]'") from None
+    made = tables(run)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, columns in (("cells", made.cells), ("samples", made.samples)):
+        arrays = {
+            column: pyarrow.array(list(_arrow(values)), _type(pyarrow, column)) for column, values in columns.items()
+        }
+        parquet.write_table(pyarrow.table(arrays), folder / f"{name}.parquet")
+        written.append(folder / f"{name}.parquet")
+    return written
+
+
+def _arrow(values: Iterable[Any]) -> Iterable[Any]:
+    for value in values:
+        if isinstance(value, list):
+            yield list(_arrow(value))
+        else:
+            yield encodable(value) if isinstance(value, str) else value
+
+
+def _type(pyarrow: Any, column: str) -> Any:
+    """The type of a column whose values may all be empty; None: as the values are."""
+    return {
+        "prompt": pyarrow.string(),
+        "answer": pyarrow.string(),
+        "tokens": pyarrow.list_(pyarrow.string()),
+        "steps": pyarrow.list_(pyarrow.int64()),
+        "confidences": pyarrow.list_(pyarrow.float64()),
+        "official_text": pyarrow.string(),
+        "why": pyarrow.string(),
+        "failure": pyarrow.string(),
+        "nfe": pyarrow.float64(),
+    }.get(column)

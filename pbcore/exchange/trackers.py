@@ -1,0 +1,121 @@
+"""A run in experiment trackers: Weights & Biases and MLflow, each an optional extra that is imported at its use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pbcore.errors import InputError
+from pbcore.exchange.tables import Tables, tables
+from pbcore.printable import printable
+from pbcore.results.rundir import RunDir
+
+# Columns that are metrics, and those that make up the table.
+METRICS = (
+    "score",
+    "score_low",
+    "score_high",
+    "nfe",
+    "tokens_per_step",
+    "tokens_per_forward",
+    "seconds",
+    "samples_per_second",
+    "tokens_per_second",
+)
+COLUMNS = ("model", "task", "sampler", "status", "n", "length", "prompts", "headline", *METRICS)
+FILES = ("report.html", "report.md", "curves*.png", "speed*.png", "results.json", "junit.xml")
+_ODD = re.compile(r"[^A-Za-z0-9_\-./ ]")
+
+
+def metrics(made: Tables) -> dict[str, float]:
+    """`<cell id>/<metric>` → value, for everything measured; characters that trackers refuse in names become `_`, and a
+    name that occurs twice gets a number."""
+    named: dict[str, float] = {}
+    for row in _rows(made.cells, ("id", *METRICS)):
+        prefix, number = _ODD.sub("_", row["id"]), 1
+        while any(f"{prefix}/{metric}" in named for metric in METRICS):
+            number += 1
+            prefix = f"{_ODD.sub('_', row['id'])}_{number}"
+        named |= {f"{prefix}/{name}": float(row[name]) for name in METRICS if row[name] is not None}
+    return named
+
+
+def _rows(columns: Mapping[str, list[Any]], names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    for values in zip(*(columns[name] for name in names), strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def _facts(run: RunDir) -> dict[str, Any]:
+    """What a run was: the facts of run.json without those of the machine's paths."""
+    facts = run.read_run()
+    kept = ("started", "profile", "seeds", "data_seed", "limit", "shard", "settings", "versions", "machine", "parent")
+    return {name: facts[name] for name in kept if facts.get(name) not in (None, [], {})}
+
+
+def _attachments(run: RunDir) -> list[Path]:
+    """The files that go with a run: pages, curves, results."""
+    return [path for pattern in FILES for path in sorted(run.path.glob(pattern))]
+
+
+def to_wandb(path: Path, project: str) -> str:
+    """Sends a run to a project of Weights & Biases: facts as config, metrics as summary, the cells as a table, pages
+    and results as an artifact. With WANDB_MODE=offline everything stays below `wandb/`. Returns where it went. Raises
+    InputError without wandb."""
+    try:
+        import wandb
+    except ImportError:
+        raise InputError("Weights & Biases is not installed: pip install 'pbcore[wandb]'") from None
+    run, made = RunDir(path), tables(path)
+    try:
+        return _log_wandb(wandb, run, made, project)
+    except wandb.Error as error:
+        raise InputError(f"Weights & Biases: {printable(str(error), 600)}") from error
+    finally:
+        wandb.teardown()  # its service writes on until then
+
+
+def _log_wandb(wandb: Any, run: RunDir, made: Tables, project: str) -> str:
+    name = run.path.resolve().name
+    with wandb.init(project=project, name=name, job_type="pbcore", config=_facts(run)) as session:
+        session.summary.update(metrics(made))
+        rows = [[row[column] for column in COLUMNS] for row in _rows(made.cells, COLUMNS)]
+        session.log({"cells": wandb.Table(columns=list(COLUMNS), data=rows, allow_mixed_types=True)})
+        artifact = wandb.Artifact(
+            f"pbcore-{_ODD.sub('_', name).replace('/', '_').replace(' ', '_')}", type="pbcore-run"
+        )
+        for file in _attachments(run):
+            artifact.add_file(str(file), name=file.name)
+        session.log_artifact(artifact)
+        return str(session.url or session.dir)
+
+
+def to_mlflow(path: Path, uri: str, experiment: str = "pbcore") -> str:
+    """Sends a run to an MLflow tracking server or store (`uri`: http://…, file:…): facts as parameters, metrics, the
+    cells as a table, pages and results as artifacts. Returns the run's id. Raises InputError without MLflow."""
+    try:
+        import mlflow
+    except ImportError:
+        raise InputError("MLflow is not installed: pip install 'pbcore[mlflow]'") from None
+    run, made = RunDir(path), tables(path)
+    try:
+        return _log_mlflow(mlflow, run, made, uri, experiment)
+    except (mlflow.exceptions.MlflowException, OSError) as error:
+        raise InputError(f"MLflow at {printable(uri)}: {printable(str(error), 600)}") from error
+
+
+def _log_mlflow(mlflow: Any, run: RunDir, made: Tables, uri: str, experiment: str) -> str:
+    mlflow.set_tracking_uri(uri)
+    mlflow.set_experiment(experiment)
+    with mlflow.start_run(run_name=run.path.resolve().name) as session:
+        mlflow.log_params({name: str(value)[:500] for name, value in _facts(run).items()})
+        named = list(metrics(made).items())
+        for start in range(0, len(named), 500):  # a request takes at most 1,000
+            mlflow.log_metrics(dict(named[start : start + 500]))
+        mlflow.log_dict(
+            {"columns": list(COLUMNS), "data": [list(row.values()) for row in _rows(made.cells, COLUMNS)]}, "cells.json"
+        )
+        for file in _attachments(run):
+            mlflow.log_artifact(str(file))
+        return str(session.info.run_id)

@@ -1,0 +1,1 @@
+"""The paper's table and figures, and the optimal frontier, drawn again: lines from theory, points from decoding."""

@@ -1,0 +1,177 @@
+"""Table 1 and Figure 2: closed forms of the ideal model beside accuracies measured by decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tabulate import tabulate
+
+from pbcore.errors import InputError
+from pbcore.figures.drawn import Drawing, Row, captions, colour, finish, legend, panels, percent, points
+from pbcore.figures.measured import Measured, measure, within
+from pbcore.figures.questions import Questions, questions
+from pbcore.models.base import Model
+from pbcore.theory.accuracy import accuracy
+from pbcore.theory.tables import GAMMAS, SIDES, table1
+
+PANELS = {
+    "2a": ("shuffle", "+t1.0"),
+    "2b": ("shuffle", ""),
+    "2c": ("replace_random", "+t1.0"),
+    "2d": ("replace_random", ""),
+}
+LENGTHS = (2, 4, 6, 8, 10, 12, 14, 16)
+STEPS = (1, 2, 0)  # tokens per step; 0 stands for all n
+THRESHOLD_LENGTHS = (10,)
+FOOT = 0.55
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One point of a curve: what is decoded, what is predicted, and what was measured."""
+
+    curve: str
+    x: float
+    op: str
+    n: int
+    sampler: str
+    predicted: float
+    measured: Measured
+
+
+def panel(
+    name: str,
+    model: Model,
+    count: int,
+    lengths: Sequence[int] = LENGTHS,
+    blocks: Sequence[int] = (),
+    seed: int = 0,
+) -> Drawing:
+    """Figure 2 (a) to (d): accuracy over n for 1, 2 and n random tokens per step, in one block and blocks of `blocks`.
+
+    Lines are the ideal model's closed forms, points what `model` reaches. Raises InputError for block lengths that
+    divide none of the lengths.
+    """
+    op, heat = PANELS[name]
+    _check_blocks(lengths, blocks)
+    places = []
+    for n in lengths:
+        asked = questions(op, n, count)
+        for block in (0, *blocks):
+            width = block or n
+            if n % width:
+                continue
+            for k in STEPS:
+                if (k or width) > width or (block and k == width):
+                    continue
+                sampler = f"random-k{k or width}" + (f"+b{block}" if block else "") + heat
+                places.append(_place(model, asked, sampler, _curve(k, block), n, seed))
+    temperature = "τ = 1" if heat else "greedy"
+    return _drawing(f"figure{name}", places, model, "n", f"Figure {name}: {op}, random top-k, {temperature}")
+
+
+def threshold_panel(
+    model: Model,
+    count: int,
+    lengths: Sequence[int] = THRESHOLD_LENGTHS,
+    gammas: Sequence[float] = GAMMAS,
+    seed: int = 0,
+) -> Drawing:
+    """Figure 2 (e): both tasks over the confidence threshold, greedily; a curve per task and n.
+
+    The default γ keep off 1/m and (m − 1)/m, where a confidence equals the threshold.
+    """
+    places = []
+    for op in ("shuffle", "replace_random"):
+        for n in lengths:
+            asked = questions(op, n, count)
+            curve = f"{op}, n = {n}"
+            places += [_place(model, asked, f"threshold-{gamma:g}", curve, gamma, seed) for gamma in gammas]
+    return _drawing("figure2e", places, model, "γ", "Figure 2e: confidence threshold, greedy")
+
+
+def table(model: Model, count: int, lengths: Sequence[int] = (10,), seed: int = 0) -> tuple[str, list[Row]]:
+    """Table 1 as text and rows: bits from closed forms, accuracies as predicted and as measured; a row per n."""
+    rows: list[Row] = []
+    pairs = []
+    for n in lengths:
+        for finding in table1(n):
+            row: Row = {"operation": finding.op, "n": n, "C(Y|X)": finding.total_correlation, "n → ∞": finding.limit}
+            row["L, pairs"] = finding.pairs_bound
+            asked = questions(finding.op, n, count)
+            for name, sampler in _columns(n):
+                measured = measure(model, asked, sampler, seed)
+                predicted = accuracy(finding.op, n, sampler)
+                pairs.append((predicted, measured))
+                row |= {name: predicted, f"{name} measured": measured.accuracy}
+                row |= {f"{name} low": measured.low, f"{name} high": measured.high}
+            rows.append(row)
+    head = [name for name in rows[0] if not name.endswith((" low", " high"))]
+    shown = [[row[name] for name in head] for row in rows]
+    title = (
+        f"Table 1: greedy accuracies of the ideal model beside those measured with {model.name}, {count} answers each"
+    )
+    lines = [title, tabulate(shown, [name.replace(" measured", "\nmeasured") for name in head], floatfmt=".4g")]
+    return "\n".join([*lines, within(pairs)]), rows
+
+
+def _columns(n: int) -> list[tuple[str, str]]:
+    tops = [(f"k={'n' if k == n else k}", f"confidence-k{k}") for k in sorted({1, 2, n})]
+    return tops + [(f"γ={gamma:g}", f"threshold-{gamma:g}") for gamma in SIDES]
+
+
+def _place(model: Model, asked: Questions, sampler: str, curve: str, x: float, seed: int) -> Place:
+    measured = measure(model, asked, sampler, seed)
+    return Place(curve, x, asked.op, asked.n, sampler, accuracy(asked.op, asked.n, sampler), measured)
+
+
+def _curve(k: int, block: int) -> str:
+    return f"k = {k or ('b' if block else 'n')}" + (f", blocks of {block}" if block else "")
+
+
+def _check_blocks(lengths: Sequence[int], blocks: Sequence[int]) -> None:
+    useless = [block for block in blocks if block < 1 or all(n % block for n in lengths)]
+    if useless:
+        raise InputError(f"--block-length {useless[0]} divides none of the lengths {', '.join(map(str, lengths))}")
+
+
+def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: str) -> Drawing:
+    """One panel: a line and its points per curve."""
+    curves = list(dict.fromkeys(place.curve for place in places))
+    figure, [[axis]] = panels(1, 1, FOOT)
+    for number, curve in enumerate(curves):
+        line = [place for place in places if place.curve == curve]
+        axis.plot([p.x for p in line], [100 * p.predicted for p in line], color=colour(number), linewidth=1.1)
+        points(axis, [p.measured.at(p.x) for p in line], number, curve)
+    percent(axis)
+    finish(axis, title)
+    captions(figure, x, "accuracy (%)", FOOT)
+    legend(figure, [axis], 3)
+    return Drawing(name, figure, [_row(place, model) for place in places], _said(title, places, model))
+
+
+def _row(place: Place, model: Model) -> Row:
+    at = place.measured
+    return {
+        "model": model.name,
+        "curve": place.curve,
+        "operation": place.op,
+        "n": place.n,
+        "sampler": place.sampler,
+        "predicted": place.predicted,
+        "accuracy": at.accuracy,
+        "low": at.low,
+        "high": at.high,
+        "answers": at.count,
+        "steps": at.steps,
+    }
+
+
+def _said(title: str, places: Sequence[Place], model: Model) -> str:
+    pairs = [(place.predicted, place.measured) for place in places]
+    worst = max(places, key=lambda place: abs(place.predicted - place.measured.accuracy))
+    return (
+        f"{title}, {model.name}: {within(pairs)};\nlargest difference {worst.op}, n = {worst.n}, {worst.sampler}: "
+        f"predicted {worst.predicted:.4f}, measured {worst.measured.accuracy:.4f}"
+    )

@@ -1,0 +1,214 @@
+"""Figures 4, 5 and 6 from the cells of runs: score over n, score over block length, and the map of tasks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from matplotlib.ticker import FuncFormatter
+
+from pbcore.analysis.oracle import block_slope, parallelizability
+from pbcore.analysis.order import short, sorted_tasks
+from pbcore.errors import InputError
+from pbcore.figures.drawn import Drawing, Row, captions, colour, finish, legend, panels, percent, points
+from pbcore.figures.runs import Cells, headline
+from pbcore.names import SamplerName, parse
+from pbcore.report.plots import label
+from pbcore.results.record import CellRecord, Score
+from pbcore.results.rundir import StoredCell
+from pbcore.results.stats import score_of
+from pbcore.tasks.naming import category
+from pbcore.tasks.registry import load_task, task_spec
+
+LISTS = ("waiting_line", "list_ops")
+TOP_K = ("random", "confidence", "margin", "entropy")
+MOST_COLUMNS = 5
+NEAR = (0.2, 0.8)  # in the units of Figure 6
+
+
+def figure4(cells: Cells) -> Drawing:
+    """Score over n: a panel per list task, a curve per model and sampler. A cell with several n is divided by n."""
+    rows = [
+        _row(one.cell, score, n=n) for one in cells if category(one.cell.task) in LISTS for n, score in by_length(one)
+    ]
+    if len({row["n"] for row in rows}) < 2:
+        raise InputError("Figure 4 needs list tasks at two n at least: pytest benches --n 5,10,15,20 …")
+    return _curves("figure4", "Figure 4", "n", rows, lambda row: str(row["task"]), _named)
+
+
+def figure5(cells: Cells, k: int = 2) -> Drawing:
+    """Score over block length for random top-k: a panel per category, a curve per model and task."""
+    rows = []
+    for one in cells:
+        name, score = parse(one.cell.sampler), headline(one.cell)
+        if score is not None and _top_k(name) == ("random", k):
+            rows.append(_row(one.cell, score, **{"block length": name.block or _canvas(one)}))
+    if len({row["block length"] for row in rows}) < 2:
+        raise InputError(f"Figure 5 needs two block lengths at least: --sampler random-k{k}+b4 --sampler random-k{k} …")
+    several = len({row["model"] for row in rows}) > 1
+    return _curves(
+        "figure5",
+        "Figure 5",
+        "block length",
+        rows,
+        lambda row: category(row["task"]),
+        lambda row: (f"{row['model']} " if several else "") + short(row["task"]),
+    )
+
+
+def figure6(cells: Cells) -> Drawing:
+    """The map of tasks: x parallelizability (small = hard to parallelize), y what smaller blocks gain at k = 2.
+
+    Each is a mean over the models and those of the four top-k policies that were run over k, and over blocks.
+    """
+    found = _places(cells)
+    rows: list[Row] = [
+        {
+            "task": task,
+            "parallelizability": fmean(x for x, _ in found[task]),
+            "gain per halved block": round(fmean(y for _, y in found[task]), 9) + 0.0,
+            "curves": len(found[task]),
+        }
+        for task in sorted_tasks(found)
+    ]
+    if not rows:
+        raise InputError("Figure 6 needs top-k over k and, at k = 2, over blocks: --sampler random-k1 … random-k2+b4 …")
+    foot = 0.35
+    figure, [[axis]] = panels(1, 1, foot)
+    figure.set_size_inches(6.4, 4.4)
+    figure.subplots_adjust(left=0.11, right=0.97, top=0.93, bottom=0.14)
+    names = list(dict.fromkeys(category(row["task"]) for row in rows))
+    for number, name in enumerate(names):
+        group = [row for row in rows if category(row["task"]) == name]
+        xs, ys = [[float(row[key]) for row in group] for key in ("parallelizability", "gain per halved block")]
+        axis.plot(xs, ys, "osD^v"[number % 5], color=colour(number), markersize=5, label=name)
+    for (x, y), together in _close(rows).items():
+        text = ", ".join(label(short(task)) for task in together)
+        axis.annotate(text, (x, y), textcoords="offset points", xytext=(4, 4), fontsize=7)
+    axis.axhline(0, color="#BBBBBB", linewidth=0.8, zorder=0)
+    axis.invert_xaxis()  # harder to the right, as in the paper
+    axis.legend(fontsize=7.5, frameon=False)
+    finish(axis, "Figure 6")
+    captions(
+        figure, "parallelizability (tokens per step; right: harder)", "points gained per halved block, k = 2", foot
+    )
+    return Drawing("figure6", figure, rows, f"Figure 6: {len(rows)} tasks")
+
+
+def _close(rows: Sequence[Row]) -> dict[tuple[float, float], list[str]]:
+    """Place → the tasks there, or so close that their names would cover each other."""
+    places: dict[tuple[float, float], list[str]] = {}
+    for row in rows:
+        x, y = row["parallelizability"], row["gain per halved block"]
+        near = next((at for at in places if abs(at[0] - x) < NEAR[0] and abs(at[1] - y) < NEAR[1]), (x, y))
+        places.setdefault(near, []).append(row["task"])
+    return places
+
+
+def by_length(stored: StoredCell) -> list[tuple[int, Score]]:
+    """The headline score for each n among a cell's samples, which are those of the task as generated again.
+
+    Raises InputError if the task's samples are others now.
+    """
+    cell, score = stored.cell, headline(stored.cell)
+    lengths = _lengths(cell.length)
+    if score is None or not lengths:
+        return []
+    if len(lengths) == 1:
+        return [(lengths[0], score)]
+    options = cell.conditions.options
+    limit = options.get("limit") or cell.n_samples
+    asked = task_spec(cell.task).asked(options.get("shots"), bool(options.get("cot")))
+    task = load_task(cell.task, n=lengths, limit=limit, seed=options.get("data_seed", 0), **asked)
+    if task.data_hash != cell.conditions.data_hash:
+        raise InputError(f"{cell.id}: can't divide its samples by n, this version has others; run it again")
+    groups: defaultdict[int, list[float]] = defaultdict(list)
+    for sample in stored.samples:
+        groups[task.samples[sample.index].length or 0].append(sample.scores[cell.headline])
+    return [(n, score_of(cell.headline, values)) for n, values in sorted(groups.items())]
+
+
+def _places(cells: Cells) -> dict[str, list[tuple[float, float]]]:
+    """Task → (parallelizability, gain per halved block) of each model and policy that has both."""
+    by_k: defaultdict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
+    by_block: defaultdict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
+    for one in cells:
+        name, score = parse(one.cell.sampler), headline(one.cell)
+        policy, k = _top_k(name)
+        if policy not in TOP_K or score is None:
+            continue
+        place = one.cell.task, one.cell.model, policy
+        if name.block is None:
+            by_k[place][k] = 100 * score.mean
+        if k == 2:
+            by_block[place][name.block or _canvas(one)] = 100 * score.mean
+    found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for place, scores in by_k.items():
+        x = parallelizability(scores) if len(scores) > 1 else None
+        if x is not None and len(by_block[place]) > 1:
+            found[place[0]].append((x, block_slope(by_block[place])))
+    return found
+
+
+def _curves(
+    name: str, title: str, x: str, rows: list[Row], panel: Callable[[Row], str], curve: Callable[[Row], str]
+) -> Drawing:
+    """Panels of score over `x`; every curve has one colour in all panels."""
+    place = {task: number for number, task in enumerate(sorted_tasks(row["task"] for row in rows))}
+    rows = sorted(rows, key=lambda row: place[row["task"]])
+    titles = list(dict.fromkeys(map(panel, rows)))
+    names = list(dict.fromkeys(map(curve, rows)))
+    columns = min(MOST_COLUMNS, len(titles))
+    each = max(1, 2 * columns)
+    foot = 0.75 + 0.2 * (-(-len(names) // each) - 1)
+    figure, grid = panels(-(-len(titles) // columns), columns, foot)
+    axes = [axis for row in grid for axis in row]
+    for axis in axes[len(titles) :]:
+        axis.set_visible(False)
+    for axis, text in zip(axes, titles, strict=False):
+        for number, one in enumerate(names):
+            line = sorted(
+                (row for row in rows if panel(row) == text and curve(row) == one), key=lambda row: float(row[x])
+            )
+            data = [tuple(float(row[key]) for key in (x, "score", "low", "high")) for row in line]
+            axis.plot([at[0] for at in data], [at[1] for at in data], color=colour(number), linewidth=1.1)
+            points(axis, [(at[0], at[1], at[2], at[3]) for at in data], number, one)
+        percent(axis)
+        if x == "block length":
+            axis.set_xscale("log", base=2)
+            axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        finish(axis, f"{title}: {text}")
+    captions(figure, x, "score (%)", foot)
+    legend(figure, axes, each)
+    return Drawing(name, figure, rows, f"{title}: {len(rows)} points")
+
+
+def _row(cell: CellRecord, score: Score, **more: int) -> Row:
+    place: Row = {"model": cell.model, "task": cell.task, "sampler": cell.sampler, **more}
+    return place | {"score": 100 * score.mean, "low": 100 * score.low, "high": 100 * score.high, "samples": score.n}
+
+
+def _named(row: Row) -> str:
+    return f"{row['model']} {row['sampler']}"
+
+
+def _top_k(name: SamplerName) -> tuple[str, int]:
+    """Policy and k of a plain top-k sampler, with or without blocks; ("", 0) for others."""
+    plain = SamplerName(name.policy, name.arguments, name.block)
+    if name != plain or len(name.arguments) != 1 or name.arguments[0][0] != "k":
+        return "", 0
+    return name.policy, int(name.arguments[0][1])
+
+
+def _canvas(stored: StoredCell) -> int:
+    """The canvas length of a cell, its largest block."""
+    return max((sample.canvas_tokens or 0 for sample in stored.samples), default=0)
+
+
+def _lengths(text: str) -> Sequence[int]:
+    """`15` → 15; `3-6` → 3, 4, 5, 6; `5,10,20` as it is."""
+    if "-" in text:
+        first, last = map(int, text.split("-"))
+        return range(first, last + 1)
+    return [int(part) for part in text.split(",") if part]

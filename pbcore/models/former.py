@@ -1,0 +1,19 @@
+"""Tokens that did not stay: masked again, or replaced by others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """A token that stood at a position of the canvas and was taken away: masked again, or replaced by another one.
+
+    It was revealed at `step` with `confidence`; step `until` took it away (both 0-based).
+    """
+
+    position: int
+    token: int
+    step: int
+    until: int
+    confidence: float

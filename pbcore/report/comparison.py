@@ -1,0 +1,160 @@
+"""Two runs side by side as text: a table for the terminal, and Markdown for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pbcore.analysis.compare import CellComparison, Comparison, Flip
+from pbcore.analysis.gate import Verdict
+from pbcore.printable import printable
+from pbcore.report.gates import power_text
+from pbcore.report.text import NAME, code, md
+
+ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
+LINES = 40  # of the terminal's
+ROOM = 40  # characters for a cell's id there
+FLIPS = 12  # flipped answers named per cell
+HEADER = ("B", "A", "difference", "95 % interval", "p", "worse", "better", "NFE", "tok/step", "samples/s")
+
+
+def comparison_text(comparison: Comparison, head: str, base: str, width: int = 120, limit: int = LINES) -> str:
+    """The comparison for a terminal: a headline, then a row per cell in which something changed, worst first; cells
+    without any change are counted. Names of cells are shortened to fit `width`."""
+    shown = [cell for cell in comparison.worst_first() if not cell.unchanged]
+    table: list[tuple[str, ...]] = [HEADER, *(_columns(cell) for cell in shown[:limit])]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    if width - sum(widths) - 2 * len(widths) < ROOM:
+        table, widths = [row[:-1] for row in table], widths[:-1]  # without samples/s, which machines vary most in
+    room = max(16, width - sum(widths) - 2 * len(widths))
+    names = [_short(cell.id, room) for cell in shown[:limit]]
+    first = max(map(len, ("cell", *names)))
+    lines = [headline(comparison, head, base)]
+    if shown:
+        lines.append(_line("cell", table[0], first, widths))
+    for name, cell, columns in zip(names, shown, table[1:], strict=False):
+        if cell.status == "compared":
+            lines.append(_line(name, columns, first, widths))
+        else:
+            lines.append(f"{name:<{first}}  {cell.status}: {printable(cell.reason, 300)}")
+        lines += [f"{'':<{first}}  {printable(note, 300)}" for note in cell.differs]
+    if len(shown) > limit:
+        lines.append(f"… and {len(shown) - limit} more cells that changed")
+    return "\n".join([*lines, *_notes(comparison, len(shown))])
+
+
+def comparison_markdown(
+    comparison: Comparison, head: str, base: str, verdict: Verdict | None = None, limit: int = ROWS
+) -> str:
+    """The comparison as a comment on a pull request: headline, a table of the cells that changed, worst first (at most
+    `limit`), and the flipped answers of each, folded. `verdict`: the gate's, whose sentence then comes first."""
+    shown = [cell for cell in comparison.worst_first() if not cell.unchanged]
+    lines = [f"### {md(headline(comparison, head, base), 600)}", ""]
+    if verdict is not None:
+        lines += [f"Gate {'**passed**' if verdict.ok else '**failed**'}: {md(power_text(verdict), 900)}.", ""]
+    if shown:
+        lines += [f"| cell | {' | '.join(HEADER)} |", f"|---|{'---:|' * len(HEADER)}"]
+    for cell in shown[:limit]:
+        name = code(cell.id, 120, cell=True)
+        if comparison.significant(cell):
+            name = f"**{'worse' if (cell.change or 0) < 0 else 'better'}** {name}"
+        columns = _columns(cell) if cell.status == "compared" else (cell.status, *[""] * (len(HEADER) - 1))
+        lines.append(f"| {name} | {' | '.join(columns)} |")
+    if len(shown) > limit:
+        lines.append(f"\n… and {len(shown) - limit} more cells that changed.")
+    lines += ["", *(f"{md(note, 400)}  " for note in _notes(comparison, len(shown)))]
+    told = [
+        f"- {code(cell.id, 120)}: {md(note)}" for cell in shown[:limit] for note in (cell.reason, *cell.differs) if note
+    ]
+    if told:
+        lines += ["", "Not compared, or compared under other conditions:", "", *told]
+    flipped = [_flipped(cell) for cell in shown[:limit] if cell.worse or cell.better]
+    if flipped:
+        lines += ["", "<details><summary>Flipped answers, by sample</summary>", "", *flipped, "", "</details>"]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def headline(comparison: Comparison, head: str, base: str) -> str:
+    """How many cells were compared, how many changed significantly either way, and how many answers flipped."""
+    compared = comparison.of("compared")
+    worse = sum(comparison.significant(cell) and (cell.change or 0) < 0 for cell in compared)
+    better = sum(comparison.significant(cell) and (cell.change or 0) > 0 for cell in compared)
+    flips = [sum(len(getattr(cell, side)) for cell in compared) for side in ("worse", "better")]
+    text = (
+        f"A = {printable(head, NAME)}, B = {printable(base, NAME)}: {len(compared)} cells compared, {worse} worse, "
+        f"{better} better; {flips[0]:,} answers worse, {flips[1]:,} better"
+    )
+    others = [f"{len(comparison.of(status))} {status}" for status in ("refused", "error", "missing", "new")]
+    return ", ".join([text, *(other for other in others if not other.startswith("0 "))])
+
+
+def _columns(cell: CellComparison) -> tuple[str, ...]:
+    """A cell's entries under `HEADER`."""
+    interval = "" if cell.low is None or cell.high is None else f"{100 * cell.low:+.1f} to {100 * cell.high:+.1f}"
+    change = "" if cell.change is None else f"{100 * cell.change:+.1f}"
+    return (
+        _number(None if cell.base is None else 100 * cell.base, 1),
+        _number(None if cell.head is None else 100 * cell.head, 1),
+        change,
+        interval,
+        "" if cell.p_adjusted is None else _p(cell.p_adjusted),
+        str(len(cell.worse)),
+        str(len(cell.better)),
+        _change(cell, "nfe"),
+        _change(cell, "tokens_per_step"),
+        _change(cell, "samples_per_second"),
+    )
+
+
+def _change(cell: CellComparison, name: str) -> str:
+    """`16 → 8.5`, or the one value where both are the same."""
+    before, after = (_number(value, 2) for value in cell.rates.get(name, (None, None)))
+    return before if before == after else f"{before} → {after}"
+
+
+def _number(value: float | None, decimals: int) -> str:
+    if value is None:
+        return "–"
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals > 1 else text
+
+
+def _p(value: float) -> str:
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _notes(comparison: Comparison, shown: int) -> list[str]:
+    """What the columns mean, and which cells are not in the table."""
+    compared = comparison.of("compared")
+    unchanged = sum(cell.unchanged for cell in compared)
+    notes = [f"{unchanged} cells without any change are left out"] if unchanged else []
+    if not shown or not compared:
+        return notes
+    return [
+        *notes,
+        f"scores in %, differences A − B in points; p: two-sided, adjusted for {len(compared)} cells (Holm); intervals "
+        "are not adjusted; worse, better: flipped answers",
+    ]
+
+
+def _flipped(cell: CellComparison) -> str:
+    parts = [f"{kind} {_places(flips)}" for kind, flips in (("worse", cell.worse), ("better", cell.better)) if flips]
+    return f"- {code(cell.id, 120)}: {'; '.join(parts)}"
+
+
+def _places(flips: Sequence[Flip]) -> str:
+    """`3, 17, 20 (seed 1)`: sample numbers, with the seed where it is not 0."""
+    names = [f"{flip.index} (seed {flip.seed})" if flip.seed else str(flip.index) for flip in flips[:FLIPS]]
+    return ", ".join(names) + (f" … ({len(flips)})" if len(flips) > FLIPS else "")
+
+
+def _line(name: str, columns: Sequence[str], first: int, widths: Sequence[int]) -> str:
+    return f"{name:<{first}}" + "".join(f"  {text:>{width}}" for text, width in zip(columns, widths, strict=True))
+
+
+def _short(name: str, room: int) -> str:
+    """A cell's id within `room` characters: the middle is left out, since models and samplers tell cells apart."""
+    text = printable(name)
+    if len(text) <= room:
+        return text
+    tail = (room - 1) // 2
+    return f"{text[: room - 1 - tail]}…{text[-tail:]}"

@@ -1,0 +1,186 @@
+// A cell: its facts, its answers as a table, and one answer with prompt, label, scores and film.
+
+const PAGE = 200; // answers shown at once
+const verdict = (answer) => (answer.wrong === null ? "not scored" : answer.wrong ? "✗ wrong" : "✓ right");
+const nameOf = (cell) => `${cell.side ? cell.side + ": " : ""}${cell.model} · ${cell.sampler}`;
+
+/** Where the page is: the part of the address after `#`, e.g. cell=tiny/shuffle/confidence-k2&sample=3&with=… */
+function place() {
+  const found = {};
+  for (const part of location.hash.slice(1).split("&")) {
+    const at = part.indexOf("=");
+    if (at < 0) continue;
+    try {
+      found[part.slice(0, at)] = decodeURIComponent(part.slice(at + 1));
+    } catch {
+      continue; // not an address of this page
+    }
+  }
+  return found;
+}
+
+function address(changes) {
+  const parts = { ...place(), ...changes };
+  return "#" + Object.entries(parts).filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2F", "/").replaceAll("%3A", ":")}`).join("&");
+}
+
+/** The view of a cell, as `where` says. */
+async function cellView(where) {
+  const number = numberOf(where.cell);
+  const back = el("p", {}, el("a", { href: address({ cell: null, sample: null, seed: null, with: null, only: null }) || "#" }, "← all cells"));
+  if (number < 0) return [back, el("h2", { tabindex: -1 }, "No such cell"), el("p", {}, "This page has no cell ", plain(where.cell), ".")];
+  const cell = page.cells[number];
+  const head = [back, el("h2", { tabindex: -1 }, plain(`${cell.task} · ${nameOf(cell)}`)), cellFacts(cell)];
+  let data;
+  try {
+    data = await answersOf(number);
+  } catch (error) {
+    return [...head, el("p", { class: "note" }, plain(`The answers could not be read: ${error.message}`))];
+  }
+  if (where.sample !== undefined) return [...head, ...(await answerView(number, data, where))];
+  return [...head, leftOut(cell, data), answerTable(cell, data, where)];
+}
+
+function cellFacts(cell) {
+  const rows = [...Object.entries(cell.scores).map(([name, [mean, low, high]]) => [name, `${percent(mean)} % [${percent(low)}–${percent(high)}]`]), ...cell.facts];
+  return el("dl", { class: "facts" }, ...rows.map(([name, value]) => el("div", {}, el("dt", {}, plain(name)), el("dd", {}, plain(String(value))))));
+}
+
+function leftOut(cell, data) {
+  if (data.answers.length >= cell.n) return null;
+  const none = data.answers.length === 0 && cell.n === 0;
+  return el("p", { class: "note" }, none
+    ? "No answers: the cell could not be run, or its results came without samples."
+    : `${data.answers.length} of ${cell.n} answers are in this file, wrong ones first. All are shown by: pbcore view `, none ? null : plain(page.run));
+}
+
+/** Which answers are listed: all, only wrong ones, only those that flip between two runs. */
+function listed(cell, answers, only) {
+  if (only === "wrong") return answers.filter((answer) => answer.wrong);
+  if (only === "flips" && cell.flips) return answers.filter((answer) => cell.flips.worse.includes(answer.index) || cell.flips.better.includes(answer.index));
+  return answers;
+}
+
+function choices(cell, answers, where) {
+  const options = [["", `all (${answers.length})`], ["wrong", `only wrong (${listed(cell, answers, "wrong").length})`]];
+  if (cell.flips) options.push(["flips", `only flips (${listed(cell, answers, "flips").length})`]);
+  const select = el("select", { onchange: () => { location.hash = address({ only: select.value }); } },
+    ...options.map(([value, text]) => el("option", { value, selected: (where.only || "") === value }, text)));
+  return el("label", {}, "answers: ", select);
+}
+
+const flip = (cell, answer) => (!cell.flips ? "" : cell.flips.worse.includes(answer.index) ? "↓ got worse" : cell.flips.better.includes(answer.index) ? "↑ got better" : "");
+
+function answerTable(cell, data, where) {
+  const rows = listed(cell, data.answers, where.only);
+  const seeds = new Set(data.answers.map((answer) => answer.seed)).size > 1;
+  const body = el("tbody");
+  const more = el("button", { type: "button", onclick: () => fill() });
+  const fill = () => {
+    const from = body.children.length;
+    body.append(...rows.slice(from, from + PAGE).map((answer) => el("tr", {},
+      el("td", { class: "num", "data-v": answer.index }, el("a", { href: address({ sample: answer.index, seed: seeds ? answer.seed : null }) }, `sample ${answer.index}${seeds ? `, seed ${answer.seed}` : ""}`)),
+      el("td", { class: answer.wrong ? "bad" : "" }, verdict(answer)),
+      ...(cell.flips ? [el("td", {}, flip(cell, answer))] : []),
+      el("td", { class: "num", "data-v": answer.score ?? "" }, percent(answer.score)),
+      el("td", { class: "num", "data-v": answer.nfe ?? "" }, answer.nfe === null ? "–" : String(answer.nfe)),
+      el("td", { class: "text" }, short(answer.text, 120) ),
+      el("td", { class: "text" }, short(answer.why, 160)))));
+    more.hidden = body.children.length >= rows.length;
+    more.textContent = `show more (${rows.length - body.children.length} left)`;
+  };
+  const heads = ["sample", "verdict", ...(cell.flips ? ["between the runs"] : []), `${cell.headline} %`, "NFE", "answer", "why it is wrong"];
+  const table = el("table", { class: "sortable" }, el("caption", {}, "answers"),
+    el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, plain(head))))), body);
+  fill();
+  sortable(table, () => { while (body.children.length < rows.length) fill(); });
+  return el("div", {}, choices(cell, data.answers, where), el("div", { class: "wide", role: "region", tabindex: 0, "aria-label": "answers" }, table), more);
+}
+
+/** Cells whose answers to the same sample can stand beside this one's. */
+function partners(number) {
+  const own = page.cells[number];
+  return page.cells.map((cell, i) => [cell, i]).filter(([cell, i]) => i !== number && cell.task === own.task && cell.n > 0 && (cell.questions === own.questions || own.pair === i));
+}
+
+async function answerView(number, data, where) {
+  const cell = page.cells[number];
+  const same = (answer) => answer.index === Number(where.sample) && (where.seed === undefined || answer.seed === Number(where.seed));
+  const rows = listed(cell, data.answers, where.only);
+  const answer = data.answers.find(same);
+  const list = el("a", { href: address({ sample: null, seed: null, with: null }) }, "all answers of this cell");
+  if (answer === undefined) return [el("p", { class: "note" }, "Sample ", plain(where.sample), " of this cell is not in this file. ", list)];
+  const at = rows.indexOf(answer);
+  const go = (other, text) => (other === undefined ? el("span", { class: "off" }, text) : el("a", { href: address({ sample: other.index, seed: where.seed === undefined ? null : other.seed }) }, text));
+  const [other, otherCell] = await partner(number, where, answer);
+  const shots = [{ answer, title: nameOf(cell) }, ...(other ? [{ answer: other, title: nameOf(otherCell) }] : [])];
+  const nodes = [
+    el("nav", { class: "steps-of", "aria-label": "answers" }, go(rows[at - 1], "‹ previous"), " ", list, " ", go(rows[at + 1], "next ›"), " ", choices(cell, data.answers, where)),
+    el("h3", { tabindex: -1 }, `sample ${answer.index}${where.seed === undefined ? "" : `, seed ${answer.seed}`}: `, verdict(answer), flip(cell, answer) ? ` (${flip(cell, answer)})` : ""),
+    questionPart(questionOf(data.questions, answer.index)),
+    el("div", { class: "shots" }, ...shots.map((shot, i) => answerPart(i ? otherCell : cell, shot, shots.length > 1))),
+    beside(number, where, answer),
+  ];
+  const filmed = shots.filter((shot) => shot.answer.pieces !== null && shot.answer.steps.length);
+  if (filmed.length) nodes.push(player(filmed));
+  if (filmed.length < shots.length) nodes.push(el("p", { class: "note" }, filmed.length ? "One of the two has no film: " : "No film: ", answer.served ? "a model behind a server does not tell its steps." : "this record holds no tokens with their steps."));
+  return nodes;
+}
+
+/** The answer that stands beside: of the cell that the address names, or in a comparison the other run's. */
+async function partner(number, where, answer) {
+  const cell = page.cells[number];
+  const found = where.with !== undefined ? numberOf(where.with) : cell.pair ?? -1;
+  if (found < 0 || found === number) return [null, null];
+  const data = await answersOf(found);
+  const other = data.answers.find((one) => one.index === answer.index && one.seed === answer.seed) || data.answers.find((one) => one.index === answer.index);
+  return [other || null, page.cells[found]];
+}
+
+function beside(number, where, answer) {
+  const cells = partners(number);
+  if (!cells.length) return null;
+  const shown = where.with ?? (page.cells[number].pair === undefined ? "" : page.cells[page.cells[number].pair].id);
+  const select = el("select", { onchange: () => { location.hash = address({ with: select.value || (page.cells[number].pair === undefined ? null : "-") }); } },
+    el("option", { value: "" }, "nothing"), ...cells.map(([cell]) => el("option", { value: cell.id, selected: cell.id === shown }, nameOf(cell).slice(0, 80))));
+  return el("p", {}, el("label", {}, "beside it, on the same sample: ", select));
+}
+
+function questionPart(question) {
+  if (question === null) return el("p", { class: "note" }, "The prompt was not kept with this run.");
+  const label = question.answer === null ? "none" : question.answer;
+  return el("dl", { class: "question" },
+    el("dt", {}, "prompt", question.shots ? ` (after ${question.shots} worked example${question.shots > 1 ? "s" : ""})` : ""), el("dd", {}, el("pre", {}, plain(question.prompt)), cutNote(question.cut)),
+    el("dt", {}, "label", question.only ? "" : " (one of several right answers)"), el("dd", {}, el("pre", {}, plain(label))));
+}
+
+const cutNote = (length) => (length ? el("p", { class: "note" }, `The first part of ${length.toLocaleString("en")} characters; samples.jsonl of the run has the whole text.`) : null);
+
+function answerPart(cell, { answer, title }, named) {
+  const scores = cell.metrics.map((name, i) => `${name} ${answer.scores[i] ?? "–"}`).join("  ");
+  const rules = answer.matches.map(([, , rule, message]) => el("li", {}, el("code", {}, plain(rule)), " ", plain(message)));
+  return el("section", {}, named ? el("h4", {}, plain(title), ": ", verdict(answer)) : null,
+    el("dl", { class: "question" },
+      el("dt", {}, "answer"), el("dd", {}, el("pre", { class: "answer" }, ...underlined(answer)), cutNote(answer.cut), rules.length ? el("ul", { class: "rules" }, ...rules) : null),
+      ...(answer.why ? [el("dt", {}, "why it is wrong"), el("dd", {}, plain(answer.why))] : []),
+      el("dt", {}, "scores"), el("dd", {}, plain(scores)),
+      ...(answer.nfe === null ? [] : [el("dt", {}, "forwards"), el("dd", {}, String(answer.nfe))]),
+      ...(answer.served ? [el("dt", {}, "the server told"), el("dd", {}, el("code", {}, plain(answer.served)))] : [])));
+}
+
+/** The answer's text, grammar matches underlined with their rule. */
+function underlined(answer) {
+  if (!answer.text) return [el("i", {}, "(empty)")];
+  if (!answer.matches.length) return [plain(answer.text)];
+  const signs = Array.from(answer.text);
+  const out = [];
+  let from = 0;
+  for (const [start, length, rule, message] of [...answer.matches].sort((a, b) => a[0] - b[0])) {
+    if (start < from) continue;
+    out.push(plain(signs.slice(from, start).join("")));
+    out.push(el("mark", { title: `${rule}: ${message}` }, plain(signs.slice(start, start + length).join("")), el("sub", {}, plain(rule))));
+    from = start + length;
+  }
+  return [...out, plain(signs.slice(from).join(""))];
+}

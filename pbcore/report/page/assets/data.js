@@ -1,0 +1,86 @@
+// The page's data, packed by pbcore.report.page.samples: answers are read when their cell is opened.
+
+const page = JSON.parse(byId("page").textContent);
+const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const EOS = "<eos>";
+const read = new Map(); // number of a cell → promise of its answers
+
+const numberOf = (id) => page.cells.findIndex((cell) => cell.id === id);
+
+function steps(packed) {
+  return typeof packed === "string" ? Array.from(packed, (sign) => (sign === "-" ? -1 : DIGITS.indexOf(sign))) : packed;
+}
+
+const twoDigits = (text, at) => DIGITS.indexOf(text[at]) * 62 + DIGITS.indexOf(text[at + 1]);
+
+function confidences(packed) {
+  const out = [];
+  for (let i = 0; i < packed.length; i += packed[i] === "!" ? 1 : 2) {
+    out.push(packed[i] === "!" ? 1 : twoDigits(packed, i) / (62 * 62 - 1));
+  }
+  return out;
+}
+
+function tokens(packed, texts) {
+  const out = [];
+  for (let i = 0; i < packed.length; i += 2) {
+    let number = 0;
+    if (packed[i] === ".") {
+      number = twoDigits(packed, i + 1) * 62 * 62;
+      i += 3;
+    }
+    out.push(texts[number + twoDigits(packed, i)]);
+  }
+  return out;
+}
+
+/** An answer with its tokens as texts, one per position of the canvas (null if they were not recorded). */
+function unpacked(cell, packed, texts) {
+  const [index, seed, scores, nfe, text, canvas, at, sure, why, matches, former, cut, served] = packed;
+  const when = steps(at);
+  let pieces = canvas === null ? null : tokens(canvas, texts);
+  let answer = text;
+  if (pieces !== null) {
+    const end = pieces.indexOf(EOS);
+    if (text === 0) answer = pieces.slice(0, end < 0 ? undefined : end).join("");
+    pieces = pieces.concat(Array(Math.max(0, when.length - pieces.length)).fill(pieces[pieces.length - 1]));
+  }
+  const score = scores[cell.metrics.indexOf(cell.headline)];
+  const wrong = score === null || score === undefined ? null : cell.graded ? score === 0 : score < 1;
+  return {
+    index, seed, nfe, scores, score, wrong, text: answer, pieces,
+    steps: when,
+    confidences: confidences(sure),
+    why: why || "",
+    matches: matches || [],
+    former: (former || []).map(([place, number, step, until, confidence]) => ({ place, text: texts[number], step, until, confidence })),
+    cut, served: served || "",
+  };
+}
+
+/** A cell's answers and questions; from the page, or from the server that shows it. */
+function answersOf(number) {
+  if (!read.has(number)) read.set(number, load(number));
+  return read.get(number);
+}
+
+async function load(number) {
+  const cell = page.cells[number];
+  if (page.remote) {
+    const reply = await fetch(`samples/${number}.json`);
+    if (!reply.ok) throw new Error(`the server answered ${reply.status}`);
+    const data = await reply.json();
+    return { answers: data.answers.map((one) => unpacked(cell, one, data.tokens)), questions: data.questions };
+  }
+  const part = byId(`s${number}`);
+  const answers = part === null ? [] : JSON.parse(part.textContent);
+  return { answers: answers.map((one) => unpacked(cell, one, page.tokens)), questions: page.questions[cell.questions] || null };
+}
+
+/** The question of a sample: prompt, one right answer, whether it is the only one; null if it was not kept. */
+function questionOf(questions, index) {
+  const found = questions === null ? undefined : questions.of[index];
+  if (found === undefined) return null;
+  const [middle, answer, only, length, cut] = found;
+  return { prompt: questions.before + middle + questions.after, answer, only, length, cut, shots: questions.shots };
+}

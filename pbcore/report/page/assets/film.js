@@ -1,0 +1,157 @@
+// The decoding as a film: canvases of one or two answers under one set of controls.
+
+let films = 0;
+
+/** What stands at each position after `step` steps: {text, step, confidence, gone} or null for a mask. */
+function canvasAfter(answer, step) {
+  const shown = answer.pieces.map((text, place) => {
+    const at = answer.steps.length ? answer.steps[place] : -1;
+    return at < step ? { text, step: at, confidence: answer.confidences[place] } : null;
+  });
+  for (const one of answer.former) {
+    if (one.step < step && step <= one.until) shown[one.place] = { text: one.text, step: one.step, confidence: one.confidence, leaves: one.until };
+  }
+  return shown;
+}
+
+const lengthOf = (answer) => Math.max(0, ...answer.steps.map((at) => at + 1), ...answer.former.map((one) => one.until + 1));
+
+/** Which grammar match, if any, each token is part of; only if the tokens join to the answer's text. */
+function matched(answer) {
+  const end = answer.pieces.indexOf(EOS);
+  const pieces = end < 0 ? answer.pieces : answer.pieces.slice(0, end);
+  const marks = answer.pieces.map(() => null);
+  if (!answer.matches.length || pieces.join("") !== answer.text) return marks;
+  let from = 0;
+  pieces.forEach((piece, place) => {
+    const to = from + Array.from(piece).length;
+    marks[place] = answer.matches.find(([start, length]) => from < start + length && start < to) || null;
+    from = to;
+  });
+  return marks;
+}
+
+const shownToken = (text) => (text === EOS ? el("i", {}, "end") : text.trim() === "" ? el("i", {}, text === "\n" ? "line" : "space") : plain(text.replace(/\n/g, "⏎")));
+
+/** One answer's canvas; `show(step)` draws it. */
+function canvas(answer, title) {
+  const total = lengthOf(answer);
+  const marks = matched(answer);
+  const boxes = answer.pieces.map((text, place) => {
+    const box = el("li", { class: "tok" }, el("span", { class: "piece" }), el("span", { class: "at" }), el("span", { class: "sure" }, el("span")));
+    box.addEventListener("pointerenter", () => together(box.dataset.step));
+    box.addEventListener("pointerleave", () => together(null));
+    box.dataset.place = place;
+    return box;
+  });
+  const list = el("ol", { class: "canvas", "aria-label": `canvas of ${title}` }, ...boxes);
+  const together = (step) => {
+    for (const box of boxes) box.classList.toggle("same", step !== null && step !== undefined && box.dataset.step === step && step !== "-1");
+  };
+  const show = (step) => {
+    const now = canvasAfter(answer, step);
+    const before = step > 0 ? canvasAfter(answer, step - 1) : now;
+    boxes.forEach((box, place) => {
+      const token = now[place];
+      const fresh = token !== null && token.step === step - 1 && step > 0;
+      const lost = token === null && before[place] !== null;
+      const [piece, at, sure] = box.children;
+      piece.replaceChildren(token === null ? (lost ? el("s", {}, shownToken(before[place].text)) : "▒") : shownToken(token.text));
+      at.textContent = token === null ? (lost ? "masked" : "") : token.step < 0 ? "given" : String(token.step + 1);
+      const neighbour = place > 0 ? now[place - 1] : null;
+      const joined = token !== null && neighbour !== null && token.step === neighbour.step && token.step >= 0;
+      box.className = "tok" + (joined ? " joined" : "") + (token === null ? " mask" : "") + (fresh ? " fresh" : "") + (lost ? " lost" : "") + (token !== null && token.text === EOS ? " eos" : "") + (token !== null && marks[place] && token.text === answer.pieces[place] ? " match" : "");
+      box.dataset.step = token === null ? "" : token.step;
+      sure.hidden = token === null || token.confidence === undefined || token.step < 0;
+      if (!sure.hidden) sure.firstChild.style.width = `${Math.round(100 * token.confidence)}%`;
+      const notes = [`position ${place}`];
+      if (token !== null && token.step >= 0) notes.push(`step ${token.step + 1}, confidence ${decimals(token.confidence)}`);
+      if (token !== null && marks[place]) notes.push(`${marks[place][2]}: ${marks[place][3]}`);
+      box.title = notes.join("; ");
+    });
+  };
+  return { list, show, total, answer };
+}
+
+/** What a step does, in words. */
+function told(answer, step) {
+  if (step === 0) return "all masked";
+  const before = canvasAfter(answer, step - 1);
+  const now = canvasAfter(answer, step);
+  const name = (token) => (token.text === EOS ? "end" : JSON.stringify(token.text).slice(1, -1).trim() || "space");
+  const fresh = now.filter((token) => token !== null && token.step === step - 1);
+  const lost = before.filter((token, place) => token !== null && now[place] === null);
+  const ends = fresh.filter((token) => token.text === EOS);
+  const parts = fresh.filter((token) => token.text !== EOS).map((token) => `${name(token)} ${decimals(token.confidence)}`);
+  if (ends.length) parts.push(`end${ends.length > 1 ? " × " + ends.length : ""} ${decimals(Math.min(...ends.map((one) => one.confidence)))}`);
+  const head = fresh.length > 1 ? `${fresh.length} tokens together: ` : "";
+  return (parts.length ? head + parts.join(", ") : "nothing revealed") + (lost.length ? `; masked again: ${lost.map(name).join(", ")}` : "");
+}
+
+/** A player for one or two answers: [{answer, title}]. */
+function player(shots) {
+  const number = ++films;
+  const parts = shots.map(({ answer, title }) => canvas(answer, title));
+  const last = Math.max(...parts.map((part) => part.total));
+  let now = last;
+  let timer = null;
+  const line = el("p", { class: "told", "aria-live": "polite" });
+  const slider = el("input", { type: "range", min: 0, max: last, value: last, "aria-label": "step", id: `film${number}`, oninput: () => go(Number(slider.value)) });
+  const button = (label, about, action) => el("button", { type: "button", "aria-label": about, title: about, onclick: action }, label);
+  const play = button("▶ play", "play", () => (timer === null ? start() : stop()));
+  const count = el("output", { for: `film${number}` });
+  const go = (step) => {
+    now = Math.max(0, Math.min(last, step));
+    slider.value = now;
+    slider.setAttribute("aria-valuetext", `step ${now} of ${last}`);
+    count.textContent = `step ${now} of ${last}`;
+    parts.forEach((part) => part.show(Math.min(now, part.total)));
+    line.replaceChildren(
+      ...parts.map((part, i) =>
+        el("span", {}, ...(parts.length > 1 ? [el("b", {}, plain(shots[i].title)), ": "] : []), now > part.total ? "already done" : plain(told(part.answer, now)))),
+    );
+  };
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    play.textContent = "▶ play";
+    play.setAttribute("aria-label", "play");
+  };
+  const start = () => {
+    if (now >= last) go(0);
+    play.textContent = "‖ pause";
+    play.setAttribute("aria-label", "pause");
+    timer = setInterval(() => {
+      if (!box.isConnected) return stop();
+      go(now + 1);
+      if (now >= last) stop();
+    }, still() ? 1600 : 700);
+  };
+  const jump = (step) => () => { stop(); go(step()); };
+  const keys = (event) => {
+    const moves = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: last };
+    if (event.key === " " && event.target === box) timer === null ? start() : stop();
+    else if (!(event.key in moves) || event.target === slider || event.altKey || event.ctrlKey || event.metaKey) return;
+    else { stop(); go(moves[event.key]); }
+    event.preventDefault();
+  };
+  const box = el("div", { class: "film", role: "group", tabindex: 0, "aria-label": "film of the decoding; arrow keys step, space plays", onkeydown: keys },
+    el("div", { class: "controls" },
+      button("|‹", "first step", jump(() => 0)), button("‹", "one step back", jump(() => now - 1)), play,
+      button("›", "one step on", jump(() => now + 1)), button("›|", "last step", jump(() => last)), slider, count),
+    line,
+    el("div", { class: "shots" }, ...parts.map((part, i) => el("section", {}, shots.length > 1 ? el("h4", {}, plain(shots[i].title)) : null, part.list))),
+    el("p", { class: "key" }, "Outlined: revealed together in this step. The number is the step, the bar the confidence. Neighbours that touch were revealed together; point at a token to see all of its step. Wavy underline: a grammar match."),
+    ...parts.map((part, i) => stepList(part, shots.length > 1 ? shots[i].title : "")));
+  go(last);
+  return box;
+}
+
+/** All steps as a list, each a group of the tokens that it revealed; made when it is opened. */
+function stepList(part, title) {
+  const list = el("ol", { class: "steps" });
+  const fill = () => {
+    for (let step = list.children.length + 1; step <= part.total; step++) list.append(el("li", {}, plain(told(part.answer, step))));
+  };
+  return el("details", { ontoggle: fill }, el("summary", {}, "All steps as a list", ...(title ? [": ", plain(title)] : [])), list);
+}

@@ -1,0 +1,62 @@
+"""The page as one file: template, style, script and data put together, and a policy that forbids every request."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+from pbcore.report.page.svg import text
+
+SCRIPTS = ("base.js", "data.js", "film.js", "cell.js", "main.js")
+_SPECIAL = re.compile("[<\u2028\u2029\ud800-\udfff]")
+
+
+def document(title: str, content: str, data: str, holds: tuple[int, int], remote: bool = False) -> str:
+    """The whole file. `content` and `data` are HTML; `holds` how many answers are in it, of how many; with `remote` it
+    may ask the server that it came from.
+    """
+    style = asset("page.css")
+    script = '"use strict";\n(() => {\n' + "".join(asset(name) for name in SCRIPTS) + "})();\n"
+    policy = [
+        "default-src 'none'",
+        f"script-src '{_digest(script)}'",
+        f"style-src '{_digest(style)}'",
+        "img-src data:",
+        *(["connect-src 'self'"] if remote else []),
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    parts = {
+        "policy": "; ".join(policy),
+        "title": text(title),
+        "holds": "{}/{}".format(*holds),
+        "style": style,
+        "content": content,
+        "data": data,
+        "script": script,
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], asset("page.html"))
+
+
+def asset(name: str) -> str:
+    """A file of this package."""
+    return (files("pbcore.report.page") / "assets" / name).read_text(encoding="utf-8")
+
+
+def embedded(name: str, data: Any) -> str:
+    """Data within the page. No text in it can end its element."""
+    return f'<script type="application/json" id="{name}">{as_json(data)}</script>\n'
+
+
+def as_json(data: Any) -> str:
+    """Compact JSON that stands safely within HTML, and as UTF-8 whatever the texts hold."""
+    plain = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _SPECIAL.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,162 @@
+"""Writes report.html: of a run directory, or of several results side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pbcore.errors import InputError
+from pbcore.report.page import figures, tables
+from pbcore.report.page.data import Answers, page_data
+from pbcore.report.page.facts import facts, gaps
+from pbcore.report.page.html import document, embedded
+from pbcore.report.page.svg import attribute, plot, text
+from pbcore.results.load import load, load_stored
+from pbcore.results.plain import encodable
+from pbcore.results.prompts import Question, kept, key, question
+from pbcore.results.questions import Questions
+from pbcore.results.record import CellRecord
+from pbcore.results.rundir import RunDir, StoredCell, write_atomic
+
+FILE = "report.html"
+SIZE = 1_495_000  # bytes of a page, as far as its answers decide
+MEANS = "means over each model's own tasks"
+
+
+def write_page(run_dir: str | Path) -> Path:
+    """Writes report.html into a run directory and returns its path. Raises the errors of `results.load`."""
+    run = RunDir(Path(run_dir))
+    cells = load(run.path)
+    return write_atomic(run.path / FILE, page(cells, answers_of(cells, [run.path]), run.path.name, run.read_run()))
+
+
+def rebuild(cells: pd.DataFrame, sources: Sequence[Path], out: Path) -> Path:
+    """Writes report.html for a frame of `load` or `load_many`, with the answers of those sources that are run
+    directories.
+    """
+    facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
+    name = ", ".join(path.name for path in sources)
+    return write_atomic(out / FILE, page(cells, answers_of(cells, sources), name, facts))
+
+
+def answers_of(cells: pd.DataFrame, sources: Sequence[Path]) -> list[Answers]:
+    """The answers of a frame's cells, in its order. A cell without a record there (of published tables) is left out.
+
+    In a frame of several runs a model may be named with its run ("tiny of a").
+    """
+    stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, Question]]] = {}
+    for path in sources:
+        asked = questions_of(RunDir(path))
+        for entry in _stored(path):
+            cell = entry.cell
+            names = encodable(cell.model), encodable(cell.task), encodable(cell.sampler)  # as frames have them
+            stored[str(path), *names] = entry, asked(cell)
+    runs = cells["run"] if "run" in cells else pd.Series(str(sources[0]), index=cells.index)
+    found = []
+    for run, name, model, task, sampler in zip(
+        runs, cells["id"], cells["model"], cells["task"], cells["sampler"], strict=True
+    ):
+        known = next((one for one in (model, model.rpartition(" of ")[0]) if (run, one, task, sampler) in stored), None)
+        if known is not None:
+            entry, questions = stored[run, known, task, sampler]
+            found.append(Answers(name, model, entry.cell, entry.samples, questions))
+    return found
+
+
+def questions_of(run: RunDir) -> Callable[[CellRecord], Mapping[int, Question]]:
+    """The questions of a run's cells: as they were kept with it, else loaded again if the data is here."""
+    known = kept(run)
+
+    def asked(cell: CellRecord) -> Mapping[int, Question]:
+        if key(cell) not in known:
+            known[key(cell)] = _loaded(run, cell)
+        return known[key(cell)]
+
+    return asked
+
+
+def _loaded(run: RunDir, cell: CellRecord) -> dict[int, Question]:
+    """A cell's questions by their digest; none where they can't be had."""
+    try:
+        task = Questions(run.path, run.read_run()).of(cell)
+    except (InputError, OSError):
+        return {}
+    return {sample.index: question(sample) for sample in task.samples}
+
+
+def _stored(path: Path) -> list[StoredCell]:
+    """The cells of a run directory with their answers; none of other sources."""
+    if not path.is_dir():
+        return []
+    try:
+        return load_stored(path, lambda damaged: None)
+    except InputError:
+        return []  # a folder of published results
+
+
+def page(
+    cells: pd.DataFrame,
+    answers: Sequence[Answers],
+    name: str,
+    run: Mapping[str, Any],
+    *,
+    size: int | None = None,
+    remote: bool = False,
+) -> str:
+    """The page of a frame of `results.load`, of about `size` bytes at most (default: 1.5 MB). With `remote` it
+    holds no answers and asks its server for them.
+    """
+    content = "\n".join(_content(cells, run))
+    return assembled(f"pbcore · {name}", content, answers, name, size or SIZE, remote)
+
+
+def assembled(title: str, content: str, answers: Sequence[Answers], run: str, size: int, remote: bool = False) -> str:
+    """A page of static `content` and as many answers as `size` bytes leave room for."""
+    room = size - len(document(title, content, "", (0, 0), remote).encode("utf-8", "replace"))
+    data, packed = page_data(answers, run, room, remote)
+    shown, total = sum(map(len, packed)), sum(len(one.samples) for one in answers)
+    note = ""
+    if shown < total and not remote:
+        note = (
+            f'<p class="note">This file holds {shown:,} of {total:,} answers; wrong ones come first. '
+            f"All are shown by <code>pbcore view {text(run)}</code>.</p>"
+        )
+    parts = [embedded(f"s{number}", one) for number, one in enumerate(packed) if one]
+    return document(title, note + content, embedded("page", data) + "".join(parts), (shown, total), remote)
+
+
+def _content(cells: pd.DataFrame, run: Mapping[str, Any]) -> list[str]:
+    whole, categories = figures.scopes(cells)
+    known = figures.numbers(whole.cells)
+    parts = [f"<details><summary>the run: {len(cells)} cells</summary>{facts(cells, run)}</details>"]
+    if len(whole.cells):
+        rows = figures.overview(whole)
+        parts += ["<section><h2>Overview</h2>", tables.table(tables.with_missing(tables.OVERVIEW, rows), rows, MEANS)]
+        curves = figures.policies(whole) if len(categories) > 1 else []
+        if curves:
+            parts.append(tables.table(tables.POLICIES, curves, "speed at a quality, by policy: means over all tasks"))
+        parts.append("</section>")
+    parts += [_category(scope, known) for scope in categories]
+    missing = gaps(cells)
+    if missing:
+        parts.append(f"<section><h2>Not measured, and notes</h2>{missing}</section>")
+    return parts
+
+
+def _category(scope: figures.Scope, known: figures.Numbers) -> str:
+    drawn = plot(figures.series(scope, known), f"{scope.title}, mean of its tasks")
+    rows = figures.policies(scope)
+    curves = tables.table(tables.POLICIES, rows, "speed at a quality, by policy", f"{scope.title}: PBx") if rows else ""
+    tasks = [_task(scope, task, known) for task in scope.tasks]
+    head = f'<section class="category"><h2>{text(scope.title.replace("_", " "), 80)}</h2>'
+    return f'{head}<div class="beside">{drawn}{curves}</div>{tables.matrix(scope)}{"".join(tasks)}</section>'
+
+
+def _task(scope: figures.Scope, task: str, known: figures.Numbers) -> str:
+    drawn = plot(figures.series(scope.task(task), known), figures.short_name(task))
+    name = text(figures.short_name(task), 80)
+    head = f'<details class="task" data-task="{attribute(task)}"><summary>{name}</summary>'
+    return f'{head}<div class="beside">{drawn}{tables.of_task(scope, task)}</div></details>'

@@ -1,0 +1,159 @@
+"""pbcore.analysis.compare: one run beside another, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.analysis.compare import CellComparison, compare_runs
+from pbcore.analysis.paired import holm, tango, two_sided
+from pbcore.results import error_cell
+from pbcore.results.baseline import read_baseline, write_baseline
+from pbcore.results.rundir import StoredCell
+from tests.results import factory
+
+
+def stored(right: Sequence[float], **facts: Any) -> StoredCell:
+    record, samples = factory.cell(right=right, n=len(right), **facts)
+    return StoredCell(record, tuple(samples))
+
+
+def only(head: StoredCell, base: StoredCell) -> CellComparison:
+    [cell] = compare_runs([head], [base]).cells
+    return cell
+
+
+class TestCompared:
+    def test_difference_interval_test_and_flips(self) -> None:
+        """Head minus base, with its interval and both ways' flips by sample and seed."""
+        base, head = [1, 1, 1, 0, 1, 0, 1, 1], [1, 0, 1, 1, 0, 0, 0, 1]
+        cell = only(stored(head), stored(base))
+        assert (cell.status, cell.n, cell.base, cell.head, cell.change) == ("compared", 8, 0.75, 0.5, -0.25)
+        assert (cell.low, cell.high) == tango(3, 1, 8)
+        assert [(flip.index, flip.seed, flip.base, flip.head) for flip in cell.worse] == [
+            (1, 0, 1, 0),
+            (4, 0, 1, 0),
+            (6, 0, 1, 0),
+        ]
+        assert [(flip.index, flip.head) for flip in cell.better] == [(3, 1)]
+        assert cell.p == cell.p_adjusted == two_sided([-1, -1, -1, 1], binary=True)
+
+    def test_holm_over_all_cells(self) -> None:
+        """p-values are adjusted over the compared cells; a cell that can't be compared is not counted."""
+        names = ("waiting_line/copy", "waiting_line/sort", "waiting_line/reverse")
+        base = [stored([1] * 12, task=name) for name in names]
+        head = [stored([0] * lost + [1] * (12 - lost), task=name) for name, lost in zip(names, (9, 4, 0), strict=True)]
+        new = stored([0] * 12, task="waiting_line/shuffle")
+        comparison = compare_runs([*head, new], base)
+        cells = {cell.task: cell for cell in comparison.cells}
+        assert [cells[name].p_adjusted for name in names] == holm([cells[name].p or 0 for name in names])
+        assert [comparison.significant(cells[name]) for name in names] == [True, False, False]
+        assert cells[names[0]].p_adjusted == 3 * 2 * 0.5**9
+        assert cells["waiting_line/shuffle"].p_adjusted is None
+
+    def test_seeds_are_one_sample(self) -> None:
+        """Two seeds of four samples are four paired means; flips name the seed."""
+        base, head = [1, 1, 1, 1, 1, 1, 1, 0], [1, 0, 1, 1, 1, 0, 1, 1]
+        cell = only(stored(head, seeds=2), stored(base, seeds=2))
+        assert (cell.n, cell.change) == (4, -0.125)
+        assert [(flip.index, flip.seed) for flip in cell.worse] == [(1, 0), (1, 1)]
+        assert [(flip.index, flip.seed) for flip in cell.better] == [(3, 1)]
+
+    def test_other_seeds_are_paired_by_sample(self) -> None:
+        """The questions are the same, so the pair stands; that the seeds differ is told, and flips have none."""
+        cell = only(stored([1, 0, 1], seed=5), stored([1, 1, 1], seed=0))
+        assert cell.status == "compared"
+        assert cell.differs == ("seeds 0 → 5",)
+        assert [(flip.index, flip.seed) for flip in cell.worse] == [(1, None)]
+
+    def test_conditions_that_differ_are_told(self) -> None:
+        """Another dtype or revision is what one wants to compare, so it is named and not refused."""
+        cell = only(
+            stored([1, 1], dtype="bfloat16", model_info={"source": "embedded", "revision": "r2"}), stored([1, 1])
+        )
+        assert cell.status == "compared"
+        assert cell.differs == ("dtype float32 → bfloat16", "revision r1 → r2")
+
+    def test_rates(self) -> None:
+        """NFE and rates of both runs, and in how many samples the NFE differs."""
+        cell = only(stored([1, 1, 1], nfe=[16, 8, 8]), stored([1, 1, 1], nfe=16))
+        assert cell.rates["nfe"] == (16, pytest.approx(32 / 3))
+        assert cell.rates["tokens_per_step"] == (2, pytest.approx((2 + 4 + 4) / 3))
+        assert cell.rates["samples_per_second"] == (2, 2)
+        assert cell.nfe_differs == 2
+        assert not cell.unchanged
+        assert only(stored([1, 0]), stored([1, 0])).unchanged
+
+    def test_graded_scores(self) -> None:
+        """Any change of a graded score is a flip; the interval is around the mean change."""
+        cell = only(
+            stored([0.5, 0.25, 0.75, 0.5], task="text_writing/summarization", headline="rouge_l"),
+            stored([0.5, 0.5, 0.5, 0.5], task="text_writing/summarization", headline="rouge_l"),
+        )
+        assert cell.change == 0
+        assert cell.low is not None
+        assert cell.high is not None
+        assert -0.25 <= cell.low < 0 < cell.high <= 0.25
+        assert [flip.index for flip in (*cell.worse, *cell.better)] == [1, 2]
+
+
+class TestNotCompared:
+    def test_other_questions(self) -> None:
+        """Refused with both sides' data; the means are still there, an interval is not."""
+        cell = only(stored([1, 0, 1, 1]), stored([1, 1], data_hash="d2"))
+        assert (cell.status, cell.base, cell.head, cell.change, cell.p) == ("refused", 1, 0.75, None, None)
+        assert cell.reason.startswith("other questions: A has 4 samples of digest d1, B 2 samples of digest d2")
+
+    def test_no_common_score(self) -> None:
+        """A score that one run could not measure leaves nothing to compare."""
+        cell = only(stored([1, 1], headline="grammar"), stored([1, 1]))
+        assert (cell.status, cell.reason) == ("refused", "no score was measured in both runs")
+
+    def test_one_sided_cells_and_errors(self) -> None:
+        """Missing, new and failed cells are named as such; a failed one with its cause and side."""
+        copy, sort = (stored([1], task=f"waiting_line/{name}") for name in ("copy", "sort"))
+        failed = StoredCell(error_cell(replace(stored([1]).cell), "boom"), ())
+        cells = {cell.task: cell for cell in compare_runs([copy, failed], [sort, stored([1])]).cells}
+        assert (cells["waiting_line/copy"].status, cells["waiting_line/copy"].head) == ("new", 1)
+        assert (cells["waiting_line/sort"].status, cells["waiting_line/sort"].base) == ("missing", 1)
+        assert cells["waiting_line/shuffle"].reason == "could not be run in A: boom"
+
+    def test_a_run_without_answers(self) -> None:
+        """results.json alone has scores but no samples to pair."""
+        cell = only(stored([1, 1]), replace(stored([1, 1]), samples=()))
+        assert (cell.status, cell.reason.partition(":")[0]) == ("refused", "no answers in B")
+
+
+class TestBaselineFile:
+    def test_as_the_run_that_it_was_made_of(self, tmp_path: Path) -> None:
+        """Same differences and flips; rates that the file lacks are None."""
+        base, head = stored([1, 1, 0, 1]), stored([1, 0, 0, 1], nfe=[16, 16, 8, 16])
+        rows = read_baseline(write_baseline(tmp_path / "b.json", [base]))
+        [cell] = compare_runs([head], rows).cells
+        other = only(head, base)
+        assert replace(cell, rates={}) == replace(other, rates={})
+        assert cell.rates["nfe"] == other.rates["nfe"] == (16, 14)
+        assert cell.rates["samples_per_second"] == (None, other.rates["samples_per_second"][1])
+
+    def test_several_seeds(self, tmp_path: Path) -> None:
+        """The file has means over seeds, so its flips have no seed and NFE is an answer's."""
+        base, head = stored([1, 1, 1, 0], seeds=2), stored([1, 0, 1, 0], seeds=2)
+        [cell] = compare_runs([head], read_baseline(write_baseline(tmp_path / "b.json", [base]))).cells
+        assert [(flip.index, flip.seed, flip.base, flip.head) for flip in cell.worse] == [(1, None, 0.5, 0)]
+        assert cell.rates["nfe"] == (16, 16)
+
+
+def test_worst_first() -> None:
+    """Significantly worse, then what could not be compared, then by change; new cells last."""
+    names = ("worse", "missing", "slightly", "same", "better", "new")
+    cells = {name: stored([1] * 10 + [0] * 10, sampler=name) for name in names}
+    head = {name: cells[name] for name in names if name != "missing"}
+    head["worse"] = stored([0] * 20, sampler="worse")
+    head["slightly"] = stored([1] * 9 + [0] * 11, sampler="slightly")
+    head["better"] = stored([1] * 20, sampler="better")
+    base = [cells[name] for name in names if name != "new"]
+    assert [cell.sampler for cell in compare_runs(list(head.values()), base).worst_first()] == list(names)

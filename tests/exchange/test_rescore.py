@@ -1,0 +1,213 @@
+"""pbcore rescore: kept answers scored again, as a new run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.cli import main
+from pbcore.exchange.rescore import rescore, rescored_text
+from pbcore.metrics import text as text_metrics
+from pbcore.metrics.languagetool.errors import Unavailable
+from pbcore.results import CellRecord, Conditions, RunDir, build_cell, create, error_cell
+from pbcore.results.load import load_stored
+from pbcore.tasks import Sample, load_task
+from pbcore.tasks.scoring import SCORERS, Scored
+from tests.results import factory
+
+COPY = "waiting_line/copy"
+
+
+def run_of(path: Path, task: str = COPY, n: int = 4, lengths: Any = None, source: Any = None, **facts: Any) -> RunDir:
+    """A run with the labels as answers, every second one spoilt, as the plugin records it."""
+    asked = load_task(task, source, lengths, n, seed=facts.get("data_seed", 0))
+    texts = [str(sample.answer) + ("" if i % 2 else " spoilt ]") for i, sample in enumerate(asked.samples)]
+    scored = asked.score_many(texts, asked.samples)
+    conditions = Conditions.unknown(
+        data_source=asked.source, data_hash=asked.data_hash, key="k", options={"data_seed": facts.get("data_seed", 0)}
+    )
+    record = CellRecord(f"m/{task.split('/')[1]}/ar", "m", task, "ar", conditions, headline=asked.headline)
+    answers = [factory.answer(nfe=8 + i, text=text) for i, text in enumerate(texts)]
+    run = create(path.parent, path.name)
+    run.write_run({"command": ["pytest"], "started": "then", "profile": "quick", **facts})
+    run.write_cell(*build_cell(record, answers, scored, rounds=[1.5], indices=[s.index for s in asked.samples]))
+    return run
+
+
+class Stricter:
+    """List copying under another rule: the answer must be the label and nothing else, and its length counts."""
+
+    metrics = ("accuracy", "brevity")
+
+    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
+        return [
+            Scored({"accuracy": float(text == sample.answer), "brevity": 1 / len(text)}, {"why": "by the new rule"})
+            for text, sample in zip(predictions, samples, strict=True)
+        ]
+
+
+@pytest.fixture
+def stricter(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Called, it replaces the scorer of list copying."""
+    known = dict(SCORERS.all())
+    name = load_task(COPY, limit=1).scorer
+
+    def replace_it() -> None:
+        monkeypatch.setattr(type(SCORERS), "__getitem__", lambda self, key: Stricter() if key == name else known[key])
+
+    return replace_it
+
+
+class TestScores:
+    def test_equal_tools_give_equal_scores(self, tmp_path: Path) -> None:
+        """The whole record comes back, key included; run.json names the parent."""
+        parent = run_of(tmp_path / "old")
+        made, [one] = rescore(parent.path, tmp_path / "new")
+        assert load_stored(made.path) == load_stored(parent.path)
+        assert one.changed == {}
+        told = made.read_run()["parent"]
+        assert (told["run"], told["started"], told["cells"], told["changed"]) == ("old", "then", 1, [])
+        assert told["versions"]["pbcore"]
+        assert made.read_run()["command"] == ["pytest"]
+        assert {"results.json", "samples.jsonl", "report.md", "report.html", "questions"} <= {
+            file.name for file in made.path.iterdir()
+        }
+
+    def test_a_changed_scorer_changes_scores_only(self, tmp_path: Path, stricter: Callable[[], None]) -> None:
+        """New scores, details and failures; answers, NFE and seconds are carried over; the key, which stands for the
+        old outcome, is dropped."""
+        parent = run_of(tmp_path / "old")
+        stricter()
+        before, after = load_stored(parent.path)[0], load_stored(rescore(parent.path, tmp_path / "new")[0].path)[0]
+        assert after.cell.scores["accuracy"].mean == 0.5
+        assert after.cell.scores["brevity"].n == 4
+        blank: dict[str, Any] = {"scores": {}, "failures": {}, "absent": {}}
+        conditions = replace(before.cell.conditions, key=None)
+        assert replace(after.cell, **blank) == replace(before.cell, **blank, conditions=conditions)
+        for old, new in zip(before.samples, after.samples, strict=True):
+            assert {**asdict(old), "scores": {}, "details": {}} == {**asdict(new), "scores": {}, "details": {}}
+            assert new.details == {"why": "by the new rule"}
+
+    def test_what_changed_is_told(
+        self, tmp_path: Path, stricter: Callable[[], None], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Cell, score, answers, and the mean before and after."""
+        run_of(tmp_path / "old")
+        stricter()
+        assert main(["rescore", str(tmp_path / "old"), "-o", str(tmp_path / "new")]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert any(line.split()[:2] == ["m/copy/ar", "brevity"] for line in lines)
+        assert lines[-2:] == ["1 cells scored again, 0 with the same scores", str(tmp_path / "new")]
+
+    def test_a_parent_of_a_parent(self, tmp_path: Path) -> None:
+        """The line of descent stays."""
+        first = run_of(tmp_path / "a")
+        second, _ = rescore(first.path, tmp_path / "b")
+        third, _ = rescore(second.path, tmp_path / "c")
+        told = third.read_run()["parent"]
+        assert (told["run"], told["parent"]["run"]) == ("b", "a")
+
+    def test_failed_cells_are_copied(self, tmp_path: Path) -> None:
+        """They have nothing to score and stay failed."""
+        parent = run_of(tmp_path / "old")
+        failed = error_cell(factory.cell(model="broken")[0], "boom")
+        parent.write_cell(failed, ())
+        made, _ = rescore(parent.path, tmp_path / "new")
+        assert failed in [entry.cell for entry in load_stored(made.path)]
+
+    def test_text_after_the_first_eos(self, tmp_path: Path) -> None:
+        """A run that scored the whole canvas is scored so again."""
+        parent = run_of(tmp_path / "old")
+        [entry] = load_stored(parent.path)
+        options = {**entry.cell.conditions.options, "official_text": True}
+        cell = replace(entry.cell, conditions=replace(entry.cell.conditions, options=options))
+        parent.write_cell(cell, [replace(one, official_text="nothing") for one in entry.samples])
+        _, [one] = rescore(parent.path, tmp_path / "new")
+        assert one.after.cell.scores["accuracy"].mean == 0
+
+
+class TestTools:
+    def test_a_missing_tool_never_loses_a_score(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A cell whose grammar was measured and can't be now stays as it was, and the reason is told."""
+        task = load_task("text_writing/w2s_easy", limit=2)
+        texts = [str(sample.answer or "The dog ran.") for sample in task.samples]
+        full = {"grammar": 1.0, "inclusion": 1.0, "inclusion_any_case": 1.0, "v1": 1.0, "v2": 1.0}
+        conditions = Conditions.unknown(data_source=task.source, data_hash=task.data_hash)
+        record = CellRecord("m/w2s_easy/ar", "m", task.name, "ar", conditions, headline="grammar")
+        parent = create(tmp_path, "old")
+        parent.write_cell(*build_cell(record, [factory.answer(text=t) for t in texts], [Scored(full)] * 2, rounds=[1]))
+
+        def gone() -> None:
+            raise Unavailable("no LanguageTool here")
+
+        monkeypatch.setattr(text_metrics.grammar, "checker", gone)
+        made, results = rescore(parent.path, tmp_path / "new")
+        assert load_stored(made.path) == load_stored(parent.path)
+        assert "1 cells left as they were: grammar: no LanguageTool here" in rescored_text(results)
+
+    def test_without_torch(self, tmp_path: Path) -> None:
+        """No model and no torch is needed."""
+        run_of(tmp_path / "old")
+        words = ["rescore", str(tmp_path / "old"), "-o", str(tmp_path / "new")]
+        code = f"import sys; from pbcore.cli import main; print(main({words!r}), 'torch' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == "0 False"
+
+
+class TestQuestions:
+    @pytest.mark.parametrize("facts", [{"lengths": (6, 3)}, {"lengths": (10,)}, {"data_seed": 7}, {"n": 120}])
+    def test_they_are_found_again(self, tmp_path: Path, facts: dict[str, Any]) -> None:
+        """Generated questions, whatever n, seed and number the run had."""
+        settings = {"n": list(facts["lengths"])} if "lengths" in facts else {}
+        parent = run_of(tmp_path / "old", **facts, settings=settings)
+        _, [one] = rescore(parent.path, tmp_path / "new")
+        assert one.changed == {}
+
+    def test_official_data_that_moved(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """The recorded folder is used, or the one that --data-dir names; without any it is asked for."""
+        rows = tmp_path / "official" / "waiting_line"
+        rows.mkdir(parents=True)
+        line = {"input": {"context": '["Ann Lee", "Bo Ray", "Cy Poe"]'}, "answer": '["Ann Lee", "Bo Ray", "Cy Poe"]'}
+        (rows / "copy.jsonl").write_text((json.dumps({**line, "metadata": {"length": 3}}) + "\n") * 3)
+        run_of(tmp_path / "old", source=tmp_path / "official", n=3, data_dir=str(tmp_path / "official"))
+        (tmp_path / "official").rename(tmp_path / "moved")
+        assert main(["rescore", str(tmp_path / "old"), "-o", str(tmp_path / "new")]) == 2
+        assert "give the folder that the run had with --data-dir" in capsys.readouterr().err
+        assert not (tmp_path / "new").exists()
+        words = ["rescore", str(tmp_path / "old"), "-o", str(tmp_path / "new"), "--data-dir", str(tmp_path / "moved")]
+        assert main(words) == 0
+
+    def test_other_questions_are_refused(self, tmp_path: Path) -> None:
+        """Questions with another digest than the record's are not those that were answered."""
+        parent = run_of(tmp_path / "old")
+        [entry] = load_stored(parent.path)
+        conditions = replace(entry.cell.conditions, data_hash="0" * 64)
+        parent.write_cell(replace(entry.cell, conditions=conditions), entry.samples)
+        with pytest.raises(ValueError, match=r"m/copy/ar: its questions can't be had: .*digest 00000000 is recorded"):
+            rescore(parent.path, tmp_path / "new")
+
+    def test_an_unknown_task(self, tmp_path: Path) -> None:
+        """Its file is asked for."""
+        parent = create(tmp_path, "old")
+        parent.write_cell(*factory.cell(task="mine/own"))
+        with pytest.raises(ValueError, match="no task named mine/own; give its file with --tasks"):
+            rescore(parent.path, tmp_path / "new")
+
+
+def test_a_run_without_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """results.json alone can't be scored again."""
+    run = run_of(tmp_path / "old")
+    results, lines = run.assemble()
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    results.rename(alone / "results.json")
+    lines.unlink()
+    assert main(["rescore", str(alone), "-o", str(tmp_path / "new")]) == 2
+    assert "has no kept answers" in capsys.readouterr().err

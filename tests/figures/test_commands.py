@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import pytest
+
+from pbcore.cli import main
+from pbcore.results import create
+from pbcore.theory.cli import report
+from tests.results import factory
+
+
+class TestFigures:
+    def test_figure_2_from_decoding(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """PNG and CSV, and how many points agree."""
+        assert main(["figures", "2a", "--n", "2,3", "--samples", "6", "-o", str(tmp_path)]) == 0
+        said = capsys.readouterr().out
+        assert "of 6 points have the predicted value within their 95 % interval" in said
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["figure2a.csv", "figure2a.png"]
+
+    def test_figure_3_from_a_run(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """From the run's directory; without one the command says what it needs."""
+        run = factory.write(create(tmp_path, "run"), factory.grid(tasks=("waiting_line/copy",)))
+        assert main(["figures", "3", str(run.path), "-o", str(tmp_path / "out")]) == 0
+        assert (tmp_path / "out" / "figure3_tiny.csv").exists()
+        assert main(["figures", "3", "-o", str(tmp_path)]) == 2
+        assert "give their directories" in capsys.readouterr().err
+        assert main(["figures", "2a", str(run.path), "-o", str(tmp_path)]) == 2
+        assert "takes no run directory" in capsys.readouterr().err
+
+    def test_table_1(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A row per operation and n."""
+        assert main(["figures", "table1", "--n", "3,4", "--samples", "4", "-o", str(tmp_path)]) == 0
+        assert "of 40 points" in capsys.readouterr().out
+        assert len((tmp_path / "table1.csv").read_text(encoding="utf-8").splitlines()) == 9
+
+
+class TestTheory:
+    def test_without_frontier_it_is_the_closed_forms(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """As before."""
+        assert main(["theory", "--n", "4"]) == 0
+        assert capsys.readouterr().out == report(4) + "\n"
+
+    def test_frontier(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Tables on the terminal; with a folder the figure and its data."""
+        assert (
+            main(["theory", "--frontier", "--n", "2", "--samples", "4", "--sampler", "random-k1", "-o", str(tmp_path)])
+            == 0
+        )
+        said = capsys.readouterr().out
+        assert "The optimal frontier" in said
+        assert "shuffle, n = 2, greedy: regret in percentage points" in said
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["frontier.csv", "frontier.png", "frontier_bits.csv"]
+        assert len((tmp_path / "frontier.csv").read_text(encoding="utf-8").splitlines()) == 11
+        assert main(["theory", "--frontier", "--n", "30"]) == 2
+        assert "n = 2 to 12" in capsys.readouterr().err

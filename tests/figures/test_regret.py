@@ -1,0 +1,111 @@
+from dataclasses import replace
+from math import inf, log2
+
+import pytest
+
+from pbcore import load_model
+from pbcore.figures.frontier import frontier_drawing, frontier_rows, frontier_text, regret_text, room_text, tasks
+from pbcore.figures.measured import Measured, measure, within
+from pbcore.figures.questions import questions
+from pbcore.figures.regret import Regret, above, kind, regrets
+from pbcore.theory import accuracy
+
+
+def one(
+    accuracy: float = 0.5, sampler: str = "random-k2+t1.0", order: float = 0.75, seen: float = 1.0, spread: float = 0.1
+) -> Regret:
+    measured = Measured(accuracy, accuracy - spread, accuracy + spread, 100, 2.0)
+    return Regret("shuffle", 4, sampler, kind(sampler), measured, order, seen, 1.5)
+
+
+class TestMeasured:
+    def test_decoding_agrees_with_the_closed_form(self) -> None:
+        """300 answers of `ideal`: the predicted accuracy lies in the interval, and steps are counted."""
+        found = measure(load_model("ideal"), questions("shuffle", 4, 300), "random-k2+t1.0")
+        assert found.holds(accuracy("shuffle", 4, "random-k2+t1.0"))
+        assert not found.holds(0.9)
+        assert (found.steps, found.count) == (2, 300)
+
+    def test_points_within(self) -> None:
+        """Both ends count."""
+        point = one().measured
+        assert within([(0.4, point), (0.6, point), (0.61, point)]).startswith("2 of 3 points")
+
+
+class TestRegret:
+    def test_points_and_bits(self) -> None:
+        """What is missing to the frontier at the same number of steps; greedy decoding has no bits."""
+        assert one().points == pytest.approx(25)
+        assert one().bits == pytest.approx(log2(1.5))
+        assert one(0.0).bits == inf
+        assert one(sampler="random-k2").bits is None
+
+    def test_fewest_steps(self) -> None:
+        """One token a step is right on replace_random; the frontier needs two greedy steps for that."""
+        [found] = regrets(load_model("ideal"), 10, [("replace_random", 5)], ["random-k1"], (0.0,))
+        assert (found.measured.accuracy, found.measured.steps, found.fewest) == (1, 5, 2)
+
+    def test_kinds(self) -> None:
+        """By what a policy knows when it chooses."""
+        assert [kind(name) for name in ("random-k2", "eb-0.1", "confidence-k2", "wino-0.6", "confidence-k1+rcr")] == [
+            "order",
+            "order",
+            "seen",
+            "back",
+            "back",
+        ]
+
+    def test_above(self) -> None:
+        """A sampler that chooses positions first can't be above their frontier; one that sees tokens first can."""
+        assert above([one(0.9)]) == [one(0.9)]
+        assert above([one(0.8, spread=0.1), one(0.9, "confidence-k2+t1.0"), one(0.9, "wino-0.6", seen=0.5)]) == []
+
+    def test_ideal_stays_below_its_frontier(self) -> None:
+        """Samplers with and without sight of the tokens, on small lists; none is above, one by one has no regret."""
+        found = regrets(
+            load_model("ideal"),
+            200,
+            [("shuffle", 4), ("replace_random", 4), ("insert_random", 3)],
+            ["random-k1", "random-k2", "confidence-k2", "threshold-0.9", "eb-0.1"],
+        )
+        assert above(found) == []
+        alone = [entry for entry in found if entry.sampler.startswith("random-k1")]
+        assert [entry.points for entry in alone] == pytest.approx([0] * 6, abs=1e-9)
+        assert {entry.measured.steps for entry in alone} == {4.0}
+
+
+class TestTables:
+    def test_frontier(self) -> None:
+        """A row per number of steps until nothing is lost; every list operation and the Latin square are there."""
+        rows = frontier_rows(3)
+        assert [(row["operation"], row["T"]) for row in rows if row["operation"] == "shuffle"] == [
+            ("shuffle", T) for T in (1, 2, 3)
+        ]
+        assert list(dict.fromkeys(row["operation"] for row in rows)) == [op for op, _ in tasks(3)]
+        assert "latin_square" in frontier_text(rows)
+        with pytest.raises(ValueError, match="2 to 12"):
+            frontier_rows(13)
+
+    def test_regrets(self) -> None:
+        """The smallest regret first; those above the frontier are named."""
+        text = regret_text([one(0.5), one(0.7, "entropy-k2+t1.0"), one(1.0, "eb-0.1+t1.0", spread=0.05)])
+        names = [line.split()[0] for line in text.splitlines() if line.startswith(("eb", "entropy", "random"))]
+        assert names == ["eb-0.1+t1.0", "entropy-k2+t1.0", "random-k2+t1.0"]
+        assert "2 of 3 intervals" in text
+        assert "above: shuffle eb-0.1+t1.0" in text
+
+    def test_room(self) -> None:
+        """The fastest sampler without an error beside the frontier; a dash where all err."""
+        certain = [one(1.0, "random-k1+t1.0"), one(1.0, "random-k3+t1.0"), one(0.9, "random-k4")]
+        lines = room_text(
+            [replace(certain[0], measured=replace(certain[0].measured, steps=4.0)), *certain[1:]]
+        ).splitlines()
+        assert lines[2].split()[-4:] == ["4.00", "2.08", "random-k3+t1.0", "2.00"]
+        assert lines[3].split()[-2:] == ["–", "–"]
+
+    def test_drawing(self) -> None:
+        """Greedy above τ = 1, a column per task, a row of the CSV per point."""
+        found = [one(), one(sampler="random-k2")]
+        drawing = frontier_drawing(found)
+        assert [axis.get_title() for axis in drawing.figure.axes] == ["shuffle, n = 4, τ = 1", "shuffle, n = 4, greedy"]
+        assert [row["regret in points"] for row in drawing.rows] == pytest.approx([25, 25])

@@ -1,0 +1,126 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pbcore.errors import InputError
+from pbcore.figures.runs import FIGURE_7, figure3, figure7, oracle_mean, read
+from pbcore.figures.sweeps import by_length, figure4, figure5, figure6
+from pbcore.results import create
+from pbcore.results.rundir import StoredCell
+from pbcore.tasks import load_task
+from tests.results import factory
+
+
+def stored(*entries: tuple[object, object]) -> list[StoredCell]:
+    return [StoredCell(cell, tuple(samples)) for cell, samples in entries]  # type: ignore[arg-type]
+
+
+def cells(task: str, scores: dict[str, float], model: str = "tiny") -> list[StoredCell]:
+    return stored(*(factory.cell(model, task, sampler, right) for sampler, right in scores.items()))
+
+
+class TestReading:
+    def test_dummies_and_failures_are_left_out(self, tmp_path: Path) -> None:
+        """A run without scored cells is refused."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell("m"), factory.cell("d", dummy=True)])
+        assert [one.cell.model for one in read([run.path])] == ["m"]
+        other = factory.write(create(tmp_path, "b"), [factory.cell("d", dummy=True)])
+        with pytest.raises(InputError, match="no scored cell"):
+            read([other.path])
+
+
+class TestFigure3:
+    def test_a_figure_per_model_and_a_panel_per_task(self) -> None:
+        """Only the paper's ten tasks; rows are the points of the curves."""
+        found = [
+            one
+            for model in ("ideal", "tiny")
+            for task in ("waiting_line/copy", "waiting_line/sort", "puzzle/sudoku")
+            for one in cells(task, {"random-k1": 1.0, "random-k2": 0.5}, model)
+        ]
+        drawings = figure3(found)
+        assert [drawing.name for drawing in drawings] == ["figure3_ideal", "figure3_tiny"]
+        assert [(row["task"], row["sampler"], row["score"]) for row in drawings[1].rows] == [
+            (task, f"random-k{k}", score)
+            for task in ("waiting_line/copy", "puzzle/sudoku")
+            for k, score in ((1, 100), (2, 50))
+        ]
+        with pytest.raises(InputError, match="none of Figure 3's tasks"):
+            figure3(cells("waiting_line/sort", {"random-k1": 1.0}))
+
+
+class TestFigure4:
+    def test_cells_with_several_n_are_divided(self) -> None:
+        """Each n has its own score, from the samples of that n."""
+        task = load_task("waiting_line/copy", n=[5, 10], limit=8)
+        right = [float(sample.length == 5) for sample in task.samples]
+        [one] = stored(factory.cell(task="waiting_line/copy", right=right, data_hash=task.data_hash, length="5,10"))
+        assert [(n, score.mean, score.n) for n, score in by_length(one)] == [(5, 1, 4), (10, 0, 4)]
+        drawing = figure4([one])
+        assert [(row["n"], row["score"]) for row in drawing.rows] == [(5, 100), (10, 0)]
+
+    def test_other_samples_are_refused(self) -> None:
+        """Their lengths are unknown."""
+        [one] = stored(factory.cell(task="waiting_line/copy", length="5,10"))
+        with pytest.raises(InputError, match="run it again"):
+            by_length(one)
+        [alone] = stored(factory.cell(task="waiting_line/copy", length="5"))
+        with pytest.raises(InputError, match="two n at least"):
+            figure4([alone])
+
+
+class TestFigure5:
+    def test_scores_over_block_length(self) -> None:
+        """Of random top-2 alone; one block is as long as the canvas."""
+        found = cells(
+            "waiting_line/copy", {"random-k2": 1.0, "random-k2+b4": 0.5, "random-k1+b4": 0.1, "random-k2+b4+t1.0": 0.2}
+        )
+        drawing = figure5(found)
+        assert sorted((row["block length"], row["score"]) for row in drawing.rows) == [(4, 50), (32, 100)]
+        with pytest.raises(InputError, match="two block lengths"):
+            figure5(found[:1])
+
+
+class TestFigure6:
+    def test_the_map(self) -> None:
+        """x is Σ k·score / Σ score in one block, y the gain per halved block; means over policies."""
+        scores = {
+            "random-k1": 1.0,
+            "random-k2": 0.5,
+            "random-k2+b8": 0.7,
+            "confidence-k1": 1.0,
+            "confidence-k2": 1.0,
+            "confidence-k2+b8": 1.0,
+        }
+        [row] = figure6(cells("waiting_line/copy", scores)).rows
+        assert row["parallelizability"] == pytest.approx(((1 + 1) / 1.5 + 3 / 2) / 2)
+        assert row["gain per halved block"] == pytest.approx((20 / 2 + 0) / 2)
+        assert row["curves"] == 2
+        with pytest.raises(InputError, match="top-k over k"):
+            figure6(cells("waiting_line/copy", {"random-k1": 1.0, "random-k2": 0.5}))
+
+
+class TestFigure7:
+    def test_the_oracle_is_the_best_of_the_thresholds(self) -> None:
+        """Per sample the fewest steps among those with its best score; then means over samples and tasks."""
+        fast = [factory.cell(task=task, sampler="threshold-0.5", right=[1.0, 0.0], nfe=[4, 4]) for task in FIGURE_7]
+        slow = [factory.cell(task=task, sampler="threshold-0.9", right=[1.0, 1.0], nfe=[8, 16]) for task in FIGURE_7]
+        other = [factory.cell(task=task, sampler="threshold-0.9+b4", right=[1.0, 1.0], nfe=[1, 1]) for task in FIGURE_7]
+        found = stored(*fast, *slow, *other)
+        star = oracle_mean(found)
+        assert star is not None
+        assert star["score"] == 100
+        assert star["steps"] == 10
+        assert star["tokens_per_step"] == pytest.approx(np.mean([32 / 4, 32 / 16]))
+        [drawing] = figure7(found)
+        assert "mean of 12 of the 12 tasks" in drawing.said
+        assert drawing.rows[-1]["family"] == "oracle"
+
+    def test_one_threshold_is_no_choice(self) -> None:
+        """No star then; tasks outside the 12 don't count."""
+        found = cells("waiting_line/copy", {"threshold-0.9": 1.0, "random-k1": 1.0})
+        assert oracle_mean(found) is None
+        assert [row["family"] for row in figure7(found)[0].rows] == ["random", "threshold"]
+        with pytest.raises(InputError, match="none of Figure 7's tasks"):
+            figure7(cells("waiting_line/sort", {"threshold-0.9": 1.0}))

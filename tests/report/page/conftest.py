@@ -1,0 +1,57 @@
+"""A real browser: the distribution's Chromium, driven by playwright. Without one of the two these tests are skipped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def chromium() -> str | None:
+    """The browser's path: $PBCORE_CHROMIUM, or what is installed."""
+    named = os.environ.get("PBCORE_CHROMIUM")
+    return named or next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One browser for all tests."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pbcore[dev])")
+    path = chromium()
+    if path is None:
+        pytest.skip(f"no Chromium on this machine ({', '.join(NAMES)}); apt-get install chromium")
+    with (
+        playwright.sync_playwright() as driver,
+        driver.chromium.launch(executable_path=path, args=["--no-sandbox"]) as started,  # containers run as root
+    ):
+        yield started
+
+
+class Tab:
+    """A page of the browser that notes every request and every error; none may be left at the end."""
+
+    def __init__(self, browser: Any, **settings: Any) -> None:
+        self.context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **settings})
+        self.page = self.context.new_page()
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda told: self.errors.append(told.text) if told.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def close(self) -> None:
+        self.context.close()
+
+
+@pytest.fixture
+def tab(browser: Any, request: pytest.FixtureRequest) -> Iterator[Tab]:
+    """A new tab; settings of its context through indirect parametrisation. Errors in it fail the test."""
+    opened = Tab(browser, **getattr(request, "param", {}))
+    yield opened
+    opened.close()
+    assert opened.errors == []

@@ -1,0 +1,69 @@
+"""pbcore.report.page.svg: plots that read without a script."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from pbcore.report.page.svg import BOTTOM, HEIGHT, MARKERS, TOP, Dot, Series, marker, plot
+from tests.results.damage import ODD_TEXTS
+
+
+def dots(*points: tuple[float, float]) -> tuple[Dot, ...]:
+    return tuple(Dot(x, y, y - 5, min(100.0, y + 5), f"{x} {y}", "tiny/copy/random-k2") for x, y in points)
+
+
+def parsed(html: str) -> ElementTree.Element:
+    return ElementTree.fromstring(html.replace("data-cell", "cell"))
+
+
+class TestPlot:
+    def test_scale(self) -> None:
+        """100 % is at the top and 0 % at the bottom; rates double from tick to tick."""
+        figure = parsed(plot([Series("a", "m", 0, dots((1, 100), (2, 0), (4, 50)))], "t"))
+        places = [
+            tuple(map(float, re.findall(r"[\d.]+", path.attrib["transform"])))
+            for path in figure.findall("svg/g/g/path[@transform]")
+        ]
+        (x0, top), (x1, bottom), (x2, middle) = places
+        assert (top, bottom, middle) == (TOP, HEIGHT - BOTTOM, (TOP + HEIGHT - BOTTOM) / 2)
+        assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
+        ticks = [text.text for text in figure.findall("svg/text[@class='mid']")]
+        assert ticks[:3] == ["1", "2", "4"]
+
+    def test_shapes_differ(self) -> None:
+        """No two of eight series share a shape; the ninth has the first one's with a dashed line."""
+        assert len({marker(i, 0, 0) for i in range(MARKERS)}) == MARKERS
+        ninth = plot([Series("a", "m", MARKERS, dots((1, 1), (2, 2)))], "t")
+        assert "stroke-dasharray" in ninth
+
+    def test_legend_and_label(self) -> None:
+        """Every series stands in the legend, and a screen reader hears what the plot is of."""
+        figure = parsed(
+            plot([Series("tiny · random", "tiny", 0, dots((1, 1))), Series("b", "m", 1, dots((2, 2)))], "t")
+        )
+        assert [item.find("svg").tail.strip() for item in figure.findall("ul/li")] == ["tiny · random", "b"]  # type: ignore[union-attr]
+        svg = figure.find("svg")
+        assert svg is not None
+        assert svg.attrib["role"] == "img"
+        assert "tiny · random, b" in svg.attrib["aria-label"]
+
+    def test_a_model_without_rates_is_a_level(self) -> None:
+        """A score at any speed is a line across the plot, without an interval too."""
+        for level in ((50.0, 40.0, 60.0), (50.0, None, None)):
+            figure = parsed(plot([Series("s", "s", 0, level=level)], "t"))
+            assert figure.find("svg/g/path[@class='line']") is not None
+            assert (figure.find("svg/g/path[@class='area']") is not None) == (level[1] is not None)
+
+    def test_nothing_to_draw(self) -> None:
+        assert plot([Series("a", "m", 0)], "t") == ""
+
+    @pytest.mark.parametrize("text", [*ODD_TEXTS, "</svg><script>alert(1)</script>", '" onload="x'])
+    def test_any_name(self, text: str) -> None:
+        """Names and tooltips stay text."""
+        html = plot([Series(text, text, 0, (Dot(1, 1, None, None, text, text),))], text)
+        figure = parsed(html.encode("utf-8").decode())
+        assert {node.tag for node in figure.iter()} <= {"figure", "svg", "path", "text", "g", "title", "ul", "li"}
+        assert all(not name.startswith("on") for node in figure.iter() for name in node.attrib)

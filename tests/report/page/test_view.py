@@ -1,0 +1,114 @@
+"""`pbcore view`: the page of a run in a browser, served where it can't hold all answers."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pbcore.cli import main
+from pbcore.report.page import data, write, write_page
+from pbcore.report.page.view import complete, latest, serve
+from tests.report.page.films import run
+
+
+@contextmanager
+def served(*runs: Path) -> Iterator[str]:
+    """The address of a page that is being served."""
+    with serve(runs) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def get(address: str, **headers: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers)) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+class TestServer:
+    def test_answers_come_cell_by_cell(self, tmp_path: Path) -> None:
+        """The page has no answers and may ask its own server alone; each cell's are there with their questions."""
+        with served(run(tmp_path, n=4).path) as address:
+            status, page = get(f"{address}/")
+            assert status == 200
+            assert "connect-src 'self'" in page
+            assert 'id="s0"' not in page
+            data = json.loads(get(f"{address}/samples/3.json")[1])
+            assert [answer[0] for answer in data["answers"]] == [0, 1, 2, 3]
+            assert data["questions"]["of"].keys() == {"0", "1", "2", "3"}
+
+    @pytest.mark.parametrize(
+        "path", ["/samples/99.json", "/samples/x.json", "/../run.json", "/samples/0.json/..", "/x"]
+    )
+    def test_nothing_else(self, tmp_path: Path, path: str) -> None:
+        """It reads no files of the run for whoever asks."""
+        with served(run(tmp_path).path) as address:
+            assert get(address + path)[0] == 404
+
+    def test_other_hosts(self, tmp_path: Path) -> None:
+        """A request under another name, as another site's page could send it, is refused."""
+        with served(run(tmp_path).path) as address:
+            assert get(f"{address}/", Host="example.org")[0] == 403
+
+    def test_several_runs(self, tmp_path: Path) -> None:
+        """Runs stand side by side, each with its own answers."""
+        runs = [run(tmp_path, name).path for name in "ab"]
+        with served(*runs) as address:
+            page = get(f"{address}/")[1]
+        assert "tiny of a" in page
+        assert "tiny of b" in page
+
+
+class TestCommand:
+    def test_a_page_with_all_answers_is_opened_itself(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The file opens in the browser, and is made where it is missing."""
+        opened: list[str] = []
+        monkeypatch.setattr(webbrowser, "open", opened.append)
+        made = run(tmp_path)
+        assert main(["view", str(made.path)]) == 0
+        file = made.path / "report.html"
+        assert complete(file)
+        assert opened == [file.resolve().as_uri()]
+        assert main(["view", str(made.path), "--no-open"]) == 0
+        assert len(opened) == 1
+        assert capsys.readouterr().out.splitlines() == [file.resolve().as_uri()] * 2
+
+    def test_a_page_that_leaves_answers_out_is_not_complete(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its run is served."""
+        monkeypatch.setattr(data, "LEAST", 5000)
+        monkeypatch.setattr(write, "SIZE", 5000)
+        assert not complete(write_page(run(tmp_path, n=100).path))
+
+    def test_the_latest_run(self, tmp_path: Path) -> None:
+        """Without a name the newest run directory is taken; a folder without one is named."""
+        run(tmp_path, "old")
+        new = run(tmp_path, "new").path
+        (new / "cells" / "x").touch()
+        assert latest(tmp_path) == new
+        with pytest.raises(ValueError, match="holds no run directory"):
+            latest(tmp_path / "new")
+
+    def test_unusable_input(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """What is no run is named, with exit status 2."""
+        assert main(["view", str(tmp_path / "none")]) == 2
+        assert "none does not exist" in capsys.readouterr().err

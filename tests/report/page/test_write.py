@@ -1,0 +1,215 @@
+"""report.html as a file: what reads without a script, how it is kept small and harmless, and when it is written."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.cli import main
+from pbcore.report.page import write_page
+from pbcore.report.page.write import answers_of, page
+from pbcore.results import create, error_cell, load
+from pbcore.results.merge import merge
+from tests.report.page.films import filmed, run
+from tests.results import factory
+from tests.results.damage import ODD_TEXTS
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "{{data}}",
+    "\x1b[31m\u202e\x00",
+    "=1+1",
+)
+
+
+class Reader(HTMLParser):
+    """Tags, attributes and visible text of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self._hidden = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._hidden = tag in ("script", "style")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden = False
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.text.append(data)
+
+
+def data_of(html: str, name: str = "page") -> Any:
+    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', html, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+class TestStatic:
+    def test_tables_read_without_a_script(self, tmp_path: Path) -> None:
+        """Scores with intervals, rates, PBx and AUP stand in the HTML itself."""
+        html = write_page(run(tmp_path).path).read_text(encoding="utf-8")
+        words = " ".join(" ".join(Reader(html).text).split())
+        assert "tiny confidence-k2 50.0 [28–72] 4.00 2.25 8.0" in words
+        assert "tiny threshold 1 2.00 2.00 2.00 2.00 112.5" in words  # PB90 … PB60, AUP = 1.125 tokens × 100 %
+        assert "waiting line" in words
+
+    def test_links_lead_to_cells(self, tmp_path: Path) -> None:
+        """Every cell of the run has its address in the tables."""
+        html = write_page(run(tmp_path).path).read_text(encoding="utf-8")
+        links = {attrs["href"] for tag, attrs in Reader(html).tags if tag == "a"}
+        assert {f"#cell={cell['id']}" for cell in data_of(html)["cells"]} <= links
+
+    def test_what_is_missing_and_why(self, tmp_path: Path) -> None:
+        """Failed cells, absent scores and tasks that were not run are named where the mean would stand."""
+        good, samples = factory.cell(n=4)
+        failed = error_cell(factory.cell(task="waiting_line/copy")[0], "OSError: no such checkpoint")
+        unscored = replace(
+            good, id="g", task="waiting_line/sort", headline="grammar", scores={}, absent={"grammar": "no Java"}
+        )
+        other = factory.cell(sampler="random-k2", n=4)
+        entries = [(good, samples), (failed, []), (unscored, samples), other]
+        html = write_page(factory.write(create(tmp_path, "a"), entries).path).read_text(encoding="utf-8")
+        words = " ".join(" ".join(Reader(html).text).split())
+        assert "copy could not be run: OSError: no such checkpoint" in words
+        assert "sort grammar not measured: no Java" in words
+        assert "sort, copy not run" in words or "copy, sort not run" in words
+
+    def test_a_run_of_nothing_but_errors(self, tmp_path: Path) -> None:
+        """It has a page that says so."""
+        entry = error_cell(factory.cell()[0], "RuntimeError: out of memory"), []
+        html = write_page(factory.write(create(tmp_path, "a"), [entry]).path).read_text(encoding="utf-8")
+        assert "RuntimeError: out of memory" in " ".join(Reader(html).text)
+
+    def test_dummies_are_left_out(self, tmp_path: Path) -> None:
+        """Random weights have no scores in the tables."""
+        entries = [factory.cell(n=3), factory.cell("dummy", n=3, dummy=True)]
+        html = write_page(factory.write(create(tmp_path, "a"), entries).path).read_text(encoding="utf-8")
+        assert "dummy: random weights, so its scores are left out" in " ".join(Reader(html).text)
+        assert not any(attrs.get("data-model") == "dummy" for _, attrs in Reader(html).tags)
+
+
+class TestSelfContained:
+    def test_no_request(self, tmp_path: Path) -> None:
+        """No address but data: and links within the page; the policy forbids all others and names the style and the
+        script by their digests.
+        """
+        html = write_page(run(tmp_path).path).read_text(encoding="utf-8")
+        for tag, attrs in Reader(html).tags:
+            assert "src" not in attrs, tag
+            assert (attrs.get("href") or "#").startswith(("#", "data:,"))
+        policy = next(a["content"] for tag, a in Reader(html).tags if a.get("http-equiv") == "Content-Security-Policy")
+        assert policy is not None
+        assert policy.startswith("default-src 'none'; ")
+        for tag in ("script", "style"):
+            (inner,) = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+            assert base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode() in policy
+
+    def test_size(self, tmp_path: Path) -> None:
+        """A run too big for its page has its wrong answers there, and the page says what it leaves out."""
+        made = run(tmp_path, n=100)
+        cells = load(made.path)
+        answers = answers_of(cells, [made.path])
+        sizes = {}
+        for size in (350_000, 10**7):
+            html = page(cells, answers, "a", {}, size=size)
+            sizes[size] = len(html)
+            shown, total = map(int, re.search(r'name="answers" content="(\d+)/(\d+)"', html).groups())  # type: ignore[union-attr]
+            assert total == 800
+            assert ("This file holds" in html) == (shown < total)
+        assert shown == total
+        assert sizes[350_000] <= sizes[10**7]
+
+    @pytest.mark.parametrize("text", [*HOSTILE, *ODD_TEXTS])
+    def test_hostile_text(self, tmp_path: Path, text: str) -> None:
+        """Whatever names, answers, errors and prompts hold, the page has the same elements and its data are whole."""
+        cell, samples = filmed(factory.cell(n=2))
+        plain = [
+            (cell, samples),
+            (error_cell(replace(cell, id="e", task="waiting_line/copy"), "x"), []),
+        ]
+        hostile = [
+            (
+                replace(cell, model=text, id=f"{text}/shuffle/s", absent={"grammar": text}, failures={text: 1}),
+                [replace(one, text=text, tokens=[text, text], details={"why": text}) for one in samples],
+            ),
+            (error_cell(replace(cell, id=f"e{text}", task="waiting_line/copy", model=text), text or "x"), []),
+        ]
+        pages = [
+            write_page(factory.write(create(tmp_path, name), entries).path).read_text(encoding="utf-8")
+            for name, entries in (("a", plain), ("b", hostile))
+        ]
+        tags = [[tag for tag, _ in Reader(html).tags] for html in pages]
+        assert set(tags[0]) >= set(tags[1])
+        assert tags[0].count("script") == tags[1].count("script")
+        number = next(i for i, one in enumerate(data_of(pages[1])["cells"]) if one["n"])
+        assert data_of(pages[1], f"s{number}")[0][8] == (text or 0)
+        assert all(not name.startswith("on") for _, attrs in Reader(pages[1]).tags for name in attrs)
+
+
+class TestWhenWritten:
+    def test_report(self, tmp_path: Path) -> None:
+        """`pbcore report -o` writes the page anew from what is kept, samples and prompts included."""
+        made = run(tmp_path)
+        assert main(["report", str(made.path), "-o", str(tmp_path / "out")]) == 0
+        assert (tmp_path / "out" / "report.html").read_text() == write_page(made.path).read_text()
+
+    def test_runs_side_by_side(self, tmp_path: Path) -> None:
+        """Cells that two runs share stand under both names, each with its own answers."""
+        runs = [run(tmp_path, name) for name in "ab"]
+        assert main(["report", *(str(one.path) for one in runs), "-o", str(tmp_path / "out")]) == 0
+        data = data_of((tmp_path / "out" / "report.html").read_text())
+        ids = [cell["id"] for cell in data["cells"]]
+        assert len(ids) == len(set(ids)) == 16
+        assert {cell["model"] for cell in data["cells"]} == {f"{m} of {r}" for m in ("ideal", "tiny") for r in "ab"}
+        assert all(cell["n"] == 6 and cell["questions"] >= 0 for cell in data["cells"])
+
+    def test_results_without_samples(self, tmp_path: Path) -> None:
+        """A file that a CI kept has a page with tables alone."""
+        made = run(tmp_path)
+        made.assemble()
+        assert main(["report", str(made.path / "results.json"), "-o", str(tmp_path / "out")]) == 0
+        assert data_of((tmp_path / "out" / "report.html").read_text())["cells"] == []
+
+    def test_merge(self, tmp_path: Path) -> None:
+        """The merged run has its page, with the prompts of its parts."""
+        made = run(tmp_path)
+        assert main(["merge", str(made.path), "-o", str(tmp_path / "all")]) == 0
+        assert data_of((tmp_path / "all" / "report.html").read_text())["questions"]
+
+    def test_questions_are_packed(self, tmp_path: Path) -> None:
+        """What all prompts of a task share stands once, and they can be put together again."""
+        made = run(tmp_path)
+        data = data_of(write_page(made.path).read_text())
+        assert len(data["questions"]) == 2
+        from pbcore.tasks import load_task
+
+        asked = load_task("waiting_line/copy", limit=6)
+        number = next(c["questions"] for c in data["cells"] if c["task"] == "waiting_line/copy")
+        questions = data["questions"][number]
+        assert len(questions["before"]) > 100
+        for sample in asked.samples:
+            middle, answer, only, *_ = questions["of"][str(sample.index)]
+            assert questions["before"] + middle + questions["after"] == sample.prompt
+            assert (answer, only) == (sample.answer, True)
+
+
+def test_merging_is_not_disturbed(tmp_path: Path) -> None:
+    """Two shards with the same questions merge to one file of them a task."""
+    runs = [run(tmp_path, name) for name in "ab"]
+    merged = merge([one.path for one in runs], tmp_path / "all")
+    assert len(list((merged.path / "questions").iterdir())) == 2

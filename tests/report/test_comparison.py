@@ -1,0 +1,101 @@
+"""pbcore.report.comparison: two runs side by side, on a terminal and in Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pbcore.analysis.compare import CellComparison, Comparison, Flip
+from pbcore.report.comparison import comparison_markdown, comparison_text, headline
+
+RATES = {"nfe": (16.0, 8.0), "tokens_per_step": (2.0, 4.0), "samples_per_second": (None, 3.25)}
+
+
+def cell(sampler: str, status: str = "compared", model: str = "tiny", **facts: Any) -> CellComparison:
+    known = {"n": 20, "base": 0.9, "head": 0.9, "change": 0.0, "low": -0.1, "high": 0.1, "p": 1.0, "p_adjusted": 1.0}
+    if status != "compared":
+        known = {}
+    name = f"{model}/shuffle/{sampler}"
+    return CellComparison(name, model, "waiting_line/shuffle", sampler, status, **{**known, "rates": RATES, **facts})
+
+
+def worse(sampler: str = "confidence-k2", **facts: Any) -> CellComparison:
+    flips = (Flip(3, 0, 1.0, 0.0), Flip(7, 2, 1.0, 0.0))
+    changed = {"head": 0.5, "change": -0.4, "low": -0.61, "high": -0.156, "p": 0.002, "p_adjusted": 0.004}
+    return cell(sampler, **{**changed, "worse": flips, "better": (Flip(5, 0, 0.0, 1.0),), **facts})
+
+
+class TestText:
+    def test_the_table(self) -> None:
+        """Worst first, what is unchanged is counted, what could not be compared says why."""
+        refused = cell("threshold-0.9", "refused", reason="other questions")
+        told = comparison_text(Comparison((cell("ar"), refused, worse()), 0.05), "new", "old", 140).splitlines()
+        assert told[0] == (
+            "A = new, B = old: 2 cells compared, 1 worse, 0 better; 2 answers worse, 1 better, 1 refused"
+        )
+        header = "cell B A difference 95 % interval p worse better NFE tok/step samples/s"
+        assert told[1].split() == header.split()
+        row = "tiny/shuffle/confidence-k2 90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4 – → 3.25"
+        assert told[2].split() == row.split()
+        assert told[3] == "tiny/shuffle/threshold-0.9  refused: other questions"
+        assert told[4] == "1 cells without any change are left out"
+
+    def test_it_fits_the_terminal(self) -> None:
+        """Long ids are shortened in the middle, so that model and sampler are seen."""
+        long = worse("confidence-k2+block32", model="an-organisation/a-model-with-a-long-name")
+        row = comparison_text(Comparison((long,), 0.05), "a", "b", 120).splitlines()[2]
+        assert len(row) <= 120
+        assert row.startswith("an-organisation/a")
+        assert "…" in row.split()[0]
+        assert row.split()[0].endswith("k2+block32")
+
+    def test_many_cells(self) -> None:
+        """Forty rows, the rest is counted."""
+        told = comparison_text(Comparison(tuple(worse(f"confidence-k{i}") for i in range(43)), 0.05), "a", "b")
+        assert "… and 3 more cells that changed" in told.splitlines()
+
+    def test_equal_runs(self) -> None:
+        """No table without rows."""
+        told = comparison_text(Comparison((cell("ar"),), 0.05), "a", "b").splitlines()
+        assert told == [
+            "A = a, B = b: 1 cells compared, 0 worse, 0 better; 0 answers worse, 0 better",
+            "1 cells without any change are left out",
+        ]
+
+
+class TestMarkdown:
+    def test_for_a_pull_request(self) -> None:
+        """A table, reasons, and the flipped answers folded, with the seeds that aren't 0."""
+        refused = cell("threshold-0.9", "refused", reason="other | questions")
+        page = comparison_markdown(Comparison((refused, worse(differs=("dtype a → b",))), 0.05), "new", "old")
+        lines = page.splitlines()
+        assert lines[0].startswith("### A = new, B = old: 1 cells compared, 1 worse")
+        assert lines[4].startswith("| **worse** `tiny/shuffle/confidence-k2` | 90.0 | 50.0 | -40.0 | -61.0 to -15.6 |")
+        assert lines[5].startswith("| `tiny/shuffle/threshold-0.9` | refused |")
+        assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
+        assert "- `tiny/shuffle/threshold-0.9`: other \\| questions" in lines
+        assert "- `tiny/shuffle/confidence-k2`: dtype a → b" in lines
+        assert "- `tiny/shuffle/confidence-k2`: worse 3, 7 (seed 2); better 5" in lines
+
+    def test_it_fits_a_comment(self) -> None:
+        """A thousand cells with many flips stay below GitHub's 65,536 characters."""
+        flips = tuple(Flip(i, 0, 1.0, 0.0) for i in range(1000))
+        cells = tuple(worse(f"confidence-k2+block{i}+prefix", worse=flips, model="org/name" * 3) for i in range(1000))
+        page = comparison_markdown(Comparison(cells, 0.05), "new", "old")
+        assert len(page.encode()) < 65_536
+        assert "… and 900 more cells that changed." in page
+
+    def test_names_that_break_nothing(self) -> None:
+        """Bars, line breaks and tags of names and causes stay text in their place."""
+        odd = "x|y\n<b>`\x1b"
+        cells = (worse(model=odd), cell("ar", "error", model="e", reason=f"could not be run in A: {odd}"))
+        page = comparison_markdown(Comparison(cells, 0.05), odd, odd)
+        table = [line for line in page.splitlines() if line.startswith("|")]
+        assert len({line.replace("\\|", "").count("|") for line in table}) == 1
+        assert "\x1b" not in page
+        assert "# A = x\\|y\\\\n&lt;b>" in page
+
+
+def test_counts_both_ways() -> None:
+    """A significant gain is counted as better."""
+    gained = worse(change=0.4)
+    assert "1 cells compared, 0 worse, 1 better" in headline(Comparison((gained,), 0.05), "a", "b")
