@@ -5,6 +5,7 @@ R rows, T columns, M masked positions, H width, V tokens.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -79,7 +80,9 @@ def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLos
     )
     torch.manual_seed(settings.seed)
     try:
-        wrapper = get_peft_model(module, config)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers in a way that is going out of use
+            wrapper = get_peft_model(module, config)
     except ValueError as error:
         raise InputError(f"--targets {' '.join(settings.targets)}: {error}") from error
     wrapper.peft_config["default"].base_model_name_or_path = settings.model
