@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pbcore.cli import main
 from pbcore.report.page import write_page
 from pbcore.results import create
 from pbcore.results.record import FormerToken
@@ -76,6 +77,16 @@ class TestTables:
         settled(page)
         assert set(column(page, OVERVIEW, 0)) == {"ideal", "tiny"}
 
+    def test_tables_without_answers(self, tab: Tab, tmp_path: Path) -> None:
+        """Results that came without samples, such as a file that a CI kept, are filtered all the same."""
+        made = run(tmp_path)
+        made.assemble()
+        assert main(["report", str(made.path / "results.json"), "-o", str(tmp_path / "out")]) == 0
+        page = opened(tab, (tmp_path / "out" / "report.html").as_uri())
+        page.locator("#filter-sampler").select_option("threshold-0.9")
+        settled(page)
+        assert set(column(page, OVERVIEW, 1)) == {"threshold-0.9"}
+
     def test_filter_by_task(self, tab: Tab, address: str) -> None:
         """The task is opened, the others are away."""
         page = opened(tab, f"{address}#task=waiting_line/copy")
@@ -127,7 +138,9 @@ class TestCells:
 
     def test_a_cell_that_is_not_there(self, tab: Tab, address: str) -> None:
         """An address of another run's cell says so."""
-        assert "no cell none/x/<b>" in opened(tab, f"{address}#cell=none/x/<b>").locator("#view").inner_text()
+        assert (
+            "no answers of cell none/x/<b>" in opened(tab, f"{address}#cell=none/x/<b>").locator("#view").inner_text()
+        )
 
     def test_served(self, tab: Tab, tmp_path: Path) -> None:
         """A page of `pbcore view` asks its server for the answers of a cell, and nobody else for anything."""

@@ -29,7 +29,7 @@ function address(changes) {
 async function cellView(where) {
   const number = numberOf(where.cell);
   const back = el("p", {}, el("a", { href: address({ cell: null, sample: null, seed: null, with: null, only: null }) || "#" }, "← all cells"));
-  if (number < 0) return [back, el("h2", { tabindex: -1 }, "No such cell"), el("p", {}, "This page has no cell ", plain(where.cell), ".")];
+  if (number < 0) return [back, el("h2", { tabindex: -1 }, "No answers"), el("p", {}, "This page has no answers of cell ", plain(where.cell), ": it is of another run, or its results came without them.")];
   const cell = page.cells[number];
   const head = [back, el("h2", { tabindex: -1 }, plain(`${cell.task} · ${nameOf(cell)}`)), cellFacts(cell)];
   let data;

@@ -33,8 +33,8 @@ const FILTERS = ["model", "task", "sampler"];
 
 function fillFilters() {
   for (const name of FILTERS) {
-    const values = [...new Set(page.cells.map((cell) => cell[name]))];
-    byId(`filter-${name}`).append(...values.map((value) => el("option", { value }, value.slice(0, 80))));
+    const values = new Set([...document.querySelectorAll(`#main [data-${name}]`)].map((node) => node.dataset[name]));
+    byId(`filter-${name}`).append(...[...values].map((value) => el("option", { value }, value.slice(0, 80))));
     byId(`filter-${name}`).addEventListener("change", (event) => { location.replace(address({ [name]: event.target.value })); });
   }
   byId("filters").addEventListener("reset", () => { location.replace(address({ model: null, task: null, sampler: null })); });
