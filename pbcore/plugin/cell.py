@@ -19,6 +19,7 @@ from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.servers import asking, counted, is_served, timed, told, untimed
 from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled, plan, settings
+from pbcore.plugin.theory import theory_of
 
 if TYPE_CHECKING:
     from pbcore.decoding.sharing import ForwardStore
@@ -225,7 +226,11 @@ class Cell:
             seeds=[one.seed for one in answers],
             pieces=pieces(model),
         )
-        cell = replace(cell, decoding=order_statistics(samples) | generated([one.answer for one in answers]))
+        cell = replace(
+            cell,
+            decoding=order_statistics(samples) | generated([one.answer for one in answers]),
+            **theory_of(config, model, task, self.name.sampler, answers),
+        )
         if session is not None:
             cell = told(cell, samples, session)
         prompts.keep(run_dir(config), task)
