@@ -84,10 +84,13 @@ def start(settings: LoraSettings) -> LoraRun:
 
 
 def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
-    """Trains up to step `until`; `report` is called after each step. At the end of an epoch (or every `every` steps)
-    and of the run the validation examples are judged, and the best adapter so far is kept.
+    """Trains up to step `until`; `report` is called after each step. Before the first step, at the end of an epoch (or
+    every `every` steps) and of the run the validation examples are judged, and the best adapter so far is kept.
     """
     every = run.settings.every or run.data.steps_per_epoch
+    if not run.log:
+        run.log.append({"step": 0, **_judged(run), "seconds": 0.0})
+        report(run)
     while run.step < min(until, run.steps):
         started = time.perf_counter()
         rate = run.settings.rate_at(run.step, run.steps)
@@ -234,4 +237,4 @@ def put(run: LoraRun, weights: dict[str, Tensor]) -> None:
 
 def recent(run: LoraRun, steps: int = 50) -> float:
     """The mean loss of the last steps."""
-    return fmean(row["loss"] for row in run.log[-steps:])
+    return fmean(row["loss"] for row in run.log[-steps:] if "loss" in row)
