@@ -108,9 +108,11 @@ class TestBest:
     def test_the_best_score_is_kept_then_the_lower_loss(
         self, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Scores before the first step and after four: of the two best the one with the lower loss stays."""
+        """Scores before the first step, which is no candidate, and after four: of the two best the one with the lower
+        loss stays.
+        """
         run = lora.start(toy(folders["llada"], epochs=2, every=1))
-        scores = iter([0.5, 0.0, 1.0, 1.0, 0.0])
+        scores = iter([1.0, 0.0, 0.5, 0.5, 0.0])
 
         def score(texts: Any, samples: Any, metrics: Any) -> Any:
             value = next(scores)
@@ -123,5 +125,5 @@ class TestBest:
             assert run.best is not None
             steps.append(run.best["step"])
         losses = {row["step"]: row["validation_loss"] for row in run.log}
-        assert steps[:2] == [0, 2]
+        assert steps[:2] == [1, 2]
         assert steps[2:] == [3, 3] if losses[3] < losses[2] else [2, 2]
