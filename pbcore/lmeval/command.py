@@ -1,5 +1,5 @@
-"""The command `pbcore lm-eval`: the harness's own command line with `--model pbcore` known to it, and a run directory of
-its results.
+"""The command `pbcore lm-eval`: the harness's own command line with `--model pbcore` known to it, and a run directory
+of its results.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ def _show(folder: Path) -> None:
     for cell in load_cells(folder):
         score = cell.scores.get(cell.headline)
         mean = None if score is None else 100 * score.mean
-        rows.append([cell.id, cell.n_samples, cell.headline, mean, cell.nfe_mean, cell.tokens_per_forward, cell.seconds])
+        rows.append(
+            [cell.id, cell.n_samples, cell.headline, mean, cell.nfe_mean, cell.tokens_per_forward, cell.seconds]
+        )
     headers = ["cell", "samples", "score", "mean (%)", "NFE", "tokens/forward", "seconds"]
     show(tabulate(rows, headers, floatfmt=".2f", missingval="–"))
     show(f"run: {folder}")

@@ -1,7 +1,7 @@
 """Results of the harness as a run: a record per task and sampler, from the files that it wrote.
 
-`results_<date>.json` says under config → pbcore what `PbcoreLM.get_model_info` told; `samples_<task>_<date>.jsonl` has a
-row per document and filter with its scores.
+`results_<date>.json` says under config → pbcore what `PbcoreLM.get_model_info` told; `samples_<task>_<date>.jsonl` has
+a row per document and filter with its scores.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.printable import shown
 from pbcore.report.markdown import write_report
 from pbcore.results import prompts
 from pbcore.results.build import build_cell
@@ -31,7 +29,6 @@ from pbcore.tasks.scoring import Scored
 
 CATEGORY = "lm_eval"
 CACHED = "answers came from the harness's cache, without their forwards"
-NOT_DECODED = "a likelihood: nothing is decoded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +151,8 @@ def _cell(
         seeds=[told["seed"]] * len(documents),
         absent=absent,
     )
-    canvas = [sum(one.get("canvas_tokens", 0) for one in requests.get(place, [])) or None for place in range(len(rows))]
-    samples = [replace(one, canvas_tokens=tokens) for one, tokens in zip(samples, canvas, strict=False)]
-    if all(one.canvas_tokens and one.nfe for one in samples):
-        rate = fmean((one.canvas_tokens or 0) / (one.nfe or 1) for one in samples)
-        cell = replace(cell, tokens_per_step=rate)
-    else:
+    if all(answer.answer_tokens is None for answer in answers):  # nothing was decoded, or it isn't known
+        samples = [replace(one, canvas_tokens=None) for one in samples]
         cell = replace(cell, tokens_per_step=None)
     asked = [_sample(name, row) for row in documents]
     return StoredCell(cell, tuple(samples)), _Questions(name, data_hash, asked)
@@ -177,6 +170,7 @@ def _answer(row: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> _A
         text,
         _sum(requests, "nfe"),
         _sum(requests, "answer_tokens"),
+        range(_sum(requests, "canvas_tokens") or 0),
         prefill=_sum(requests, "prefill"),
         store=_sum(requests, "store"),
     )
