@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbcore.errors import InputError
+from pbcore.tasks.harness import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         print(USAGE)
         return 0
     if find_spec("lm_eval") is None:
-        raise InputError("lm-evaluation-harness is not installed: pip install 'pbcore[lm-eval]'")
+        raise InputError(MISSING)
     if given[0] == "import":
         return _import(given[1:])
     command, rest = (given[0], given[1:]) if given[0] in COMMANDS else ("run", given)

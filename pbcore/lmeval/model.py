@@ -19,7 +19,6 @@ from lm_eval.api.model import LM
 from pbcore.decoding import decode, resolve
 from pbcore.decoding.run import DEFAULT_BATCH
 from pbcore.errors import InputError
-from pbcore.lmeval.generation import asked, cut
 from pbcore.lmeval.likelihood import bounds
 from pbcore.lmeval.told import TaskTold, Told, of_generation
 from pbcore.models import load_model
@@ -27,11 +26,12 @@ from pbcore.models.masked import MaskedModel
 from pbcore.models.tokenizer import FileTokenizer
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.printable import shown
+from pbcore.tasks.generation import asked, cut
+from pbcore.tasks.harness import MAX_GEN_TOKS
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
 
-MAX_GEN_TOKS = 256  # the harness's default where a task has no max_gen_toks
 DRAWS = 128  # per likelihood, as in LLaDA's evaluation (arXiv 2502.09992, Appendix B)
 Kind = tuple[Any, ...]
 GREEDY = "confidence-k1"  # how a continuation is decoded to see whether it is the model's own

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,9 +24,9 @@ from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.tasks.base import Sample
 from pbcore.tasks.files import UnreadableFile, read_json_lines
+from pbcore.tasks.harness import KIND, NOT_A_SCORE, PREFIX, metric_name, score
 from pbcore.tasks.scoring import Scored
 
-CATEGORY = "lm_eval"
 CACHED = "answers came from the harness's cache, without their forwards"
 
 
@@ -111,7 +110,7 @@ def _cells(file: Path) -> list[tuple[StoredCell, _Questions]]:
 def _cell(
     task: str, rows: Sequence[Mapping[str, Any]], told: Mapping[str, Any], results: Mapping[str, Any]
 ) -> tuple[StoredCell, _Questions]:
-    name = f"{CATEGORY}/{task}"
+    name = f"{PREFIX}{task}"
     filters = list(dict.fromkeys(row["filter"] for row in rows))
     by_filter = {one: [row for row in rows if row["filter"] == one] for one in filters}
     documents = by_filter[filters[0]]
@@ -191,10 +190,10 @@ def _scored(rows: Sequence[tuple[str, Mapping[str, Any]]], requests: Sequence[Ma
     for kind, row in rows:
         filtered[kind] = row["filtered_resps"]
         for metric in row["metrics"]:
-            name = metric if kind == "none" else f"{metric},{kind}"
+            name = metric_name(metric, kind)
             value = score(row.get(metric))
             if value is None:
-                absent[name] = "the harness's value of a document is not a number from 0 to 1"
+                absent[name] = NOT_A_SCORE
             else:
                 scores[name] = value
     likelihoods = {
@@ -206,13 +205,6 @@ def _scored(rows: Sequence[tuple[str, Mapping[str, Any]]], requests: Sequence[Ma
 
 def _all(requests: Sequence[Mapping[str, Any]], key: str) -> bool:
     return bool(requests) and all(key in one for one in requests)
-
-
-def score(value: Any) -> float | None:
-    """A metric's value for one document as a score; None if it is not a number in [0, 1]."""
-    if not isinstance(value, bool | int | float) or not math.isfinite(value) or not 0 <= value <= 1:
-        return None
-    return float(value)
 
 
 def _conditions(task: str, told: Mapping[str, Any], results: Mapping[str, Any], data_hash: str) -> Conditions:
@@ -230,7 +222,7 @@ def _conditions(task: str, told: Mapping[str, Any], results: Mapping[str, Any], 
         options=plain({key: value for key, value in options.items() if value is not None}, f"options of {task}"),
         versions={**versions(), "lm-eval": str(results.get("lm_eval_version", ""))},
         seeds=[told["seed"]],
-        data_source=CATEGORY,
+        data_source=KIND,
         data_hash=data_hash,
         device=told["device"],
         dtype=str(info.get("dtype", "")),

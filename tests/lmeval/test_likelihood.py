@@ -29,9 +29,9 @@ def log_p(model: Any, prompt: list[int], canvas: list[int], place: int, token: i
     ids = torch.tensor([prompt + canvas])
     with torch.inference_mode():
         hidden = model.network.hidden(ids, torch.arange(ids.shape[1])[None], None, None, 0)
-        logits = model.network.project(hidden[0, len(prompt) + place - int(model.shift)]).double().clone()
-    logits[model.mask_id] = -torch.inf
-    return float(logits.log_softmax(-1)[token])
+        logits = model.network.project(hidden[0, len(prompt) + place - int(model.shift)]).double()
+        logits[model.mask_id] = -torch.inf
+        return float(logits.log_softmax(-1)[token])
 
 
 def by_patterns(model: Any, prompt: list[int], answer: list[int]) -> float:
