@@ -19,8 +19,9 @@ from tabulate import tabulate
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
 from pbcore.report.markdown import write_report
+from pbcore.report.page import write_page
 from pbcore.report.text import show
-from pbcore.results import published
+from pbcore.results import prompts, published
 from pbcore.results.build import build_cell
 from pbcore.results.check import LoadError
 from pbcore.results.facts import versions
@@ -79,15 +80,17 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
         )
         raise InputError(f"{folder} has no samples_parallelbench_*.jsonl, so there are no answers to import; {hint}")
     imported: dict[str, tuple[Path, Imported]] = {}
+    tasks: dict[tuple[str, str], Task] = {}
     questions: dict[str, str] = {}
     for run_folder in files:
-        for one, asked in _run_folder(run_folder):
+        for one, task, asked in _run_folder(run_folder):
             known = imported.get(one.stored.cell.id)
             if known is not None:
                 raise InputError(
                     f"{printable(one.stored.cell.id)} is in {known[0]} and {run_folder}; import one of the two"
                 )
             imported[one.stored.cell.id] = run_folder, one
+            tasks[task.name, task.data_hash] = task
             questions |= asked
     path = target or Path("reports") / new_name()
     run = create(path.parent, path.name)
@@ -96,16 +99,19 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
     run.write_run({"command": ["pbcore", "import", str(folder)], "seeds": [0], "imported": origin})
     for name, text in questions.items():
         write_atomic(run.path / DATA / name, text)
+    for task in tasks.values():
+        prompts.keep(run, task)
     results = [one for _, one in imported.values()]
     for one in results:
         run.write_cell(one.stored.cell, one.stored.samples)
     run.assemble()
     write_report(run.path)
+    write_page(run.path)
     return run, results
 
 
-def _run_folder(folder: Path) -> Iterator[tuple[Imported, dict[str, str]]]:
-    """The cells of one run folder, each with its questions: file name → text."""
+def _run_folder(folder: Path) -> Iterator[tuple[Imported, Task, dict[str, str]]]:
+    """The cells of one run folder, each with its task and its questions: file name → text."""
     parts = folder.resolve().parts[-4:]
     model, method, param = parts[:3] if len(parts) == 4 else ("unknown", "unknown", "unknown")
     scores = _published(folder)
@@ -118,7 +124,7 @@ def _run_folder(folder: Path) -> Iterator[tuple[Imported, dict[str, str]]]:
             stored = replace(stored, cell=_with_origin(stored.cell, folder, method, param, rows))
             asked = [{"doc_id": index, "doc": rows[index]["doc"]} for index in sorted(rows)]
             kept = "".join(dump_json(row) + "\n" for row in asked)
-            yield Imported(stored, scores.get(name)), {f"{task.data_hash[:12]}/{file.name}": kept}
+            yield Imported(stored, scores.get(name)), task, {f"{task.data_hash[:12]}/{file.name}": kept}
 
 
 def _rows(file: Path) -> dict[int, dict[str, Any]]:

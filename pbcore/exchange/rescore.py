@@ -24,11 +24,14 @@ from pbcore.metrics import grammar, semantic
 from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIABLE
 from pbcore.printable import printable
 from pbcore.report.markdown import write_report
+from pbcore.report.page import write_page
 from pbcore.report.text import show
+from pbcore.results import prompts
 from pbcore.results.build import with_scores
 from pbcore.results.check import refuse
 from pbcore.results.facts import versions
 from pbcore.results.load import load_stored
+from pbcore.results.prompts import gather
 from pbcore.results.questions import DATA, Questions, selected
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
@@ -101,12 +104,16 @@ def rescore(
     run.write_run({**facts, "parent": _parent(parent, facts, results)})
     if (parent.path / DATA).is_dir():
         shutil.copytree(parent.path / DATA, run.path / DATA)
+    for task in asked.values():
+        prompts.keep(run, task)
     done = {one.after.cell.id: one.after for one in results}
     for entry in stored:
         kept = done.get(entry.cell.id, entry)
         run.write_cell(kept.cell, kept.samples)
+    gather([parent], run)
     run.assemble()
     write_report(run.path)
+    write_page(run.path)
     return run, results
 
 

@@ -13,11 +13,12 @@ from typing import Any
 import pandas as pd
 
 from pbcore.errors import InputError
+from pbcore.results import prompts
 from pbcore.results.check import refuse
 from pbcore.results.flat import frame
 from pbcore.results.load import load_stored
 from pbcore.results.plain import dump_json, encodable
-from pbcore.results.rundir import StoredCell, write_atomic
+from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 
 # What a spreadsheet may read as a formula at the beginning of a text, also behind quotes that were put there before.
 _FORMULA = re.compile("'*[=+\\-@\t\r\n]")
@@ -44,12 +45,12 @@ class Tables:
 
 def tables(run: Path) -> Tables:
     """The tables of a run directory: `cells` has the columns of docs/results.md (mappings as JSON), `samples` a row per
-    answer with its cell, text, counts, scores, the reason why it is wrong, steps and confidences. Raises LoadError and
-    RunDirError, also for a cell that can't be read."""
+    answer with its cell, prompt, a right answer, the text given, counts, scores, the reason why it is wrong, tokens,
+    steps and confidences. Raises LoadError and RunDirError, also for a cell that can't be read."""
     stored = load_stored(run, refuse)
     if not stored:
         raise InputError(f"{run} has no finished cell; nothing to export")
-    return Tables(_cells(stored), _samples(stored))
+    return Tables(_cells(stored), _samples(stored, prompts.kept(RunDir(run))))
 
 
 def _cells(stored: Sequence[StoredCell]) -> dict[str, list[Any]]:
@@ -63,19 +64,25 @@ def _plain(value: Any) -> Any:
     return None if pd.isna(value) else value
 
 
-def _samples(stored: Sequence[StoredCell]) -> dict[str, list[Any]]:
+def _samples(
+    stored: Sequence[StoredCell], questions: Mapping[prompts.Key, Mapping[int, prompts.Question]]
+) -> dict[str, list[Any]]:
+    asked = [questions.get(prompts.key(entry.cell), {}).get(one.index) for entry in stored for one in entry.samples]
     answers = [(entry.cell, sample) for entry in stored for sample in entry.samples]
     scores = dict.fromkeys(name for _, sample in answers for name in sample.scores)
     columns: dict[str, list[Any]] = {
         "cell": [cell.id for cell, _ in answers],
         **{name: [getattr(cell, name) for cell, _ in answers] for name in ("model", "task", "sampler")},
+        "prompt": [one and one.prompt for one in asked],
+        "answer": [one and one.answer for one in asked],
         **{name: [getattr(sample, name) for _, sample in answers] for name in FIELDS},
     }
-    taken = columns.keys() | {"why", "failure", "steps", "confidences", "details"}
+    taken = columns.keys() | {"why", "failure", "tokens", "steps", "confidences", "details"}
     for name in scores:
         columns[f"score_{name}" if name in taken else name] = [sample.scores.get(name) for _, sample in answers]
     for name in ("why", "failure"):
         columns[name] = [_text(sample.details.get(name)) for _, sample in answers]
+    columns["tokens"] = [sample.tokens for _, sample in answers]
     columns["steps"] = [sample.steps for _, sample in answers]
     columns["confidences"] = [sample.confidences for _, sample in answers]
     columns["details"] = [dump_json(sample.details) for _, sample in answers]
@@ -138,12 +145,19 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
 
 
 def _arrow(values: Iterable[Any]) -> Iterable[Any]:
-    return (encodable(value) if isinstance(value, str) else value for value in values)
+    for value in values:
+        if isinstance(value, list):
+            yield list(_arrow(value))
+        else:
+            yield encodable(value) if isinstance(value, str) else value
 
 
 def _type(pyarrow: Any, column: str) -> Any:
     """The type of a column whose values may all be empty; None: as the values are."""
     return {
+        "prompt": pyarrow.string(),
+        "answer": pyarrow.string(),
+        "tokens": pyarrow.list_(pyarrow.string()),
         "steps": pyarrow.list_(pyarrow.int64()),
         "confidences": pyarrow.list_(pyarrow.float64()),
         "official_text": pyarrow.string(),

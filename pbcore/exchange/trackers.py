@@ -72,6 +72,8 @@ def to_wandb(path: Path, project: str) -> str:
         return _log_wandb(wandb, run, made, project)
     except wandb.Error as error:
         raise InputError(f"Weights & Biases: {printable(str(error), 600)}") from error
+    finally:
+        wandb.teardown()  # its service writes on until then
 
 
 def _log_wandb(wandb: Any, run: RunDir, made: Tables, project: str) -> str:

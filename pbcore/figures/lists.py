@@ -24,7 +24,7 @@ PANELS = {
 LENGTHS = (2, 4, 6, 8, 10, 12, 14, 16)
 STEPS = (1, 2, 0)  # tokens per step; 0 stands for all n
 THRESHOLD_LENGTHS = (10,)
-FOOT = 0.55
+COLUMNS = 2  # of the legend
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ def panel(
             if n % width:
                 continue
             for k in STEPS:
-                if (k or width) > width or (block and k == width):
-                    continue
+                if k >= width:
+                    continue  # all at once is the last curve's
                 sampler = f"random-k{k or width}" + (f"+b{block}" if block else "") + heat
                 places.append(_place(model, asked, sampler, _curve(k, block), n, seed))
     temperature = "τ = 1" if heat else "greedy"
@@ -139,15 +139,16 @@ def _check_blocks(lengths: Sequence[int], blocks: Sequence[int]) -> None:
 def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: str) -> Drawing:
     """One panel: a line and its points per curve."""
     curves = list(dict.fromkeys(place.curve for place in places))
-    figure, [[axis]] = panels(1, 1, FOOT)
+    foot = 0.35 + 0.2 * -(-len(curves) // COLUMNS)
+    figure, [[axis]] = panels(1, 1, foot)
     for number, curve in enumerate(curves):
         line = [place for place in places if place.curve == curve]
         axis.plot([p.x for p in line], [100 * p.predicted for p in line], color=colour(number), linewidth=1.1)
         points(axis, [p.measured.at(p.x) for p in line], number, curve)
     percent(axis)
     finish(axis, title)
-    captions(figure, x, "accuracy (%)", FOOT)
-    legend(figure, [axis], 3)
+    captions(figure, x, "accuracy (%)", foot)
+    legend(figure, [axis], COLUMNS)
     return Drawing(name, figure, [_row(place, model) for place in places], _said(title, places, model))
 
 

@@ -93,7 +93,7 @@ def figure7(cells: Cells) -> list[Drawing]:
             axis = drawn.axes[0]
             axis.plot([x], [y], "*", color="black", markersize=11)
             axis.annotate("oracle", (x, y), textcoords="offset points", xytext=(7, -9), fontsize=8)
-            axis.set_xlim(right=max(axis.get_xlim()[1], 1.3 * x))
+            axis.set_xlim(right=max(axis.get_xlim()[1], 1.7 * x))
         drawings.append(Drawing(f"figure7_{file_part(model)}", drawn, rows, _said(title, rows, star)))
     if not drawings:
         raise InputError(f"the runs hold none of Figure 7's tasks: {', '.join(FIGURE_7)}")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from matplotlib.ticker import FuncFormatter
 
 from pbcore.analysis.oracle import block_slope, parallelizability
 from pbcore.analysis.order import short, sorted_tasks
@@ -21,6 +24,7 @@ from pbcore.tasks.registry import load_task, task_spec
 LISTS = ("waiting_line", "list_ops")
 TOP_K = ("random", "confidence", "margin", "entropy")
 MOST_COLUMNS = 5
+NEAR = (0.2, 0.8)  # in the units of Figure 6
 
 
 def figure4(cells: Cells) -> Drawing:
@@ -62,32 +66,44 @@ def figure6(cells: Cells) -> Drawing:
     rows: list[Row] = [
         {
             "task": task,
-            "parallelizability": sum(x for x, _ in found[task]) / len(found[task]),
-            "gain per halved block": sum(y for _, y in found[task]) / len(found[task]),
+            "parallelizability": fmean(x for x, _ in found[task]),
+            "gain per halved block": round(fmean(y for _, y in found[task]), 9) + 0.0,
             "curves": len(found[task]),
         }
         for task in sorted_tasks(found)
     ]
     if not rows:
         raise InputError("Figure 6 needs top-k over k and, at k = 2, over blocks: --sampler random-k1 … random-k2+b4 …")
-    foot = 0.3
+    foot = 0.35
     figure, [[axis]] = panels(1, 1, foot)
     figure.set_size_inches(6.4, 4.4)
+    figure.subplots_adjust(left=0.11, right=0.97, top=0.93, bottom=0.14)
     names = list(dict.fromkeys(category(row["task"]) for row in rows))
     for number, name in enumerate(names):
         group = [row for row in rows if category(row["task"]) == name]
         xs, ys = [[float(row[key]) for row in group] for key in ("parallelizability", "gain per halved block")]
         axis.plot(xs, ys, "osD^v"[number % 5], color=colour(number), markersize=5, label=name)
-        for row, x, y in zip(group, xs, ys, strict=True):
-            axis.annotate(label(short(row["task"])), (x, y), textcoords="offset points", xytext=(4, 3), fontsize=7)
+    for (x, y), together in _close(rows).items():
+        text = ", ".join(label(short(task)) for task in together)
+        axis.annotate(text, (x, y), textcoords="offset points", xytext=(4, 4), fontsize=7)
     axis.axhline(0, color="#BBBBBB", linewidth=0.8, zorder=0)
     axis.invert_xaxis()  # harder to the right, as in the paper
     axis.legend(fontsize=7.5, frameon=False)
-    finish(axis, "Figure 6: which tasks are hard to parallelize, and which like small blocks")
+    finish(axis, "Figure 6")
     captions(
         figure, "parallelizability (tokens per step; right: harder)", "points gained per halved block, k = 2", foot
     )
     return Drawing("figure6", figure, rows, f"Figure 6: {len(rows)} tasks")
+
+
+def _close(rows: Sequence[Row]) -> dict[tuple[float, float], list[str]]:
+    """Place → the tasks there, or so close that their names would cover each other."""
+    places: dict[tuple[float, float], list[str]] = {}
+    for row in rows:
+        x, y = row["parallelizability"], row["gain per halved block"]
+        near = next((at for at in places if abs(at[0] - x) < NEAR[0] and abs(at[1] - y) < NEAR[1]), (x, y))
+        places.setdefault(near, []).append(row["task"])
+    return places
 
 
 def by_length(stored: StoredCell) -> list[tuple[int, Score]]:
@@ -139,6 +155,8 @@ def _curves(
     name: str, title: str, x: str, rows: list[Row], panel: Callable[[Row], str], curve: Callable[[Row], str]
 ) -> Drawing:
     """Panels of score over `x`; every curve has one colour in all panels."""
+    place = {task: number for number, task in enumerate(sorted_tasks(row["task"] for row in rows))}
+    rows = sorted(rows, key=lambda row: place[row["task"]])
     titles = list(dict.fromkeys(map(panel, rows)))
     names = list(dict.fromkeys(map(curve, rows)))
     columns = min(MOST_COLUMNS, len(titles))
@@ -159,6 +177,7 @@ def _curves(
         percent(axis)
         if x == "block length":
             axis.set_xscale("log", base=2)
+            axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         finish(axis, f"{title}: {text}")
     captions(figure, x, "score (%)", foot)
     legend(figure, axes, each)

@@ -278,6 +278,8 @@ def _check_model(name: str, option: str = "--model") -> None:
 def _check_loading(settings: Settings) -> None:
     if settings.draft is not None:
         _check_model(settings.draft, "--draft")
+    if settings.adapter is not None:
+        _check_model(f"{settings.model[0]}+{settings.adapter}", "--adapter")
     from pbcore.models.entry import LoadOptions
     from pbcore.models.errors import ModelError
 

@@ -125,6 +125,12 @@ class Settings:
         "smaller autoregressive model, with the same tokenizer, whose drafts ar-draft5 verifies",
         metavar="MODEL",
     )
+    adapter: str | None = _option(
+        Role.LOADS,
+        "folder of a LoRA adapter to merge into the weights of the one --model; --model MODEL+DIR does it for one of "
+        "several",
+        metavar="DIR",
+    )
     batch_size: int | None = _option(
         Role.COMPUTES,
         "rows decoded at a time; changes speed and memory, never an answer in float32",
@@ -369,6 +375,8 @@ def check(settings: Settings) -> Settings:
         )
     if settings.revision is not None and len(settings.model) != 1:
         raise InputError("--revision names a commit of one model: give it with exactly one --model")
+    if settings.adapter is not None and len(settings.model) != 1:
+        raise InputError("--adapter belongs to one model: give it with exactly one --model, or write MODEL+DIR")
     if settings.draft is None and any(name.startswith("ar-draft") for name in settings.sampler):
         raise InputError("--sampler ar-draft…: add --draft MODEL, a smaller model with the same tokenizer")
     if settings.gate_time is not None and not (settings.gate or settings.against):

@@ -11,7 +11,7 @@ import pytest
 from pbcore.cli import main
 from pbcore.exchange.imports import import_runs, imported_text
 from pbcore.exchange.rescore import rescore
-from pbcore.results import load
+from pbcore.results import load, prompts
 from pbcore.results.load import load_stored
 from pbcore.tasks import load_task
 from tests.exchange import rewrite
@@ -95,7 +95,7 @@ class TestImport:
         assert cell.conditions.options["generation"] == {"max_tokens": 32, "alg_threshold": 0.9}
         assert cell.scores["accuracy"].mean == pytest.approx(2 / 3)
         assert len(results) == 3
-        assert (run.path / "report.md").exists()
+        assert {"report.md", "report.html", "results.json"} <= {file.name for file in run.path.iterdir()}
 
     def test_the_questions_are_kept(self, tmp_path: Path) -> None:
         """The run has the questions of each cell, without the answers that came with them."""
@@ -105,6 +105,7 @@ class TestImport:
         kept = run.path / "data" / digest[:12]
         assert load_task(COPY, data_dir=kept).data_hash == digest
         assert "nothing" not in next(kept.iterdir()).read_text()
+        assert set(prompts.kept(run)[COPY, digest]) == {0, 1}
 
     def test_a_count_that_is_a_batch_mean_is_none(self, tmp_path: Path) -> None:
         """NFE of a batch that is no whole number is not a sample's, so the cell has none, and says so."""

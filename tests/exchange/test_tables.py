@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from pbcore.cli import main
 from pbcore.exchange.tables import defused, tables, write_csv, write_parquet
-from pbcore.results import RunDir, create, error_cell
+from pbcore.results import RunDir, create, error_cell, prompts
+from pbcore.tasks import load_task
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS
 
@@ -83,7 +84,17 @@ class TestCsv:
             "wrong",
         )
         assert (json.loads(told["steps"]), json.loads(told["confidences"])) == ([0, 1], [0.5, 0.25])
-        assert list(first)[:6] == ["cell", "model", "task", "sampler", "index", "seed"]
+        assert list(first)[:8] == ["cell", "model", "task", "sampler", "prompt", "answer", "index", "seed"]
+
+    def test_the_questions_that_a_run_keeps(self, tmp_path: Path) -> None:
+        """Prompt and a right answer stand beside the answer that was given."""
+        task = load_task("waiting_line/copy", limit=2)
+        record, answers = factory.cell(task=task.name, n=2, data_hash=task.data_hash)
+        run = factory.write(create(tmp_path, "run"), [(record, answers)])
+        prompts.keep(run, task)
+        made = tables(run.path).samples
+        assert made["prompt"] == [sample.prompt for sample in task.samples]
+        assert made["answer"] == [sample.label for sample in task.samples]
 
     def test_a_score_named_like_a_column(self, tmp_path: Path) -> None:
         """An own scorer may call a score `text`; the answer's column stays its own."""

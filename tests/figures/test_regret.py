@@ -1,9 +1,10 @@
+from dataclasses import replace
 from math import inf, log2
 
 import pytest
 
 from pbcore import load_model
-from pbcore.figures.frontier import frontier_drawing, frontier_rows, frontier_text, regret_text, tasks
+from pbcore.figures.frontier import frontier_drawing, frontier_rows, frontier_text, regret_text, room_text, tasks
 from pbcore.figures.measured import Measured, measure, within
 from pbcore.figures.questions import questions
 from pbcore.figures.regret import Regret, above, kind, regrets
@@ -88,10 +89,19 @@ class TestTables:
     def test_regrets(self) -> None:
         """The smallest regret first; those above the frontier are named."""
         text = regret_text([one(0.5), one(0.7, "entropy-k2+t1.0"), one(1.0, "eb-0.1+t1.0", spread=0.05)])
-        names = [line.split()[0] for line in text.splitlines() if "+t1.0" in line and "above" not in line]
+        names = [line.split()[0] for line in text.splitlines() if line.startswith(("eb", "entropy", "random"))]
         assert names == ["eb-0.1+t1.0", "entropy-k2+t1.0", "random-k2+t1.0"]
         assert "2 of 3 intervals" in text
         assert "above: shuffle eb-0.1+t1.0" in text
+
+    def test_room(self) -> None:
+        """The fastest sampler without an error beside the frontier; a dash where all err."""
+        certain = [one(1.0, "random-k1+t1.0"), one(1.0, "random-k3+t1.0"), one(0.9, "random-k4")]
+        lines = room_text(
+            [replace(certain[0], measured=replace(certain[0].measured, steps=4.0)), *certain[1:]]
+        ).splitlines()
+        assert lines[2].split()[-4:] == ["4.00", "2.08", "random-k3+t1.0", "2.00"]
+        assert lines[3].split()[-2:] == ["–", "–"]
 
     def test_drawing(self) -> None:
         """Greedy above τ = 1, a column per task, a row of the CSV per point."""

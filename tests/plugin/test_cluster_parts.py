@@ -10,7 +10,7 @@ import pytest
 from pbcore.errors import InputError
 from pbcore.grid import values
 from pbcore.grid.settings import Settings, check
-from pbcore.plugin.cluster import connect, pool, session
+from pbcore.plugin.cluster import connect, pool, worker
 from tests.plugin.conftest import SMALL, Run
 from tests.plugin.fakes import A, B, C, Config, node_id
 
@@ -146,4 +146,16 @@ class TestArguments:
     def test_workers_open_no_file_of_the_controller(self) -> None:
         """--benchmark-json truncates its file when it is read."""
         given = ["benches", "--benchmark-json", "a.json", "-x", "--benchmark-json=b.json"]
-        assert session._for_workers(given) == ["benches", "-x"]
+        assert worker.for_workers(given) == ["benches", "-x"]
+
+
+class TestCauses:
+    def test_the_cause_is_what_ray_says_of_the_worker(self) -> None:
+        """Without ids before it and advice after it; any other text is kept."""
+        long = (
+            "The actor died unexpectedly before finishing this task.\n\tactor_id: 3cf4\nThe actor is dead because its "
+            "worker process has died. Worker exit detail: End of file. Some common causes include: (1) the OOM killer"
+        )
+        said = connect.cause_of(Exception(long))
+        assert said == "its worker process has died. Worker exit detail: End of file."
+        assert connect.cause_of(Exception("no\n  room")) == "no room"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,6 +48,14 @@ class TestOneProcess:
             ["waiting_line: score in %*", "*copy*shuffle*", "*results.json, samples.jsonl, report.md*"]
         )
         assert "OPS: Operations" not in result.stdout.str()
+
+    def test_figures_are_the_output_of_a_cell(self, run: Run, project: pytest.Pytester) -> None:
+        """For views that show output alone: pytest-html, and JUnit's where junit_logging says so; resumed cells too."""
+        words = "--model ideal --limit 4 --task copy --sampler random-k2 -o junit_logging=system-out"
+        for number, where in enumerate(("--out out", "--resume out")):
+            run(words, where, f"--junitxml {number}.xml")
+            (output,) = ElementTree.parse(project.path / f"{number}.xml").iter("system-out")
+            assert re.search(r"accuracy \d+\.\d % \[.*\], \d+ samples, NFE 16, 2 tokens per step", output.text or "")
 
     def test_junit_and_benchmark_json_hold_the_same_rows(self, run: Run, project: pytest.Pytester) -> None:
         """Tables can be made from either file alone; the benchmark JSON's seconds are the record's."""

@@ -139,3 +139,14 @@ def differences(here: Mapping[str, str], there: Mapping[str, Mapping[str, str]])
         if facts.get(name, "unknown") != here[name]
     ]
     return "; ".join([*lines, "install the same on all machines"]) if lines else ""
+
+
+def cause_of(error: Any) -> str:
+    """Why a call failed, without Ray's list of ids before it and its advice after it."""
+    text = " ".join(str(getattr(error, "cause", None) or error).split())
+    return text.rpartition("The actor is dead because ")[2].partition(" Some common causes")[0]
+
+
+def resources(node: Any) -> str:
+    """What a node has, for people."""
+    return f"{node['Resources'].get('CPU', 0):g} CPUs and {node['Resources'].get('GPU', 0):g} GPUs"

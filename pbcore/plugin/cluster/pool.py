@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -44,6 +45,12 @@ class Remote:
     @property
     def id(self) -> str:
         return self.name
+
+    @property
+    def workerinfo(self) -> dict[str, Any]:
+        """What pytest prints above a failure. Python is the same on all nodes."""
+        where = {"id": self.name, "sysplatform": sys.platform, "executable": f"on {self.node}"}
+        return {**where, "version_info": sys.version_info}
 
     def send_runtest_some(self, indices: Sequence[int]) -> None:
         for index in indices:

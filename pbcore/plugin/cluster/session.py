@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from pbcore.plugin import progress, summary
-from pbcore.plugin.cluster.connect import alive, facts, fitting, node_name, the_ray
+from pbcore.plugin.cluster.connect import alive, cause_of, facts, fitting, node_name, resources, the_ray
 from pbcore.plugin.cluster.pool import Pool, Remote, split
-from pbcore.plugin.cluster.worker import Begun, Done, Order, Worker
+from pbcore.plugin.cluster.worker import Begun, Done, Order, Refused, Worker, for_workers
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.scheduling import behind_a_server, group_of
 from pbcore.plugin.state import cell_of, settings
@@ -28,6 +28,7 @@ NAME = "pbcore-cluster"
 MAX_KILLED, MAX_LOST = 2, 5
 FETCH = 120.0  # seconds for a result that is ready to arrive, before its node counts as lost
 GRACE = 20.0  # seconds for the last workers' fixtures to clean up
+DIED = "worker process has died"  # Ray's words for a worker that died on a node that is up
 PATIENCE = 30.0  # seconds without any worker, until that is said
 
 
@@ -124,7 +125,7 @@ class Cluster:
             room = sum(fitting(nodes, requested.ray_cpus, gpus).values())
             if not room and not requested.ray_workers:
                 size = f"{requested.ray_cpus} CPUs and {gpus:g} GPUs"
-                has = "; ".join(f"{node_name(node)} has {_resources(node)}" for node in nodes)
+                has = "; ".join(f"{node_name(node)} has {resources(node)}" for node in nodes)
                 raise pytest.UsageError(f"--ray: no node can hold a worker of {size}: {has}")
             pool = Pool(self, gpus, ids, partial(group_of, self._config))
             for _ in range(min(len(ids), requested.ray_workers or room)):
@@ -138,7 +139,7 @@ class Cluster:
         self._workers.append(worker)
         root, invocation = self._config.rootpath, self._config.invocation_params
         folder = os.path.relpath(invocation.dir, root)
-        arguments = _for_workers([str(argument) for argument in invocation.args])
+        arguments = for_workers([str(argument) for argument in invocation.args])
         self.call(worker, "begin", name, str(root), folder, arguments, facts(), settings(self._config).gpu)
 
     def _step(self, more: bool = True) -> None:
@@ -230,12 +231,12 @@ class Cluster:
         self._ray.kill(worker.actor)
         if stage == "end":
             return
-        cause = _cause(error)
+        cause = cause_of(error)
         if stage == "begin":
             self._stillborn += 1
             self._notes.append(f"{worker.name} could not begin: {cause}")
             others = any(other.node for other, _ in self._calls.values())
-            refused = isinstance(error, self._ray.exceptions.RayTaskError)
+            refused = isinstance(error, Refused)
             if (refused and not others) or self._stillborn > self._patience:
                 raise pytest.UsageError(f"--ray: {self._notes[-1]}")
             if refused:
@@ -249,12 +250,16 @@ class Cluster:
             self._add_worker(worker.pool)
 
     def _run_again(self, worker: Remote, node_id: str, cause: str, more: bool) -> None:
-        away = worker.node not in {node_name(node) for node in alive()}
-        (self._lost if away else self._killed)[node_id] += 1
-        what = f"{node_id}: {worker.name} on {worker.node} {'went away with its node' if away else 'died'}"
+        killed = DIED in cause  # and its node says so; whatever else happened, happened to the node
+        (self._killed if killed else self._lost)[node_id] += 1
+        what = f"{node_id}: {worker.name} on {worker.node} {'died' if killed else 'went away with its node'}"
         if self._killed[node_id] >= MAX_KILLED or self._lost[node_id] >= MAX_LOST:
             times = self._killed[node_id] + self._lost[node_id]
-            self._give_up(worker, node_id, f"its worker died {times} times while running this cell, last: {cause}")
+            self._give_up(
+                worker,
+                node_id,
+                f"its worker died {times} times while running this cell, last on {worker.node}: {cause}",
+            )
         elif more:
             self._say(f"{what}; the cell runs again")
             self._notes.append(f"run again: {what}")
@@ -291,22 +296,3 @@ def _stored(config: pytest.Config) -> dict[str, str]:
 
     run = run_dir(config)
     return {cell_id: (run.cells_dir / cell_file(cell_id)).read_text(encoding="utf-8") for cell_id in finished(run.path)}
-
-
-def _for_workers(arguments: list[str]) -> list[str]:
-    """The arguments without the file of --benchmark-json, which every pytest opens that reads them."""
-    kept: list[str] = []
-    for place, argument in enumerate(arguments):
-        if not argument.startswith("--benchmark-json") and arguments[max(0, place - 1)] != "--benchmark-json":
-            kept.append(argument)
-    return kept
-
-
-def _cause(error: Any) -> str:
-    """Why a call failed, without Ray's advice."""
-    text = str(getattr(error, "cause", None) or error)
-    return " ".join(line.strip() for line in text.splitlines() if line.strip())
-
-
-def _resources(node: Any) -> str:
-    return f"{node['Resources'].get('CPU', 0):g} CPUs and {node['Resources'].get('GPU', 0):g} GPUs"

@@ -25,6 +25,10 @@ import pytest
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
+class Refused(RuntimeError):
+    """Why no worker can run cells here; another one on the same node would say the same."""
+
+
 class Begun(NamedTuple):
     """A worker that has collected: the name of its node, its tests, and what timings there depend on."""
 
@@ -146,8 +150,7 @@ class Worker:
         """Collects.
 
         `root` is pytest's root directory on the controller and `folder` where it was called, relative to it; they lie
-        under the current directory here. `here` are the controller's versions. Raises RuntimeError that says why no
-        cell can be run.
+        under the current directory here. `here` are the controller's versions. Raises Refused.
         """
         from pbcore.plugin.cluster.connect import differences, facts, place
         from pbcore.results.facts import machine
@@ -155,7 +158,7 @@ class Worker:
         where, copy = place(), os.getcwd()
         different = differences(here, {where: facts()})
         if different:
-            raise RuntimeError(different)
+            raise Refused(different)
         os.chdir(os.path.join(copy, folder))
         own = self._own = tempfile.mkdtemp(prefix="pbcore-")
         (Path(own) / "run" / "cells").mkdir(parents=True)
@@ -166,10 +169,10 @@ class Worker:
         threading.Thread(target=self._session.run, args=([*there, *options],), daemon=True).start()
         collected = self._session.results.get()
         if not isinstance(collected, list):
-            raise RuntimeError(f"{where}: {collected}")
+            raise Refused(f"{where}: {collected}")
         has = machine(gpu)
         if gpu and not has["gpus"]:
-            raise RuntimeError(f"{where}: --gpu, and torch sees no usable GPU in a worker there")
+            raise Refused(f"{where}: --gpu, and torch sees no usable GPU in a worker there")
         return Begun(where, list(collected), has)
 
     def run(self, order: Order) -> Done:
@@ -185,3 +188,12 @@ class Worker:
         self._session.orders.put(None)
         self._session.results.get()
         shutil.rmtree(self._own, ignore_errors=True)
+
+
+def for_workers(arguments: Sequence[str]) -> list[str]:
+    """The arguments without the file of --benchmark-json, which every pytest opens that reads them."""
+    kept: list[str] = []
+    for place, argument in enumerate(arguments):
+        if not argument.startswith("--benchmark-json") and arguments[max(0, place - 1)] != "--benchmark-json":
+            kept.append(argument)
+    return kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pbcore.analysis.compare import compare_runs
@@ -13,6 +14,7 @@ from pbcore.errors import InputError
 from pbcore.report.commands.said import refused
 from pbcore.report.comparison import comparison_markdown, comparison_text
 from pbcore.report.gates import gate_text
+from pbcore.report.page.compare import write_comparison
 from pbcore.report.text import ascii_only, ascii_text, show
 from pbcore.results.baseline import read_baseline
 from pbcore.results.check import refuse
@@ -31,6 +33,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--markdown", type=Path, metavar="FILE", help="also write the comparison for a pull request; - for the terminal"
     )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="also write a page with the flipped answers of both side by side"
+    )
     parser.add_argument("--width", type=int, help="columns of the table (default: the terminal's; 120 without one)")
     parser.set_defaults(run=run)
 
@@ -45,6 +50,9 @@ def run(args: argparse.Namespace) -> int:
         comparison = compare_runs(head, base, args.level)
     except (InputError, ValueError) as error:
         return refused("compare", error)
+    if args.html:
+        answers = [] if isinstance(base, Mapping) else base
+        write_comparison(comparison, head, answers, (args.head, args.base), args.html)
     names = args.head.name or str(args.head), args.base.name or str(args.base)
     page = comparison_markdown(comparison, *names, verdict) if args.markdown else ""
     if str(args.markdown) == "-":
@@ -56,4 +64,6 @@ def run(args: argparse.Namespace) -> int:
     show(f"\n{ascii_text(table) if ascii_only(sys.stdout.encoding) else table}")
     if args.markdown:
         show(str(write_atomic(args.markdown, page)))
+    if args.html:
+        show(str(args.html))
     return 0 if verdict.ok else 1

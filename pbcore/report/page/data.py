@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pbcore.printable import first_line, printable
-from pbcore.report.page.samples import LONGEST, Lot, Tokens, chosen, is_wrong, shortened
+from pbcore.report.page.html import as_json
+from pbcore.report.page.samples import LONGEST, Lot, chosen, is_wrong, shortened
 from pbcore.results.prompts import Question
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.stats import GRADED
 
 NAME = 300  # characters of a name
+LEAST = 300_000  # bytes for answers, however long the tables are
+AROUND = 70  # bytes of the element around a cell's answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +40,31 @@ class Answers:
 
 
 def page_data(cells: Sequence[Answers], run: str, room: int, remote: bool) -> tuple[dict[str, Any], list[list[Any]]]:
-    """The page's data, and the answers of each cell, if they are part of it (not `remote`)."""
-    lots = [one.lot for one in cells]
-    answers, tokens = ([[] for _ in lots], Tokens()) if remote else chosen(lots, room)
-    pools, numbers = _pools(cells, None if remote else answers)
-    data = {
+    """The page's data, and the answers of each cell, if they are part of it (not `remote`): all in about `room` bytes
+    of JSON, but at least `LEAST` of them for answers.
+    """
+    pools, numbers = _pools(cells)
+    data: dict[str, Any] = {
         "run": printable(run, NAME),
         "remote": remote,
         "cells": [_cell(one, number) for one, number in zip(cells, numbers, strict=True)],
-        "tokens": tokens.texts,
-        "questions": [packed_questions(pool) for pool in pools],
+        "tokens": [],
+        "questions": [] if remote else [packed_questions(pool) for pool in pools],
     }
-    return data, answers
+    if remote:
+        return data, [[] for _ in cells]
+    room -= len(as_json(data).encode()) + AROUND * len(cells)
+    answers, tokens = chosen([one.lot for one in cells], max(room, LEAST))
+    for number, pool in enumerate(pools):
+        wanted = {answer[0] for one, at in zip(answers, numbers, strict=True) if at == number for answer in one}
+        data["questions"][number] = packed_questions({at: asked for at, asked in pool.items() if at in wanted})
+    return data | {"tokens": tokens.texts}, answers
 
 
 def cell_data(one: Answers) -> dict[str, Any]:
     """All answers of one cell, for a page that asks for them."""
     answers, tokens = chosen([one.lot], 1 << 62)
     return {"answers": answers[0], "tokens": tokens.texts, "questions": packed_questions(one.questions)}
-
-
-def held(cells: Sequence[Answers], answers: Sequence[Sequence[Any]]) -> tuple[int, int]:
-    """How many answers the page holds, and how many there are."""
-    return sum(map(len, answers)), sum(len(one.samples) for one in cells)
 
 
 def _cell(one: Answers, questions: int) -> dict[str, Any]:
@@ -77,7 +82,10 @@ def _cell(one: Answers, questions: int) -> dict[str, Any]:
         "headline": cell.headline,
         "graded": cell.headline in GRADED,
         "metrics": list(cell.scores),
-        "scores": {name: [score.mean, score.low, score.high] for name, score in cell.scores.items()},
+        "scores": {
+            name: [round(value, 5) for value in (score.mean, score.low, score.high)]
+            for name, score in cell.scores.items()
+        },
         "n": len(one.samples),
         "facts": [[name, printable(value, NAME)] for name, value in _facts(cell, judged) if value],
         "questions": questions,
@@ -111,7 +119,7 @@ def _rate(value: float | None) -> str:
 Pool = dict[int, Question]
 
 
-def _pools(cells: Iterable[Answers], answers: Sequence[Sequence[Any]] | None) -> tuple[list[Pool], list[int]]:
+def _pools(cells: Iterable[Answers]) -> tuple[list[Pool], list[int]]:
     """The questions of all cells without repetitions, and for each cell the number of its pool; −1 without questions.
 
     Cells share a pool if their questions agree wherever they have the same index.
@@ -119,7 +127,7 @@ def _pools(cells: Iterable[Answers], answers: Sequence[Sequence[Any]] | None) ->
     pools: list[Pool] = []
     of_task: dict[str, list[int]] = {}
     numbers = []
-    for number, one in enumerate(cells):
+    for one in cells:
         if not one.questions:
             numbers.append(-1)
             continue
@@ -129,10 +137,9 @@ def _pools(cells: Iterable[Answers], answers: Sequence[Sequence[Any]] | None) ->
         if found == len(pools):
             pools.append({})
             known.append(found)
-        wanted = one.questions.keys() if answers is None else {answer[0] for answer in answers[number]}
-        pools[found].update({at: asked for at, asked in one.questions.items() if at in wanted})
+        pools[found].update(one.questions)
         numbers.append(found)
-    return ([{}] * len(pools) if answers is None else pools), numbers
+    return pools, numbers
 
 
 def packed_questions(pool: Mapping[int, Question]) -> dict[str, Any]:

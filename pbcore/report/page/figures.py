@@ -16,6 +16,11 @@ from pbcore.report.page.svg import Dot, Series
 from pbcore.report.plots import level_lines
 from pbcore.report.served import behind_servers
 
+COLUMNS = (
+    *("id", "model", "task", "category", "sampler", "status", "error", "absent", "dummy", "served", "prompts", "n"),
+    *("headline", "score", "score_low", "score_high", "tokens_per_step", "tokens_per_forward", "nfe", "seconds"),
+    "samples_per_second",
+)
 LEVELS = (90, 80, 70, 60)
 Row = dict[str, Any]
 Numbers = dict[tuple[str, str], int]  # (model, policy family) → number of its series on the whole page
@@ -38,7 +43,7 @@ class Scope:
 
 def scopes(cells: pd.DataFrame) -> tuple[Scope, list[Scope]]:
     """The whole run, and its categories in the paper's order."""
-    real = cells[~cells["dummy"].isin([True])]
+    real = cells[~cells["dummy"].isin([True])].reindex(columns=list(COLUMNS))
     names = dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(real["task"]))
     return Scope("all tasks", real), [Scope(name, real[real["category"] == name]) for name in names]
 

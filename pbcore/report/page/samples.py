@@ -1,7 +1,7 @@
 """Samples as compact JSON for the page's script, and the choice of those that a page has room for.
 
 An answer is a list: index, seed, scores, NFE, text (or 0 if its tokens say it), tokens, steps, confidences, why it is
-wrong, grammar matches, former tokens, and what a server told. Tokens are numbers of a table of texts; steps and
+wrong, grammar matches, former tokens, and what a server told. Tokens (numbers of a table of texts), steps and
 confidences are strings of digits to the base 62.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pbcore.report.page.html import as_json
 from pbcore.report.story import wrong
 from pbcore.results.plain import dump_json
 from pbcore.results.record import CellRecord, SampleRecord
@@ -53,9 +54,11 @@ def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> list[Any]:
         [round(sample.scores[name], 4) if name in sample.scores else None for name in cell.scores],
         sample.nfe,
         0 if text == _answer(sample) else shortened(text),
-        None if sample.tokens is None else [tokens.number(piece[:PIECE]) for piece in sample.tokens],
+        None
+        if sample.tokens is None
+        else "".join(token_digits(tokens.number(piece[:PIECE])) for piece in sample.tokens),
         digits(sample.steps),
-        "".join(two_digits(value) for value in sample.confidences),
+        "".join(confidence_digits(value) for value in sample.confidences),
         shortened(str(why)) if why else 0,
         _matches(found, text) if isinstance(found, list) else 0,
         [
@@ -91,10 +94,20 @@ def digits(steps: Sequence[int]) -> str | list[int]:
     return "".join("-" if step < 0 else DIGITS[step] for step in steps)
 
 
-def two_digits(share: float) -> str:
-    """A number of [0, 1] in two digits to the base 62."""
-    high, low = divmod(round(min(max(share, 0.0), 1.0) * FINEST), len(DIGITS))
-    return DIGITS[high] + DIGITS[low]
+def confidence_digits(share: float) -> str:
+    """A number of [0, 1] in two digits; `!` for 1."""
+    part = round(min(max(share, 0.0), 1.0) * FINEST)
+    return "!" if part == FINEST else _two(part)
+
+
+def token_digits(number: int) -> str:
+    """A token's number in two digits, or `.` and four."""
+    high, low = divmod(number, FINEST + 1)
+    return f".{_two(high)}{_two(low)}" if high else _two(low)
+
+
+def _two(number: int) -> str:
+    return DIGITS[number // len(DIGITS)] + DIGITS[number % len(DIGITS)]
 
 
 def _matches(found: Iterable[Any], text: str) -> list[list[Any]]:
@@ -138,7 +151,7 @@ def chosen(lots: Sequence[Lot], room: int) -> tuple[list[list[Any]], Tokens]:
     for _, _, number, position in order:
         lot, before = lots[number], len(tokens.texts)
         answer = packed(lot.cell, lot.samples[position], tokens)
-        room -= _bytes(dump_json(answer)) + sum(_bytes(text) + 3 for text in tokens.texts[before:])
+        room -= _bytes(as_json(answer)) + 1 + sum(_bytes(as_json(text)) + 1 for text in tokens.texts[before:])
         if room < 0:
             break
         kept[number].append((position, answer))

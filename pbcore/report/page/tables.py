@@ -11,7 +11,7 @@ import pandas as pd
 
 from pbcore.analysis.order import short
 from pbcore.printable import first_line, printable
-from pbcore.report.page.figures import LEVELS, Row, Scope, by_sampler, missing, number
+from pbcore.report.page.figures import LEVELS, Row, Scope, by_sampler, missing, number, overview
 from pbcore.report.page.svg import attribute, text
 
 NONE = "–"
@@ -25,6 +25,7 @@ class Column:
     html: Callable[[Row], str]
     value: Callable[[Row], float | None] | None = None
     about: str = ""  # tooltip of the head
+    wide: bool = False  # long text, which wraps
 
     @property
     def numeric(self) -> bool:
@@ -40,9 +41,9 @@ def decimals(key: str, head: str, places: int = 1, about: str = "") -> Column:
     return Column(head, html, lambda row: row[key], about)
 
 
-def words(key: str, head: str, about: str = "") -> Column:
+def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
     """A column of foreign text."""
-    return Column(head, lambda row: text(str(row[key]), 400), None, about)
+    return Column(head, lambda row: text(str(row[key]), 400), None, about, wide)
 
 
 def scored(row: Row, places: int = 1) -> str:
@@ -68,7 +69,7 @@ OVERVIEW = (
     *RATES,
     words("tasks", "tasks scored"),
 )
-MISSING = words("missing", "not measured, and why")
+MISSING = words("missing", "not measured, and why", wide=True)
 POLICIES = (
     MODEL,
     Column("policy", lambda row: f"<code>{text(row['family'], 60)}</code>"),
@@ -88,7 +89,7 @@ def with_missing(columns: Sequence[Column], rows: Sequence[Row]) -> Sequence[Col
     return [*columns, MISSING] if any(row["missing"] for row in rows) else columns
 
 
-def table(columns: Sequence[Column], rows: Iterable[Row], caption: str, label: str = "") -> str:
+def table(columns: Sequence[Column], rows: Iterable[Row], caption: str, label: str = "", style: str = "") -> str:
     """A sortable table; its rows carry model, task and sampler, by which the page filters."""
     heads = "".join(
         f'<th scope="col"{" class=num" if column.numeric else ""}{_title(column.about)}>{column.head}</th>'
@@ -96,7 +97,7 @@ def table(columns: Sequence[Column], rows: Iterable[Row], caption: str, label: s
     )
     body = "".join(f"<tr{_keys(row)}>{''.join(_cells(columns, row))}</tr>" for row in rows)
     head = f"<caption>{caption}</caption><thead><tr>{heads}</tr></thead>"
-    return scrolling(f'<table class="sortable">{head}<tbody>{body}</tbody></table>', label or caption)
+    return scrolling(f'<table class="sortable {style}">{head}<tbody>{body}</tbody></table>', label or caption)
 
 
 def scrolling(inner: str, label: str) -> str:
@@ -112,7 +113,13 @@ def _cells(columns: Sequence[Column], row: Row) -> Iterable[str]:
     for number_of, column in enumerate(columns):
         tag = 'th scope="row"' if number_of == 1 else "td"
         value = None if column.value is None else column.value(row)
-        sort = "" if column.value is None else f' class=num data-v="{"" if value is None else f"{value:.6g}"}"'
+        sort = (
+            " class=text"
+            if column.wide
+            else ""
+            if column.value is None
+            else f' class=num data-v="{"" if value is None else f"{value:.6g}"}"'
+        )
         yield f"<{tag}{sort}>{column.html(row)}</{tag.split(' ')[0]}>"
 
 
@@ -129,13 +136,14 @@ def link(cell_id: str, inner: str, only: str = "") -> str:
 
 
 def matrix(scope: Scope) -> str:
-    """Scores of a category: a row per model and sampler, a column per task."""
-    rows: list[Row] = []
-    for model, sampler, group in by_sampler(scope.cells):
-        cells = {record["task"]: record for record in group.to_dict("records")}
-        rows.append({"model": model, "sampler": sampler, "cells": {str(k): _cell(v) for k, v in cells.items()}})
-    columns = [MODEL, SAMPLER, *(_of_task(task) for task in scope.tasks)]
-    return table(columns, rows, "score in % [95 % interval]; each opens its samples", f"{scope.title}: scores")
+    """Scores of a category: a row per model and sampler, the means over its tasks, and a column per task."""
+    rows = overview(scope)
+    for row, (_, _, group) in zip(rows, by_sampler(scope.cells), strict=True):
+        row["cells"] = {record["task"]: _cell(record) for record in group.to_dict("records")}
+    mean = Column("mean", scored, lambda row: row["score"], "plain mean over the tasks")
+    columns = [MODEL, SAMPLER, mean, RATES[0], *(_of_task(task) for task in scope.tasks)]
+    about = "score in % [95 % interval]; each opens its samples"
+    return table(columns, rows, about, f"{scope.title}: scores", "matrix")
 
 
 def _of_task(task: str) -> Column:

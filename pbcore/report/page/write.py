@@ -10,19 +10,20 @@ import pandas as pd
 
 from pbcore.errors import InputError
 from pbcore.report.page import figures, tables
-from pbcore.report.page.data import Answers, held, page_data
+from pbcore.report.page.data import Answers, page_data
 from pbcore.report.page.facts import facts, gaps
 from pbcore.report.page.html import document, embedded
 from pbcore.report.page.svg import attribute, plot, text
 from pbcore.results.load import load, load_stored
-from pbcore.results.prompts import Question, kept, key
+from pbcore.results.plain import encodable
+from pbcore.results.prompts import Question, kept, key, question
+from pbcore.results.questions import Questions
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 
 FILE = "report.html"
-SIZE = 1_450_000  # bytes of a page, as far as its answers decide
+SIZE = 1_495_000  # bytes of a page, as far as its answers decide
 MEANS = "means over each model's own tasks"
-LEAST = 300_000  # bytes for answers, however long the tables are
 
 
 def write_page(run_dir: str | Path) -> Path:
@@ -51,7 +52,8 @@ def answers_of(cells: pd.DataFrame, sources: Sequence[Path]) -> list[Answers]:
         asked = questions_of(RunDir(path))
         for entry in _stored(path):
             cell = entry.cell
-            stored[str(path), cell.model, cell.task, cell.sampler] = entry, asked(cell)
+            names = encodable(cell.model), encodable(cell.task), encodable(cell.sampler)  # as frames have them
+            stored[str(path), *names] = entry, asked(cell)
     runs = cells["run"] if "run" in cells else pd.Series(str(sources[0]), index=cells.index)
     found = []
     for run, name, model, task, sampler in zip(
@@ -65,9 +67,24 @@ def answers_of(cells: pd.DataFrame, sources: Sequence[Path]) -> list[Answers]:
 
 
 def questions_of(run: RunDir) -> Callable[[CellRecord], Mapping[int, Question]]:
-    """The questions of a run's cells, as far as they were kept with it."""
+    """The questions of a run's cells: as they were kept with it, else loaded again if the data is here."""
     known = kept(run)
-    return lambda cell: known.get(key(cell), {})
+
+    def asked(cell: CellRecord) -> Mapping[int, Question]:
+        if key(cell) not in known:
+            known[key(cell)] = _loaded(run, cell)
+        return known[key(cell)]
+
+    return asked
+
+
+def _loaded(run: RunDir, cell: CellRecord) -> dict[int, Question]:
+    """A cell's questions by their digest; none where they can't be had."""
+    try:
+        task = Questions(run.path, run.read_run()).of(cell)
+    except (InputError, OSError):
+        return {}
+    return {sample.index: question(sample) for sample in task.samples}
 
 
 def _stored(path: Path) -> list[StoredCell]:
@@ -93,17 +110,22 @@ def page(
     holds no answers and asks its server for them.
     """
     content = "\n".join(_content(cells, run))
-    room = max(LEAST, (size or SIZE) - len(content.encode("utf-8", "replace")) - 400 * len(answers))
-    data, packed = page_data(answers, name, room, remote)
-    shown, total = held(answers, packed)
+    return assembled(f"pbcore · {name}", content, answers, name, size or SIZE, remote)
+
+
+def assembled(title: str, content: str, answers: Sequence[Answers], run: str, size: int, remote: bool = False) -> str:
+    """A page of static `content` and as many answers as `size` bytes leave room for."""
+    room = size - len(document(title, content, "", (0, 0), remote).encode("utf-8", "replace"))
+    data, packed = page_data(answers, run, room, remote)
+    shown, total = sum(map(len, packed)), sum(len(one.samples) for one in answers)
     note = ""
     if shown < total and not remote:
         note = (
-            f'<p class="note">This file holds {shown:,} of {total:,} answers, wrong ones first. '
-            f"All are shown by <code>pbcore view {text(name)}</code>.</p>"
+            f'<p class="note">This file holds {shown:,} of {total:,} answers; wrong ones come first. '
+            f"All are shown by <code>pbcore view {text(run)}</code>.</p>"
         )
     parts = [embedded(f"s{number}", one) for number, one in enumerate(packed) if one]
-    return document(f"pbcore · {name}", note + content, embedded("page", data) + "".join(parts), (shown, total), remote)
+    return document(title, note + content, embedded("page", data) + "".join(parts), (shown, total), remote)
 
 
 def _content(cells: pd.DataFrame, run: Mapping[str, Any]) -> list[str]:

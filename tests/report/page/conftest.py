@@ -18,9 +18,9 @@ def chromium() -> str | None:
     return named or next((path for path in map(shutil.which, NAMES) if path), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One browser for all tests."""
+    """One browser for the tests of a module. While it runs, playwright's event loop does, so it ends before others'."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pbcore[dev])")
     path = chromium()
     if path is None:

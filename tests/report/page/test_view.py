@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.cli import main
-from pbcore.report.page import write, write_page
+from pbcore.report.page import data, write, write_page
 from pbcore.report.page.view import complete, latest, serve
 from tests.report.page.films import run
 
@@ -95,7 +95,7 @@ class TestCommand:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Its run is served."""
-        monkeypatch.setattr(write, "LEAST", 5000)
+        monkeypatch.setattr(data, "LEAST", 5000)
         monkeypatch.setattr(write, "SIZE", 5000)
         assert not complete(write_page(run(tmp_path, n=100).path))
 

@@ -90,7 +90,7 @@ function answerTable(cell, data, where) {
     more.hidden = body.children.length >= rows.length;
     more.textContent = `show more (${rows.length - body.children.length} left)`;
   };
-  const heads = ["sample", "verdict", ...(cell.flips ? ["between the runs"] : []), `${cell.headline} %`, "NFE", "answer", "why it is wrong"];
+  const heads = ["sample", "verdict", ...(cell.flips ? ["between the runs"] : []), `${cell.headline} %`, "NFE", "answer", "what is wrong"];
   const table = el("table", { class: "sortable" }, el("caption", {}, "answers"),
     el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, plain(head))))), body);
   fill();
@@ -163,7 +163,7 @@ function answerPart(cell, { answer, title }, named) {
   return el("section", {}, named ? el("h4", {}, plain(title), ": ", verdict(answer)) : null,
     el("dl", { class: "question" },
       el("dt", {}, "answer"), el("dd", {}, el("pre", { class: "answer" }, ...underlined(answer)), cutNote(answer.cut), rules.length ? el("ul", { class: "rules" }, ...rules) : null),
-      ...(answer.why ? [el("dt", {}, "why it is wrong"), el("dd", {}, plain(answer.why))] : []),
+      ...(answer.why ? [el("dt", {}, answer.wrong ? "why it is wrong" : "faults that its headline score does not count"), el("dd", {}, plain(answer.why))] : []),
       el("dt", {}, "scores"), el("dd", {}, plain(scores)),
       ...(answer.nfe === null ? [] : [el("dt", {}, "forwards"), el("dd", {}, String(answer.nfe))]),
       ...(answer.served ? [el("dt", {}, "the server told"), el("dd", {}, el("code", {}, plain(answer.served)))] : [])));

@@ -11,19 +11,34 @@ function steps(packed) {
   return typeof packed === "string" ? Array.from(packed, (sign) => (sign === "-" ? -1 : DIGITS.indexOf(sign))) : packed;
 }
 
+const twoDigits = (text, at) => DIGITS.indexOf(text[at]) * 62 + DIGITS.indexOf(text[at + 1]);
+
 function confidences(packed) {
   const out = [];
+  for (let i = 0; i < packed.length; i += packed[i] === "!" ? 1 : 2) {
+    out.push(packed[i] === "!" ? 1 : twoDigits(packed, i) / (62 * 62 - 1));
+  }
+  return out;
+}
+
+function tokens(packed, texts) {
+  const out = [];
   for (let i = 0; i < packed.length; i += 2) {
-    out.push((DIGITS.indexOf(packed[i]) * 62 + DIGITS.indexOf(packed[i + 1])) / (62 * 62 - 1));
+    let number = 0;
+    if (packed[i] === ".") {
+      number = twoDigits(packed, i + 1) * 62 * 62;
+      i += 3;
+    }
+    out.push(texts[number + twoDigits(packed, i)]);
   }
   return out;
 }
 
 /** An answer with its tokens as texts, one per position of the canvas (null if they were not recorded). */
 function unpacked(cell, packed, texts) {
-  const [index, seed, scores, nfe, text, tokens, at, sure, why, matches, former, cut, served] = packed;
+  const [index, seed, scores, nfe, text, canvas, at, sure, why, matches, former, cut, served] = packed;
   const when = steps(at);
-  let pieces = tokens === null ? null : tokens.map((number) => texts[number]);
+  let pieces = canvas === null ? null : tokens(canvas, texts);
   let answer = text;
   if (pieces !== null) {
     const end = pieces.indexOf(EOS);

@@ -1,0 +1,101 @@
+"""The page of a comparison: differences by cell, flips, both runs side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pbcore.analysis.compare import compare_runs
+from pbcore.cli import main
+from pbcore.report.page.compare import comparison_page
+from pbcore.results import RunDir, create
+from pbcore.results.load import load_stored
+from tests.report.page.conftest import Tab
+from tests.report.page.films import filmed, run
+from tests.report.page.test_write import Reader, data_of
+from tests.results import factory
+
+
+def two_runs(tmp_path: Path, n: int = 60) -> tuple[RunDir, RunDir]:
+    """Run A has a cell in which 15 answers got worse and one got better, one that is the same, and one of its own."""
+    sides = []
+    for name, right in (("a", [0.0] * 15 + [1.0] * (n - 15)), ("b", [1.0] * (n - 1) + [0.0])):
+        entries = [factory.cell(right=right, n=n), factory.cell(task="waiting_line/copy", right=1.0, n=n)]
+        if name == "a":
+            entries.append(factory.cell(sampler="random-k2", n=n))
+        sides.append(factory.write(create(tmp_path, name), [filmed(entry) for entry in entries]))
+    return sides[0], sides[1]
+
+
+def page_of(tmp_path: Path) -> str:
+    a, b = two_runs(tmp_path)
+    head, base = load_stored(a.path), load_stored(b.path)
+    return comparison_page(compare_runs(head, base), head, base, (a.path, b.path))
+
+
+class TestPage:
+    def test_differences(self, tmp_path: Path) -> None:
+        """Worst first: the difference with its interval and adjusted test, the flips, and what has no partner."""
+        words = " ".join(" ".join(Reader(page_of(tmp_path)).text).split())
+        assert "2 cells compared, 1 significantly worse in A, 0 significantly better" in words
+        row = words[words.index("tiny confidence-k2 shuffle") :]
+        assert row.startswith("tiny confidence-k2 shuffle −23.3 [−36.0 to −12.1] ↓ 15 ↑ 1 worse 0.0010 98.3 75.0")
+        assert "random-k2 waiting_line/shuffle new: in A only" in words
+
+    def test_cells_name_their_partners(self, tmp_path: Path) -> None:
+        """Each cell knows the other run's and which samples flipped."""
+        cells = data_of(page_of(tmp_path))["cells"]
+        shuffle = {cell["side"]: cell for cell in cells if cell["id"].endswith("shuffle/confidence-k2")}
+        assert cells[shuffle["A"]["pair"]] is not shuffle["A"]
+        assert cells[shuffle["A"]["pair"]]["id"] == shuffle["B"]["id"] == "B:tiny/shuffle/confidence-k2"
+        assert shuffle["A"]["flips"] == {"worse": list(range(15)), "better": [59]} == shuffle["B"]["flips"]
+
+    def test_command(self, tmp_path: Path) -> None:
+        """`pbcore compare A B --html` writes it; B may be a baseline file, which has no answers."""
+        a, b = two_runs(tmp_path)
+        file = tmp_path / "out" / "page.html"
+        assert main(["compare", str(a.path), str(b.path), "--html", str(file)]) == 1
+        assert {cell["side"] for cell in data_of(file.read_text())["cells"]} == {"A", "B"}
+
+
+@pytest.mark.browser
+class TestBrowser:
+    def test_flips_side_by_side(self, tab: Tab, tmp_path: Path) -> None:
+        """From the table to the flipped answers alone, then both runs' films under one slider."""
+        file = tmp_path / "page.html"
+        file.write_text(page_of(tmp_path))
+        page = tab.page
+        page.goto(file.as_uri())
+        page.get_by_role("link", name="↓ 15 ↑ 1").click()
+        page.wait_for_selector("#view table")
+        assert page.locator("#view tbody tr").count() == 16
+        flips = page.locator("#view tbody td:nth-child(3)").all_inner_texts()
+        assert (flips.count("↓ got worse"), flips.count("↑ got better")) == (15, 1)
+        page.get_by_role("link", name="sample 3").click()
+        page.wait_for_function("document.querySelectorAll('.film ol.canvas').length === 2")
+        assert page.locator(".film h4").all_inner_texts() == ["A: tiny · confidence-k2", "B: tiny · confidence-k2"]
+        page.get_by_role("link", name="next ›").click()
+        page.wait_for_selector("text=sample 4")
+        page.get_by_label("beside it").select_option("")
+        page.wait_for_function("document.querySelectorAll('.film ol.canvas').length === 1")
+
+    def test_axe(self, tab: Tab, tmp_path: Path) -> None:
+        """axe finds nothing on it."""
+        axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing")
+        file = tmp_path / "page.html"
+        file.write_text(page_of(tmp_path))
+        tab.page.goto(file.as_uri())
+        assert [one["id"] for one in axe.Axe().run(tab.page).response["violations"]] == []
+
+
+def test_no_shared_cells(tmp_path: Path) -> None:
+    """Runs without a common cell have a page that says what each has."""
+    a, b = run(tmp_path, "a"), create(tmp_path, "b")
+    entry = factory.cell("other")
+    factory.write(b, [(replace(entry[0]), entry[1])])
+    head, base = load_stored(a.path), load_stored(b.path)
+    words = " ".join(Reader(comparison_page(compare_runs(head, base), head, base, (a.path, b.path))).text)
+    assert "0 cells compared" in words
+    assert "missing: in B only" in words
