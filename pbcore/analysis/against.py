@@ -77,12 +77,14 @@ def against(
     same = same or {}
     _check_names(same, cells, published)
     found: list[Beside] = []
-    rows = [{str(key): value for key, value in row.items()} for row in published.to_dict("records")]
+    figures: dict[str, list[dict[str, Any]]] = {}
+    for row in published.to_dict("records"):
+        figures.setdefault(str(row["task"]), []).append({str(key): value for key, value in row.items()})
     for cell in cells[cells["status"] == "ok"].to_dict("records"):
         ours = {str(key): value for key, value in cell.items()}
         names = {ours["model"], sources.get(ours["model"]), same.get(ours["model"])} - {None}
-        for theirs in rows:
-            if ours["task"] == theirs["task"] and _same_model(names, theirs) and _same_sampler(ours["sampler"], theirs):
+        for theirs in figures.get(ours["task"], ()):
+            if _same_model(names, theirs) and _same_sampler(ours["sampler"], theirs):
                 joined = theirs["model"] == same.get(ours["model"])
                 found += _besides(ours, theirs, [f"model: ours is {ours['model']}, by --as"] if joined else [])
     return sorted(found, key=_order)
