@@ -35,7 +35,7 @@ from pbcore.decoding.sharing import ForwardStore, SharedContext
 from pbcore.decoding.state import clear
 from pbcore.decoding.step import Move, Step
 from pbcore.models.base import Context, Denoiser, Generation, Query, Request, complete
-from pbcore.models.draws import uniform
+from pbcore.models.draws import Draw, uniform
 from pbcore.names import SamplerName
 
 Source = Context | SharedContext
@@ -53,6 +53,7 @@ class _Job:
     seed: int
     log: Log
     blocks: Blocks | None  # of a block model
+    draw: Draw = uniform
 
 
 @torch.inference_mode()
@@ -133,7 +134,7 @@ def _forward(
     query = Query(rows.canvas, marked(rows.canvas, where, masked), rows.nfe, window, refresh)
     if job.blocks:
         query = replace(query, block=rows.block, part=job.traits.part)
-    draws = uniform(job.seed, rows.key, rows.nfe, place) if job.name.temperature else None  # (R, C)
+    draws = job.draw(job.seed, rows.key, rows.nfe, place) if job.name.temperature else None  # (R, C)
     share = None
     if isinstance(context, SharedContext):
         seen, again = context.predict(query), None
@@ -167,6 +168,7 @@ def _forward(
         _logits=seen.logits,
         _numbers={name: _scattered(masked, values) for name, values in seen.numbers.items()},
         _states=rows.states,
+        _draw=job.draw,
     )
     if again is not None:
         share = without_mask(again, job.model.mask_id, "mask" in job.traits.needs)  # (N,)

@@ -15,7 +15,7 @@ from torch import Tensor
 from pbcore.decoding.prediction import NUMBERS, predict, rowwise
 from pbcore.decoding.state import State
 from pbcore.errors import InputError
-from pbcore.models.draws import uniform
+from pbcore.models.draws import Draw, uniform
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ class Step:
     requested: Tensor | None = None  # (R,) long: tokens asked for
     mask: Tensor | None = None  # (R, C) float: probability of the mask token at a candidate, if the policy needs it
     _states: dict[str, State] = field(default_factory=dict)
+    _draw: Draw = uniform
 
     @property
     def logits(self) -> Tensor:
@@ -145,7 +146,7 @@ class Step:
 
         The batch has no influence; `salt` ≥ 0 gives further draws.
         """
-        return uniform(self.seed, self.key, self.nfe, self.position, salt + 1)
+        return self._draw(self.seed, self.key, self.nfe, self.position, salt + 1)
 
     def best(self, score: Tensor, k: int | Tensor | None) -> Tensor:
         """The k candidates of highest `score` (R, C) in each row, ties to the lowest position; with a schedule its

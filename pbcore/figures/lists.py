@@ -24,7 +24,7 @@ PANELS = {
 LENGTHS = (2, 4, 6, 8, 10, 12, 14, 16)
 STEPS = (1, 2, 0)  # tokens per step; 0 stands for all n
 THRESHOLD_LENGTHS = (10,)
-FOOT = 0.55
+COLUMNS = 2  # of the legend
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ def panel(
     _check_blocks(lengths, blocks)
     places = []
     for n in lengths:
-        asked = questions(op, n, count)
+        asked = questions(op, n, count, _different(model))
         for block in (0, *blocks):
             width = block or n
             if n % width:
                 continue
             for k in STEPS:
-                if (k or width) > width or (block and k == width):
-                    continue
+                if k >= width:
+                    continue  # all at once is the last curve's
                 sampler = f"random-k{k or width}" + (f"+b{block}" if block else "") + heat
                 places.append(_place(model, asked, sampler, _curve(k, block), n, seed))
     temperature = "τ = 1" if heat else "greedy"
@@ -85,7 +85,7 @@ def threshold_panel(
     places = []
     for op in ("shuffle", "replace_random"):
         for n in lengths:
-            asked = questions(op, n, count)
+            asked = questions(op, n, count, _different(model))
             curve = f"{op}, n = {n}"
             places += [_place(model, asked, f"threshold-{gamma:g}", curve, gamma, seed) for gamma in gammas]
     return _drawing("figure2e", places, model, "γ", "Figure 2e: confidence threshold, greedy")
@@ -99,7 +99,7 @@ def table(model: Model, count: int, lengths: Sequence[int] = (10,), seed: int = 
         for finding in table1(n):
             row: Row = {"operation": finding.op, "n": n, "C(Y|X)": finding.total_correlation, "n → ∞": finding.limit}
             row["L, pairs"] = finding.pairs_bound
-            asked = questions(finding.op, n, count)
+            asked = questions(finding.op, n, count, _different(model))
             for name, sampler in _columns(n):
                 measured = measure(model, asked, sampler, seed)
                 predicted = accuracy(finding.op, n, sampler)
@@ -126,6 +126,11 @@ def _place(model: Model, asked: Questions, sampler: str, curve: str, x: float, s
     return Place(curve, x, asked.op, asked.n, sampler, accuracy(asked.op, asked.n, sampler), measured)
 
 
+def _different(model: Model) -> bool:
+    """Whether the model needs different questions: `ideal` breaks ties at random, anew each time."""
+    return model.name != "ideal"
+
+
 def _curve(k: int, block: int) -> str:
     return f"k = {k or ('b' if block else 'n')}" + (f", blocks of {block}" if block else "")
 
@@ -139,15 +144,16 @@ def _check_blocks(lengths: Sequence[int], blocks: Sequence[int]) -> None:
 def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: str) -> Drawing:
     """One panel: a line and its points per curve."""
     curves = list(dict.fromkeys(place.curve for place in places))
-    figure, [[axis]] = panels(1, 1, FOOT)
+    foot = 0.35 + 0.2 * -(-len(curves) // COLUMNS)
+    figure, [[axis]] = panels(1, 1, foot)
     for number, curve in enumerate(curves):
         line = [place for place in places if place.curve == curve]
         axis.plot([p.x for p in line], [100 * p.predicted for p in line], color=colour(number), linewidth=1.1)
         points(axis, [p.measured.at(p.x) for p in line], number, curve)
     percent(axis)
     finish(axis, title)
-    captions(figure, x, "accuracy (%)", FOOT)
-    legend(figure, [axis], 3)
+    captions(figure, x, "accuracy (%)", foot)
+    legend(figure, [axis], COLUMNS)
     return Drawing(name, figure, [_row(place, model) for place in places], _said(title, places, model))
 
 

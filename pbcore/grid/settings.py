@@ -125,6 +125,12 @@ class Settings:
         "smaller autoregressive model, with the same tokenizer, whose drafts ar-draft5 verifies",
         metavar="MODEL",
     )
+    adapter: str | None = _option(
+        Role.LOADS,
+        "folder of a LoRA adapter to merge into the weights of the one --model; --model MODEL+DIR does it for one of "
+        "several",
+        metavar="DIR",
+    )
     batch_size: int | None = _option(
         Role.COMPUTES,
         "rows decoded at a time; changes speed and memory, never an answer in float32",
@@ -189,6 +195,17 @@ class Settings:
     )
     tasks: tuple[Path, ...] = _option(
         Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"
+    )
+    lm_eval_path: Path | None = _option(
+        Role.ANSWERS,
+        "folder with task files of your own for lm-evaluation-harness, for --task lm_eval/NAME (docs/lm-eval.md)",
+        Path,
+        metavar="DIR",
+    )
+    confirm_run_unsafe_code: bool = _option(
+        Role.ANSWERS,
+        "run code that models write where a task of lm-evaluation-harness asks for it; needs HF_ALLOW_CODE_EVAL=1 too",
+        None,
     )
     models: tuple[Path, ...] = _option(
         Role.ANSWERS,
@@ -358,6 +375,8 @@ def check(settings: Settings) -> Settings:
         )
     if settings.revision is not None and len(settings.model) != 1:
         raise InputError("--revision names a commit of one model: give it with exactly one --model")
+    if settings.adapter is not None and len(settings.model) != 1:
+        raise InputError("--adapter belongs to one model: give it with exactly one --model, or write MODEL+DIR")
     if settings.draft is None and any(name.startswith("ar-draft") for name in settings.sampler):
         raise InputError("--sampler ar-draft…: add --draft MODEL, a smaller model with the same tokenizer")
     if settings.gate_time is not None and not (settings.gate or settings.against):

@@ -4,6 +4,8 @@ order.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,12 @@ _MIX = (
     -0x6B2FB644ECCEEE15,
     -0x61C8864680B583EB,
 )  # splitmix64's constants as signed 64-bit numbers
+
+
+class Draw(Protocol):
+    """What random numbers are drawn by: `uniform`, or numbers chosen to try everything that can happen."""
+
+    def __call__(self, seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0) -> Tensor: ...
 
 
 def uniform(seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0) -> Tensor:

@@ -21,7 +21,8 @@ class ModelEntry:
 
     Exactly one of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a local
     checkpoint), `shape` with `dummy` (random weights of that architecture), `factory` (registered by a user). `ideal`
-    has none. `layers` limits the number of layers of a dummy, `gpus` is how many a worker on a Ray cluster reserves.
+    has none. `layers` limits the number of layers of a dummy, `gpus` is how many a worker on a Ray cluster reserves,
+    `adapter` the folder of a LoRA adapter that is merged into the weights.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ModelEntry:
     layers: int | None = None
     factory: Callable[..., Any] | None = None
     gpus: int = 1
+    adapter: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class LoadOptions:
     `revision` overrides the registry's commit. Only with `trust_remote_code` is code run that comes with a checkpoint.
     `quantization` is one of QUANTIZATIONS. `device_map` is passed to transformers (`auto` spreads a model over GPUs).
     `mask_id`, `eos_id`, `shift`, `block` (block length) and `chat` (template or plain) override the registry and
-    config.json. `draft` names the smaller model whose drafts an autoregressive model verifies (`ar-draft5`).
+    config.json. `draft` names the smaller model whose drafts an autoregressive model verifies (`ar-draft5`),
+    `adapter` the folder of a LoRA adapter that is merged into the weights.
     """
 
     revision: str | None = None
@@ -66,6 +69,7 @@ class LoadOptions:
     chat: str | None = None
     block: int | None = None
     draft: str | None = None
+    adapter: str | None = None
 
     def __post_init__(self) -> None:
         if self.quantization is not None and self.quantization not in QUANTIZATIONS:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from pbcore.models.adapter import Adapter, merge, read_adapter
 from pbcore.models.architecture import Architecture, architecture
 from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights, read_config
 from pbcore.models.device import find_device
@@ -36,14 +37,26 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
     kind = find_dtype(dtype, place)
     if place.type == "cpu":
         keep_freed_memory()
+    adapter = None if options.adapter is None else read_adapter(Path(options.adapter).expanduser())
     if entry.dummy:
         arch = _settled(architecture(entry.shape or {}, entry.name, entry.layers), entry, options)
-        module = with_onednn(random_weights(arch, place, kind, options.attn_implementation))
+        module = random_weights(arch, place, kind, options.attn_implementation)
+        module = with_onednn(_merged(adapter, module, arch))
         top = min(
             _needed("mask_id", entry.mask_id, None, entry.name), _needed("eos_id", entry.eos_id, None, entry.name)
         )
         return _assemble(
-            entry, options, arch, NativeNetwork(module), module, HashTokenizer(top), place, kind, entry.name, None
+            entry,
+            options,
+            arch,
+            NativeNetwork(module),
+            module,
+            HashTokenizer(top),
+            place,
+            kind,
+            entry.name,
+            None,
+            adapter,
         )
     folder = locate(entry, options)
     raw = read_config(folder)
@@ -51,16 +64,27 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
     try:
         arch = _settled(architecture(raw, str(folder)), entry, options)
     except ModelError:
-        if options.trust_remote_code and "auto_map" in raw:
+        if options.trust_remote_code and "auto_map" in raw and adapter is None:
             return _load_remote(entry, options, folder, raw, place, kind)
         raise
     if options.quantization or options.device_map or "quantization_config" in raw:
+        if adapter is not None and (options.quantization or "quantization_config" in raw):
+            raise ModelError(f"{folder}: an adapter can't be merged into quantized weights; load them in full")
         module = load_with_transformers(arch, folder, place, kind, options)
-        place = next(module.parameters()).device
+        module, place = _merged(adapter, module, arch), next(module.parameters()).device
     else:
-        module = with_onednn(load_weights(arch, folder, place, kind, options.attn_implementation))
+        module = load_weights(arch, folder, place, kind, options.attn_implementation)
+        module = with_onednn(_merged(adapter, module, arch))
     words, top_k = read_tokenizer(folder, entry.name, mode), read_top_k(arch.kind, folder)
-    return _assemble(entry, options, arch, NativeNetwork(module), module, words, place, kind, str(folder), top_k)
+    return _assemble(
+        entry, options, arch, NativeNetwork(module), module, words, place, kind, str(folder), top_k, adapter
+    )
+
+
+def _merged(adapter: Adapter | None, module: nn.Module, arch: Architecture) -> nn.Module:
+    if adapter is not None:
+        merge(adapter, module, arch)
+    return module
 
 
 def find_dtype(name: str | None, device: torch.device) -> torch.dtype:
@@ -106,13 +130,14 @@ def _assemble(
     dtype: torch.dtype,
     where: str,
     top_k: int | None,
+    adapter: Adapter | None = None,
 ) -> MaskedModel:
     config: Any = arch.config
     eos_id = _needed("eos_id", _given(options.eos_id, entry.eos_id), arch.eos_id, where)
     shift = _given(options.shift, entry.shift)
     frequencies = find_frequencies(None if entry.dummy else Path(where), config.vocab_size)
     return MaskedModel(
-        name=entry.name,
+        name=entry.name if adapter is None else f"{entry.name}+{adapter.folder.name}",
         network=network,
         tokenizer=tokenizer,
         mask_id=_needed("mask_id", _given(options.mask_id, entry.mask_id), arch.mask_id, where),
@@ -125,7 +150,8 @@ def _assemble(
         device=device,
         info=plain_info(entry, options, arch.kind, module, dtype, config._attn_implementation)
         | {"top_k": top_k, "remote_code": isinstance(network, RemoteNetwork), "frequencies": digest(frequencies)}
-        | ({} if arch.block is None else {"block": arch.block}),
+        | ({} if arch.block is None else {"block": arch.block})
+        | ({} if adapter is None else adapter.info),
         frequencies=frequencies,
         block=arch.block,
     )

@@ -53,6 +53,12 @@ class NativeNetwork:
         self._module: Any = module
         self._last = last_layer(module)
 
+    @property
+    def module(self) -> nn.Module:
+        """The model of transformers."""
+        module: nn.Module = self._module
+        return module
+
     def hidden(
         self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int, skip: int = 0
     ) -> Tensor:
@@ -65,7 +71,9 @@ class NativeNetwork:
             layers: Any = cache.layers
             for layer in layers:
                 layer.cumulative_length.fill_(start)
-        narrow = 0 if cache is not None or self._last is None else skip
+        # Checkpointed layers run again in the backward pass, where nothing says what to skip.
+        again = self._module.training and getattr(self._module.model.layers[-1], "gradient_checkpointing", False)
+        narrow = 0 if cache is not None or self._last is None or again else skip
         with nullcontext() if self._last is None else self._last.skipping(narrow):
             output = self._module.model(
                 ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=cache is not None

@@ -108,12 +108,15 @@ def resolve_model(name: str) -> ModelEntry:
     """Resolves a model name, without loading the model or importing torch.
 
     `name` is a name of the table (with `:dummy` or `:dummy-l2` if its published shape is known), a registered name, a
-    hub id (`owner/name`), or the path of a checkpoint folder. Raises ModelError with close matches for anything else.
+    hub id (`owner/name`), or the path of a checkpoint folder; with `+DIR` at its end the LoRA adapter in folder DIR is
+    merged into its weights. Raises ModelError with close matches for anything else.
     """
     if not isinstance(name, str) or not name:
         raise ModelError(
             f"model {name!r}: give a name, a checkpoint folder or a hub id; known: {', '.join(model_names())}"
         )
+    if "+" in name and not Path(name).expanduser().is_dir():
+        return _adapted(name)
     base, colon, suffix = name.partition(":")
     entry = _table().get(base)
     if entry is not None and colon:
@@ -154,16 +157,44 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     """
     entry = resolve_model(name)
     if entry.factory is not None:
+        if entry.adapter is not None:
+            raise ModelError(f"model {name!r}: a registered model loads its own adapters; register one that does")
         return _made(entry, entry.factory(device=device, dtype=dtype, **options))
-    given = LoadOptions.of(options)
+    given = _with_adapter(entry, LoadOptions.of(options))
     if entry.family == UNKNOWN:
         from pbcore.models.hub import locate
 
         entry = replace(entry, family=family_of_folder(locate(entry, given)))
     # With a mask token of the user's choice any checkpoint is a masked model.
     family = "masked" if entry.family == "causal" and given.mask_id is not None else entry.family
+    if given.adapter is not None and family != "masked":
+        raise ModelError(f"model {name!r}: adapters are merged into masked diffusion models, and this one is {family}")
     loaded: Model = import_module(_LOADERS[family]).load(entry, device, dtype, given)
     return loaded
+
+
+def _adapted(name: str) -> ModelEntry:
+    """The entry of `MODEL+DIR`. Raises ModelError for an unknown model, or if DIR holds no adapter."""
+    splits = [(name[: match.start()], name[match.end() :]) for match in re.finditer(r"\+", name)]
+    for base, folder in splits:
+        path = Path(folder).expanduser()
+        if base and (path / "adapter_config.json").is_file():
+            return replace(resolve_model(base), adapter=path.resolve())
+    base, folder = splits[0]
+    resolve_model(base)  # an unknown model is the first thing to be told
+    raise ModelError(
+        f"model {name!r}: there is no adapter in the folder {folder!r} (no adapter_config.json); write MODEL+DIR with "
+        "the folder that `python -m pbcore.train --adapt` wrote"
+    )
+
+
+def _with_adapter(entry: ModelEntry, given: LoadOptions) -> LoadOptions:
+    """The options with the adapter that the model's name or the user gives. Raises ModelError for two adapters."""
+    if entry.adapter is None:
+        return given
+    if given.adapter is not None:
+        raise ModelError(f"model {entry.name!r}: adapter {entry.adapter} in its name and {given.adapter}; give one")
+    return replace(given, adapter=str(entry.adapter))
 
 
 def _made(entry: ModelEntry, model: Any) -> Model:

@@ -81,10 +81,26 @@ class FileTokenizer:
     def chat(self, messages: Sequence[Message]) -> list[int]:
         if self._mode == "plain":
             return self.text("\n\n".join(message["content"] for message in messages))
-        text = self._tokenizer.apply_chat_template(
-            [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
+        return self._ids(self.templated(messages), special=False)
+
+    @property
+    def template(self) -> str | None:
+        """The chat template, if it has one and uses it."""
+        template: str | None = self._tokenizer.chat_template if self._mode == "template" else None
+        return template
+
+    def templated(self, messages: Sequence[Message], *, unfinished: bool = False) -> str:
+        """A chat as text, up to the start of the assistant's turn, or if `unfinished` to the end of what its last turn
+        has so far.
+        """
+        return str(
+            self._tokenizer.apply_chat_template(
+                [dict(message) for message in messages],
+                tokenize=False,
+                add_generation_prompt=not unfinished,
+                continue_final_message=unfinished,
+            )
         )
-        return self._ids(text, special=False)
 
     def text(self, text: str) -> list[int]:
         ids, bos = self._ids(text, special=True), self._tokenizer.bos_token_id

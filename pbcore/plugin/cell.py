@@ -19,6 +19,7 @@ from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.servers import asking, counted, is_served, timed, told, untimed
 from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled, plan, settings
+from pbcore.plugin.theory import theory_of
 
 if TYPE_CHECKING:
     from pbcore.decoding.sharing import ForwardStore
@@ -188,6 +189,7 @@ class Cell:
     ) -> None:
         from pbcore.analysis.decoding_order import order_statistics
         from pbcore.models.pieces import pieces
+        from pbcore.report.junit import figures_line
         from pbcore.results import prompts
         from pbcore.results.build import build_cell, generated
         from pbcore.results.flat import properties
@@ -224,12 +226,17 @@ class Cell:
             seeds=[one.seed for one in answers],
             pieces=pieces(model),
         )
-        cell = replace(cell, decoding=order_statistics(samples) | generated([one.answer for one in answers]))
+        cell = replace(
+            cell,
+            decoding=order_statistics(samples) | generated([one.answer for one in answers]),
+            **theory_of(config, model, task, self.name.sampler, answers),
+        )
         if session is not None:
             cell = told(cell, samples, session)
         prompts.keep(run_dir(config), task)
         run_dir(config).write_cell(cell, samples)
         self.item.user_properties.extend(properties(cell))
+        self.item.add_report_section("call", "stdout", f"{figures_line(cell)}\n")
         benchmark.extra_info.update(properties(cell))
         self.item.stash[RECORDED] = True
 

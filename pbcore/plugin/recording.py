@@ -31,6 +31,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     lacked a tool are measured if it is here now."""
     if settings(pyfuncitem.config).resume is None or cell_name(pyfuncitem) is None:
         return None
+    from pbcore.report.junit import figures_line
     from pbcore.results.flat import properties
 
     built: dict[str, Any] = pyfuncitem.funcargs
@@ -42,6 +43,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None  # its forwards were shared, and this run times its cells
     stored = cell.rescored(built["task"], stored)
     pyfuncitem.user_properties.extend([*properties(stored.cell), ("pbcore_resumed", True)])
+    pyfuncitem.add_report_section("call", "stdout", f"{figures_line(stored.cell)}\n")
     return True
 
 

@@ -117,8 +117,9 @@ class Outcome:
         run = run_dir(self._config)
         if run.cells_dir.is_dir() and any(run.cells_dir.glob("*.json")):
             try:
-                files = (*run.assemble(self.notes.append), write_page(run.path), *write_report(run.path))
-                self.written = [path.name for path in files]
+                assembled = run.assemble(self.notes.append)
+                report, *plots = write_report(run.path)
+                self.written = [path.name for path in (*assembled, report, write_page(run.path), *plots)]
             except OSError as error:
                 self.notes.append(
                     f"the report could not be written ({error}); the finished cells are in {run.cells_dir}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
@@ -18,9 +19,10 @@ HEADER = ("B", "A", "difference", "95 % interval", "p", "worse", "better", "NFE"
 
 
 def comparison_text(comparison: Comparison, head: str, base: str, width: int = 120, limit: int = LINES) -> str:
-    """The comparison for a terminal: a headline, then a row per cell in which something changed, worst first; cells
-    without any change are counted. Names of cells are shortened to fit `width`."""
-    shown = [cell for cell in comparison.worst_first() if not cell.unchanged]
+    """The comparison for a terminal: a headline, the cells that could not be compared by their reason, then a row per
+    cell in which something changed, worst first; cells without any change are counted. Names of cells are shortened to
+    fit `width`."""
+    shown = _changed(comparison)
     table: list[tuple[str, ...]] = [HEADER, *(_columns(cell) for cell in shown[:limit])]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     if width - sum(widths) - 2 * len(widths) < ROOM:
@@ -28,49 +30,79 @@ def comparison_text(comparison: Comparison, head: str, base: str, width: int = 1
     room = max(16, width - sum(widths) - 2 * len(widths))
     names = [_short(cell.id, room) for cell in shown[:limit]]
     first = max(map(len, ("cell", *names)))
-    lines = [headline(comparison, head, base)]
-    if shown:
-        lines.append(_line("cell", table[0], first, widths))
+    lines, common = [headline(comparison, head, base)], _common(comparison)
+    for reason, ids in _uncompared(comparison).items():
+        lines.append(f"  {printable(reason, 300)}: {_some([printable(name) for name in ids], 4)}")
+    lines += [_line("cell", table[0], first, widths)] if shown else []
     for name, cell, columns in zip(names, shown, table[1:], strict=False):
-        if cell.status == "compared":
-            lines.append(_line(name, columns, first, widths))
-        else:
-            lines.append(f"{name:<{first}}  {cell.status}: {printable(cell.reason, 300)}")
-        lines += [f"{'':<{first}}  {printable(note, 300)}" for note in cell.differs]
+        lines.append(_line(name, columns, first, widths))
+        lines += [f"{'':<{first}}  {printable(note, 300)}" for note in cell.differs if note not in common]
     if len(shown) > limit:
         lines.append(f"… and {len(shown) - limit} more cells that changed")
-    return "\n".join([*lines, *_notes(comparison, len(shown))])
+    return "\n".join([*lines, *_notes(comparison)])
 
 
 def comparison_markdown(
     comparison: Comparison, head: str, base: str, verdict: Verdict | None = None, limit: int = ROWS
 ) -> str:
-    """The comparison as a comment on a pull request: headline, a table of the cells that changed, worst first (at most
-    `limit`), and the flipped answers of each, folded. `verdict`: the gate's, whose sentence then comes first."""
-    shown = [cell for cell in comparison.worst_first() if not cell.unchanged]
+    """The comparison as a comment on a pull request: headline, the cells that could not be compared by their reason, a
+    table of those that changed, worst first (at most `limit`), and their flipped answers, folded. `verdict`: the
+    gate's, whose sentence then comes first."""
+    shown, common = _changed(comparison), _common(comparison)
     lines = [f"### {md(headline(comparison, head, base), 600)}", ""]
     if verdict is not None:
-        lines += [f"Gate {'**passed**' if verdict.ok else '**failed**'}: {md(power_text(verdict), 900)}.", ""]
+        lines += [_gate(verdict), ""]
+    for reason, ids in _uncompared(comparison).items():
+        lines.append(f"- {md(reason)}: {_some([code(name, 120) for name in ids], FLIPS)}")
     if shown:
-        lines += [f"| cell | {' | '.join(HEADER)} |", f"|---|{'---:|' * len(HEADER)}"]
+        lines += ["", f"| cell | {' | '.join(HEADER)} |", f"|---|{'---:|' * len(HEADER)}"]
     for cell in shown[:limit]:
         name = code(cell.id, 120, cell=True)
         if comparison.significant(cell):
             name = f"**{'worse' if (cell.change or 0) < 0 else 'better'}** {name}"
-        columns = _columns(cell) if cell.status == "compared" else (cell.status, *[""] * (len(HEADER) - 1))
-        lines.append(f"| {name} | {' | '.join(columns)} |")
+        lines.append(f"| {name} | {' | '.join(_columns(cell))} |")
     if len(shown) > limit:
         lines.append(f"\n… and {len(shown) - limit} more cells that changed.")
-    lines += ["", *(f"{md(note, 400)}  " for note in _notes(comparison, len(shown)))]
-    told = [
-        f"- {code(cell.id, 120)}: {md(note)}" for cell in shown[:limit] for note in (cell.reason, *cell.differs) if note
-    ]
-    if told:
-        lines += ["", "Not compared, or compared under other conditions:", "", *told]
+    lines += ["", *(f"{md(note, 400)}  " for note in _notes(comparison))]
+    own = [(cell, [note for note in cell.differs if note not in common]) for cell in shown[:limit]]
+    lines += [f"{code(cell.id, 120)}: {md('; '.join(notes), 400)}  " for cell, notes in own if notes]
     flipped = [_flipped(cell) for cell in shown[:limit] if cell.worse or cell.better]
     if flipped:
         lines += ["", "<details><summary>Flipped answers, by sample</summary>", "", *flipped, "", "</details>"]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _changed(comparison: Comparison) -> list[CellComparison]:
+    """The compared cells in which something changed, worst first."""
+    return [cell for cell in comparison.worst_first() if cell.status == "compared" and not cell.unchanged]
+
+
+def _uncompared(comparison: Comparison) -> dict[str, list[str]]:
+    """`refused (other questions …)` → the ids of such cells, in the order of `worst_first`."""
+    groups: dict[str, list[str]] = {}
+    for cell in comparison.worst_first():
+        if cell.status != "compared":
+            groups.setdefault(f"{cell.status} ({cell.reason})", []).append(cell.id)
+    return groups
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
+
+
+def _gate(verdict: Verdict) -> str:
+    """The gate's verdict in a sentence or two: what failed, and which drop it can detect."""
+    counts = Counter(cell.status for cell in verdict.judgements)
+    failed = [cell for cell in verdict.judgements if not cell.ok]
+    first = f" (first: {code(failed[0].id, 120)}: {md(failed[0].reason, 200)})" if failed else ""
+    said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    return f"Gate {'**passed**' if verdict.ok else '**failed**'}: {said}{first}; {md(power_text(verdict), 900)}."
+
+
+def _common(comparison: Comparison) -> list[str]:
+    """The conditions that differ in every compared cell, which are told once."""
+    compared = comparison.of("compared")
+    return [note for note in compared[0].differs if all(note in cell.differs for cell in compared)] if compared else []
 
 
 def headline(comparison: Comparison, head: str, base: str) -> str:
@@ -122,12 +154,13 @@ def _p(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _notes(comparison: Comparison, shown: int) -> list[str]:
+def _notes(comparison: Comparison) -> list[str]:
     """What the columns mean, and which cells are not in the table."""
     compared = comparison.of("compared")
     unchanged = sum(cell.unchanged for cell in compared)
-    notes = [f"{unchanged} cells without any change are left out"] if unchanged else []
-    if not shown or not compared:
+    notes = [f"in every cell, B → A: {printable(note, 200)}" for note in _common(comparison)]
+    notes += [f"{unchanged} cells without any change are left out"] if unchanged else []
+    if unchanged == len(compared):
         return notes
     return [
         *notes,

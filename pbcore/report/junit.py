@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
-from pbcore.printable import first_line
+from pbcore.printable import first_line, printable
 from pbcore.results.flat import properties
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import write_atomic
@@ -15,8 +15,27 @@ from pbcore.results.rundir import write_atomic
 UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 can't hold
 
 
+def figures_line(cell: CellRecord) -> str:
+    """A cell's headline figures in one line, for views that show a test's output but not its properties: GitLab's test
+    report, most actions for GitHub, pytest-html."""
+    score = cell.scores.get(cell.headline)
+    parts = [
+        f"{cell.headline} not measured"
+        if score is None
+        else f"{cell.headline} {100 * score.mean:.1f} % [{100 * score.low:.1f}–{100 * score.high:.1f}]"
+    ]
+    parts.append(f"{cell.n_samples} samples")
+    parts += [f"NFE {cell.nfe_mean:.4g}"] if cell.nfe_mean is not None and "nfe" not in cell.absent else []
+    parts += [f"{cell.tokens_per_step:.3g} tokens per step"] if cell.tokens_per_step is not None else []
+    parts += [f"{cell.samples_per_second:.3g} samples/s"] if cell.samples_per_second is not None else []
+    wrong = ", ".join(f"{kind} {count}" for kind, count in cell.failures.items())
+    return printable(", ".join(parts) + (f"; wrong answers: {wrong}" if wrong else ""), 600)
+
+
 def write_junit(cells: Iterable[CellRecord], path: Path) -> Path:
-    """Writes a testcase per cell with its properties; a cell that could not be run is an error with its cause."""
+    """Writes a testcase per cell with its properties and its headline figures as output; a cell that could not be run
+    is an error with its cause.
+    """
     records = list(cells)
     errors = sum(cell.status != "ok" for cell in records)
     seconds = sum(cell.seconds or 0 for cell in records)
@@ -44,7 +63,9 @@ def write_junit(cells: Iterable[CellRecord], path: Path) -> Path:
             ElementTree.SubElement(
                 listed, "property", name=UNPRINTABLE.sub("?", name), value=UNPRINTABLE.sub("?", str(value))
             )
-        if cell.status != "ok":
+        if cell.status == "ok":
+            ElementTree.SubElement(case, "system-out").text = UNPRINTABLE.sub("?", figures_line(cell))
+        else:
             cause = UNPRINTABLE.sub("?", cell.error or "no cause recorded")
             ElementTree.SubElement(case, "error", message=first_line(cause, 400)).text = cause
     ElementTree.indent(suites)

@@ -14,6 +14,7 @@ from tabulate import tabulate
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import first_line
+from pbcore.report.ceilings import ceiling_section
 from pbcore.report.plots import write_plots
 from pbcore.report.served import behind_servers, served_lines
 from pbcore.report.speed import write_speed
@@ -36,8 +37,8 @@ def write_report(run_dir: str | Path) -> list[Path]:
 
 
 def report_text(cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots: list[str]) -> str:
-    """The page for a frame of `results.load`: run facts, a table per category, curves, PBx, speed, wrong answers,
-    errors, absent scores.
+    """The page for a frame of `results.load`: run facts, a table per category, curves, ceilings, PBx, speed, wrong
+    answers, errors, absent scores.
     """
     parts = [f"# {md(name)}\n", _facts(cells, facts)]
     tables = trade_off_tables(cells)
@@ -49,6 +50,7 @@ def report_text(cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots:
     parts += [
         section
         for section in (
+            ceiling_section(cells),
             _pbx(cells),
             _speed(cells),
             _estimated(cells),

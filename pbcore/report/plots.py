@@ -65,7 +65,8 @@ def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], measure: str, t
     flat = [[level_lines(cells) for _, cells in row] for row in panels]
     without = list(dict.fromkeys(name for row in flat for lines in row for name in lines))
     shades = {name: (COLOURS[-1 - i % 8], ("--", ":", "-.")[i % 3]) for i, name in enumerate(without)}
-    tables = [[(name, curves(cells)) for name, cells in row] for row in panels]
+    tables = [[(name, _with_ceiling(curves(cells), cells)) for name, cells in row] for row in panels]
+    below = any((table["ceiling"] < 99.95).any() for row in tables for _, table in row)
     fronts = max((table["family"].nunique() for row in tables for _, table in row), default=0) > MOST_CURVES
     data = [[(name, _lines(table, fronts)) for name, table in row] for row in tables]
     families = sorted({family for row in data for _, lines in row for family in lines}, key=natural)
@@ -94,7 +95,9 @@ def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], measure: str, t
     drawn.text(
         0.5,
         (foot - 0.3) / height,
-        "tokens per step" + (" (best over blocks and modifiers)" if fronts else ""),
+        "tokens per step"
+        + (" (best over blocks and modifiers)" if fronts else "")
+        + (" · dotted: ceiling, the ideal model" if below else ""),
         ha="center",
         fontsize=9,
     )
@@ -122,6 +125,16 @@ def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], measure: str, t
         hspace=0.24,
     )
     return drawn
+
+
+def _with_ceiling(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """A table of curves with each sampler's mean ceiling in %; NaN unless every task has one."""
+    if "ceiling" not in cells or table.empty:
+        return table.assign(ceiling=np.nan)
+    means = 100 * cells.groupby(["model", "sampler"])["ceiling"].agg(lambda values: values.mean(skipna=False))
+    return table.assign(
+        ceiling=[means.get(pair, np.nan) for pair in zip(table["model"], table["sampler"], strict=True)]
+    )
 
 
 def level_lines(cells: pd.DataFrame) -> dict[str, ScoreInterval]:
@@ -165,6 +178,7 @@ def _panel(axis: Axes, title: str, lines: dict[str, pd.DataFrame], styles: dict[
             capsize=1.8,
             alpha=0.95,
         )
+        axis.plot(x, line["ceiling"].to_numpy(), color=colour, linestyle=":", marker="_", markersize=6, linewidth=0.9)
     axis.set_xscale("log", base=2)
     highest = max(1, int(np.ceil(np.log2(max(top, 1.0)))))
     axis.xaxis.set_major_locator(FixedLocator([2.0**power for power in range(highest + 1)]))

@@ -47,8 +47,18 @@ RATES = (
     "forwards_computed",
 )
 SERVED = ("first_token_seconds", "tokens_in", "tokens_out", "cost")
+THEORY = ("ceiling", "ceiling_low", "ceiling_high", "gap", "bits_lost")
 _FIELDS = {"nfe": "nfe_mean"}
-CONDITIONS = ("error", "absent", "failures", "decoding", "text_after_eos", "served", *record.CONDITIONS)
+CONDITIONS = (
+    "error",
+    "absent",
+    "failures",
+    "decoding",
+    "text_after_eos",
+    "served",
+    "ceiling_kind",
+    *record.CONDITIONS,
+)
 
 
 def row(cell: CellRecord) -> dict[str, Any]:
@@ -83,13 +93,23 @@ def row(cell: CellRecord) -> dict[str, Any]:
     told = cell.served
     values = (None,) * 4 if told is None else (told.first_token, told.tokens_in, told.tokens_out, told.cost)
     flat |= dict(zip(SERVED, values, strict=True))
-    flat |= {name: getattr(cell, name) for name in CONDITIONS if name not in record.CONDITIONS}
+    flat |= theory(cell)
+    flat |= {name: getattr(cell, name) for name in CONDITIONS if name not in (*record.CONDITIONS, "ceiling_kind")}
     flat["served"] = None if told is None else asdict(told)
     flat |= {name: getattr(cell.conditions, name) for name in record.CONDITIONS}
     return flat | {
         "seeds": ",".join(map(str, cell.conditions.seeds)),
         "text_after_eos": cell.text_after_eos if ran else None,
     }
+
+
+def theory(cell: CellRecord) -> dict[str, Any]:
+    """The ceiling with its interval and kind, `gap`, what the headline score lacks to it, and the bits lost."""
+    known, score = cell.ceiling, cell.scores.get(cell.headline)
+    values = (None,) * 3 if known is None else (known.mean, known.low, known.high)
+    gap = None if known is None or score is None else known.mean - score.mean
+    kind = None if known is None else known.kind
+    return {**dict(zip(THEORY, (*values, gap, cell.bits_lost), strict=True)), "ceiling_kind": kind}
 
 
 def _prompts(cell: CellRecord) -> str:
@@ -106,10 +126,10 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
     rows = [{encodable(name): _text(value) for name, value in row(cell).items()} for cell in cells]
-    known_names = (*COLUMNS, *RATES, *SERVED, *CONDITIONS)
+    known_names = (*COLUMNS, *RATES, *SERVED, *THEORY, *CONDITIONS)
     scores = dict.fromkeys(name for entry in rows for name in entry if name not in known_names)
-    table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *SERVED, *CONDITIONS])
-    numeric = ["n", "score", "score_low", "score_high", *scores, *RATES, *SERVED]
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *SERVED, *THEORY, *CONDITIONS])
+    numeric = ["n", "score", "score_low", "score_high", *scores, *RATES, *SERVED, *THEORY]
     known = dict.fromkeys(("shared_device", "dummy"), "boolean")  # nullable: unknown for a cell that failed early
     return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", **known})
 

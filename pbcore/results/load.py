@@ -14,7 +14,7 @@ from pbcore.printable import printable, shown
 from pbcore.results import published
 from pbcore.results.build import error_cell
 from pbcore.results.check import LoadError, check_schema, json_lines, parse_json, read_json
-from pbcore.results.flat import COLUMNS, CONDITIONS, RATES, RECORD_PROPERTY, frame
+from pbcore.results.flat import COLUMNS, CONDITIONS, RATES, RECORD_PROPERTY, THEORY, frame
 from pbcore.results.record import READABLE, CellRecord, Conditions, SampleRecord, present_name
 from pbcore.results.rundir import StoredCell, open_run, with_samples
 from pbcore.tasks.naming import short
@@ -40,7 +40,7 @@ def load(path: str | Path) -> pd.DataFrame:
     rows = published.read(source)
     if rows is None:
         return frame(load_cells(source))
-    return rows.reindex(columns=list(dict.fromkeys([*COLUMNS, *rows.columns, *RATES, *CONDITIONS])))
+    return rows.reindex(columns=list(dict.fromkeys([*COLUMNS, *rows.columns, *RATES, *THEORY, *CONDITIONS])))
 
 
 def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from pbcore.names import SamplerNameError
 from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, adapter, checked, shape
 from pbcore.results.served import Served
+from pbcore.theory.ceiling import Ceiling
 
 SCHEMA = 2
 READABLE = (1, 2)  # schema 1 had the conditions on the top level, with defaults for unknown ones
@@ -146,7 +147,9 @@ class CellRecord:
     and rates count every answer. Where forwards were shared between cells, `forwards_shared` of the cell's NFE were
     answered by other cells' and `forwards_computed` by the model (elsewhere both are None); `seconds_estimated` is what
     all of them would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with
-    text after the first EOS token.
+    text after the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples under this
+    sampler, and `bits_lost` the mean over answers of L_T of the partition that the decoding took (docs/theory.md); None
+    where they aren't known.
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
@@ -180,6 +183,8 @@ class CellRecord:
     failures: dict[str, Count] = field(default_factory=dict)  # failure kind → samples
     text_after_eos: Count = 0
     served: Served | None = None  # of a model behind a server
+    ceiling: Ceiling | None = None
+    bits_lost: Amount | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Exact builtins, as pytest reports and JSON need them."""
@@ -197,7 +202,9 @@ class CellRecord:
         valid = checked(_cell(), data, where)
         scores = {name: Score(**value) for name, value in valid.get("scores", {}).items()}
         told = None if valid.get("served") is None else Served(**valid["served"])
-        return cls(**{**valid, "scores": scores, "conditions": Conditions(**valid["conditions"]), "served": told})
+        ceiling = None if valid.get("ceiling") is None else Ceiling(**valid["ceiling"])
+        parts = {"scores": scores, "conditions": Conditions(**valid["conditions"]), "served": told, "ceiling": ceiling}
+        return cls(**{**valid, **parts})
 
 
 CONDITIONS = tuple(f.name for f in fields(Conditions))
@@ -208,6 +215,7 @@ _cell = adapter(
         scores=GenericAlias(dict, (str, shape(Score))),
         conditions=shape(Conditions),
         served=shape(Served) | None,
+        ceiling=shape(Ceiling) | None,
     )
 )
 

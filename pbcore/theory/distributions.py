@@ -119,7 +119,7 @@ class Listed:
     """Uniform over listed answers, so conditioning means filtering. `rows` (A, L) holds distinct answers as ids."""
 
     def __init__(self, vocabulary: tuple[str, ...], rows: Ids, given: Sequence[str | None] | None = None) -> None:
-        self.vocabulary, self._rows = vocabulary, rows
+        self.vocabulary, self.rows = vocabulary, rows
         self.length = rows.shape[1]
         self.canvas = _given(given, self.length, {token: i for i, token in enumerate(vocabulary)})
         self._varying = (rows != rows[0]).any(0).nonzero()[0]  # (W,)
@@ -137,13 +137,13 @@ class Listed:
     def _consistent(self, canvas: Ids) -> Ids:
         """The answers (a, L), at least one, that agree with the revealed tokens."""
         revealed = self._varying[canvas[self._varying] != MASKED]
-        agree = (self._rows[:, revealed] == canvas[revealed]).all(-1)  # (A,)
+        agree = (self.rows[:, revealed] == canvas[revealed]).all(-1)  # (A,)
         if not agree.any():
             agree[:] = True
             for position in revealed:
-                narrower = agree & (self._rows[:, position] == canvas[position])
+                narrower = agree & (self.rows[:, position] == canvas[position])
                 agree = narrower if narrower.any() else agree
-        kept: Ids = self._rows[agree]
+        kept: Ids = self.rows[agree]
         return kept
 
 
@@ -152,7 +152,8 @@ class Shuffled:
     the rest are free.
 
     With f free people there are f! completions; one fewer if the list itself is among them and not a valid answer
-    (`identity` False).
+    (`identity` False). `slots` (n, w) are the canvas positions of each slot's names, `people` (n, w) the ids of each
+    person's in the list.
     """
 
     def __init__(
@@ -161,33 +162,33 @@ class Shuffled:
         answer = list_tokens(people)
         self.length = length
         self.vocabulary = _vocabulary([answer])
-        self._identity = identity
+        self.identity = identity
         ids = {token: i for i, token in enumerate(self.vocabulary)}
         n, width = len(people), len(people[0])
         if n < 2 and not identity:
             raise NoDistribution("a list of one person has no other order")
         self.canvas = _given(given, length, ids)
-        parts = np.array([[ids[part] for part in person] for person in people])  # (n, w)
-        self._slots = 1 + np.arange(n)[:, None] * (width + 1) + np.arange(width)  # (n, w) canvas positions
-        self._places = [(int(p), slot, part) for slot, row in enumerate(self._slots) for part, p in enumerate(row)]
+        self.people = parts = np.array([[ids[part] for part in person] for person in people])  # (n, w)
+        self.slots = 1 + np.arange(n)[:, None] * (width + 1) + np.arange(width)  # (n, w) canvas positions
+        self._places = [(int(p), slot, part) for slot, row in enumerate(self.slots) for part, p in enumerate(row)]
         self._person = [{int(token): person for person, token in enumerate(parts[:, part])} for part in range(width)]
         self._fixed = np.zeros((length, len(ids)))  # (L, v)
         self._fixed[np.arange(length), [ids[token] for token in _padded(answer, length)]] = 1.0
-        self._fixed[self._slots.ravel()] = 0.0
+        self._fixed[self.slots.ravel()] = 0.0
         self._names = np.zeros((width, n, len(ids)))  # (w, n, v): the token of each person's part
         self._names[np.arange(width)[:, None], np.arange(n), parts.T] = 1.0
 
     def marginals(self, canvas: Ids) -> Probabilities:
         result = self._fixed.copy()
         people = self._people(self._assigned(canvas.tolist()))  # (n, n)
-        result[self._slots.T] = people @ self._names  # (w, n, v)
+        result[self.slots.T] = people @ self._names  # (w, n, v)
         return result
 
     def _assigned(self, canvas: list[int]) -> dict[int, int]:
         """Slot → person, from the revealed names; names that contradict those before them are skipped."""
         assigned: dict[int, int] = {}
         taken: set[int] = set()
-        n, excluded = len(self._slots), not self._identity
+        n, excluded = len(self.slots), not self.identity
         for place, slot, part in self._places:
             person = self._person[part].get(canvas[place])
             if person is None or slot in assigned or person in taken:
@@ -201,10 +202,10 @@ class Shuffled:
 
     def _people(self, assigned: Mapping[int, int]) -> Probabilities:
         """p(person in slot), (n, n): uniform over the orders of the free people, without the excluded order."""
-        n, free = len(self._slots), len(self._slots) - len(assigned)
+        n, free = len(self.slots), len(self.slots) - len(assigned)
         matrix = np.zeros((n, n))
         if free:
-            forbidden = not self._identity and all(slot == person for slot, person in assigned.items())
+            forbidden = not self.identity and all(slot == person for slot, person in assigned.items())
             total = factorial(free) - forbidden
             slots = [slot for slot in range(n) if slot not in assigned]
             people = sorted(set(range(n)) - set(assigned.values()))

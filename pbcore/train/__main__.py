@@ -29,8 +29,13 @@ RECIPES = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns the exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if any(text == "--adapt" or text.startswith("--adapt=") for text in given):
+        from pbcore.train.lora import command
+
+        return command.main(given)
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     if options.recipe is not None and options.objective is not None:
         parser.error("--objective chooses one of the two recipes; a --recipe of your own has the key `objective`")
     objective = options.objective or "diffusion"
@@ -106,6 +111,11 @@ def _progress(folder: Path, samples: int, device: str, tasks: Sequence[str] | No
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pbcore.train", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--adapt",
+        metavar="MODEL",
+        help="train a LoRA adapter of a model on one --task instead; see --adapt MODEL --help",
+    )
     parser.add_argument(
         "--objective",
         choices=tuple(MODELS),

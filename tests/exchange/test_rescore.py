@@ -27,11 +27,16 @@ COPY = "waiting_line/copy"
 
 def run_of(path: Path, task: str = COPY, n: int = 4, lengths: Any = None, source: Any = None, **facts: Any) -> RunDir:
     """A run with the labels as answers, every second one spoilt, as the plugin records it."""
-    asked = load_task(task, source, lengths, n, seed=facts.get("data_seed", 0))
-    texts = [str(sample.answer) + ("" if i % 2 else " spoilt ]") for i, sample in enumerate(asked.samples)]
+    options = {name: facts[name] for name in ("shots", "cot") if name in facts}
+    asked = load_task(task, source, lengths, n, seed=facts.get("data_seed", 0), **options)
+    said = "The answer is: " if options.get("cot") else ""
+    texts = [said + str(sample.answer) + ("" if i % 2 else " spoilt ]") for i, sample in enumerate(asked.samples)]
     scored = asked.score_many(texts, asked.samples)
     conditions = Conditions.unknown(
-        data_source=asked.source, data_hash=asked.data_hash, key="k", options={"data_seed": facts.get("data_seed", 0)}
+        data_source=asked.source,
+        data_hash=asked.data_hash,
+        key="k",
+        options={"data_seed": facts.get("data_seed", 0), **options},
     )
     record = CellRecord(f"m/{task.split('/')[1]}/ar", "m", task, "ar", conditions, headline=asked.headline)
     answers = [factory.answer(nfe=8 + i, text=text) for i, text in enumerate(texts)]
@@ -162,9 +167,19 @@ class TestTools:
 
 
 class TestQuestions:
-    @pytest.mark.parametrize("facts", [{"lengths": (6, 3)}, {"lengths": (10,)}, {"data_seed": 7}, {"n": 120}])
+    @pytest.mark.parametrize(
+        "facts",
+        [
+            {"lengths": (6, 3)},
+            {"lengths": (10,)},
+            {"data_seed": 7},
+            {"n": 120},
+            {"shots": 3},
+            {"shots": 0, "cot": True},
+        ],
+    )
     def test_they_are_found_again(self, tmp_path: Path, facts: dict[str, Any]) -> None:
-        """Generated questions, whatever n, seed and number the run had."""
+        """Generated questions, whatever n, seed, number and way of asking the run had."""
         settings = {"n": list(facts["lengths"])} if "lengths" in facts else {}
         parent = run_of(tmp_path / "old", **facts, settings=settings)
         _, [one] = rescore(parent.path, tmp_path / "new")

@@ -13,7 +13,7 @@ class TestFigures:
         """PNG and CSV, and how many points agree."""
         assert main(["figures", "2a", "--n", "2,3", "--samples", "6", "-o", str(tmp_path)]) == 0
         said = capsys.readouterr().out
-        assert "of 6 points have the predicted value within their 95 % interval" in said
+        assert "of 5 points have the predicted value within their 95 % interval" in said
         assert sorted(path.name for path in tmp_path.iterdir()) == ["figure2a.csv", "figure2a.png"]
 
     def test_figure_3_from_a_run(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
+from pbcore.analysis.gate import Judgement, Verdict
 from pbcore.report.comparison import comparison_markdown, comparison_text, headline
 
 RATES = {"nfe": (16.0, 8.0), "tokens_per_step": (2.0, 4.0), "samples_per_second": (None, 3.25)}
@@ -32,12 +33,20 @@ class TestText:
         assert told[0] == (
             "A = new, B = old: 2 cells compared, 1 worse, 0 better; 2 answers worse, 1 better, 1 refused"
         )
+        assert told[1] == "  refused (other questions): tiny/shuffle/threshold-0.9"
         header = "cell B A difference 95 % interval p worse better NFE tok/step samples/s"
-        assert told[1].split() == header.split()
+        assert told[2].split() == header.split()
         row = "tiny/shuffle/confidence-k2 90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4 – → 3.25"
-        assert told[2].split() == row.split()
-        assert told[3] == "tiny/shuffle/threshold-0.9  refused: other questions"
+        assert told[3].split() == row.split()
         assert told[4] == "1 cells without any change are left out"
+
+    def test_cells_of_one_reason_are_one_line(self) -> None:
+        """Ten missing cells are named in a line, as far as it goes."""
+        cells = tuple(cell(f"random-k{i}", "missing", reason="in B only") for i in range(10))
+        told = comparison_text(Comparison(cells, 0.05), "a", "b").splitlines()
+        assert told[1].startswith("  missing (in B only): tiny/shuffle/random-k0, ")
+        assert told[1].endswith(" … (10)")
+        assert len(told) == 2
 
     def test_it_fits_the_terminal(self) -> None:
         """Long ids are shortened in the middle, so that model and sampler are seen."""
@@ -53,6 +62,13 @@ class TestText:
         told = comparison_text(Comparison(tuple(worse(f"confidence-k{i}") for i in range(43)), 0.05), "a", "b")
         assert "… and 3 more cells that changed" in told.splitlines()
 
+    def test_what_differs_everywhere_is_told_once(self) -> None:
+        """A condition of every cell stands under the table, one of a single cell under its row."""
+        cells = (worse(differs=("dtype a → b", "seeds 0 → 1")), cell("ar", differs=("dtype a → b",)))
+        told = comparison_text(Comparison(cells, 0.05), "new", "old", 140).splitlines()
+        assert [line.strip() for line in told if "dtype" in line] == ["in every cell, B → A: dtype a → b"]
+        assert told[3].strip() == "seeds 0 → 1"
+
     def test_equal_runs(self) -> None:
         """No table without rows."""
         told = comparison_text(Comparison((cell("ar"),), 0.05), "a", "b").splitlines()
@@ -66,15 +82,23 @@ class TestMarkdown:
     def test_for_a_pull_request(self) -> None:
         """A table, reasons, and the flipped answers folded, with the seeds that aren't 0."""
         refused = cell("threshold-0.9", "refused", reason="other | questions")
-        page = comparison_markdown(Comparison((refused, worse(differs=("dtype a → b",))), 0.05), "new", "old")
+        page = comparison_markdown(
+            Comparison((refused, cell("ar"), worse(differs=("dtype a → b",))), 0.05), "new", "old"
+        )
         lines = page.splitlines()
-        assert lines[0].startswith("### A = new, B = old: 1 cells compared, 1 worse")
-        assert lines[4].startswith("| **worse** `tiny/shuffle/confidence-k2` | 90.0 | 50.0 | -40.0 | -61.0 to -15.6 |")
-        assert lines[5].startswith("| `tiny/shuffle/threshold-0.9` | refused |")
+        assert lines[0].startswith("### A = new, B = old: 2 cells compared, 1 worse")
+        assert lines[2] == "- refused (other \\| questions): `tiny/shuffle/threshold-0.9`"
+        assert lines[6].startswith("| **worse** `tiny/shuffle/confidence-k2` | 90.0 | 50.0 | -40.0 | -61.0 to -15.6 |")
         assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
-        assert "- `tiny/shuffle/threshold-0.9`: other \\| questions" in lines
-        assert "- `tiny/shuffle/confidence-k2`: dtype a → b" in lines
+        assert "`tiny/shuffle/confidence-k2`: dtype a → b  " in lines
         assert "- `tiny/shuffle/confidence-k2`: worse 3, 7 (seed 2); better 5" in lines
+
+    def test_the_gate_says_why_it_failed(self) -> None:
+        """Counts by verdict, the first failure's reason, and what could be detected."""
+        judged = (Judgement("m/t/a", "passed"), Judgement("m/t/b", "refused", "seeds differ"))
+        verdict = Verdict(judged, 0.05, 1, 50, 0.0, 0.125, None)
+        line = comparison_markdown(Comparison((worse(),), 0.05), "new", "old", verdict).splitlines()[2]
+        assert line.startswith("Gate **failed**: 1 passed, 1 refused (first: `m/t/b`: seeds differ); at 50 samples")
 
     def test_it_fits_a_comment(self) -> None:
         """A thousand cells with many flips stay below GitHub's 65,536 characters."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-from pbcore.report.junit import write_junit
+from pbcore.report.junit import figures_line, write_junit
 from pbcore.results import CellRecord, Conditions, error_cell
 from tests.results import factory
 
@@ -44,6 +44,28 @@ class TestWriteJunit:
             ("boom", "boom\nwith a traceback"),
             ("no cause recorded", "no cause recorded"),
         ]
+
+    def test_figures_stand_in_the_output(self, tmp_path: Path) -> None:
+        """Views of CI systems show a test's output, not its properties; a failed cell has its cause instead."""
+        cells = [factory.cell(right=0.9, n=20)[0], failed("boom")]
+        outputs = [
+            case.find("system-out")
+            for case in ElementTree.parse(write_junit(cells, tmp_path / "j.xml")).iter("testcase")
+        ]
+        assert outputs[0] is not None
+        assert outputs[0].text == figures_line(cells[0])
+        assert outputs[1] is None
+
+    def test_figures_in_a_line(self) -> None:
+        """Score with interval, samples, forwards, rates, wrong answers; what was not measured is left out."""
+        cell = factory.cell(right=0.9, n=20)[0]
+        assert figures_line(cell) == (
+            "accuracy 90.0 % [69.9–97.2], 20 samples, NFE 16, 2 tokens per step, 13.3 samples/s; "
+            "wrong answers: item missing 2"
+        )
+        bare = replace(cell, scores={}, failures={}, nfe_mean=None, tokens_per_step=None, samples_per_second=None)
+        assert figures_line(bare) == "accuracy not measured, 20 samples"
+        assert "\n" not in figures_line(replace(cell, failures={"a\nb": 1}))
 
     def test_properties_are_text_that_xml_can_hold(self, tmp_path: Path) -> None:
         """Numbers as they are written; control characters become question marks."""

@@ -18,18 +18,25 @@ from pbcore.report.gates import gate_text
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
 from pbcore.report.tables import terminal, trade_off_tables
-from pbcore.results import CellRecord, create, error_cell, frame, load, properties
+from pbcore.results import CellRecord, Conditions, create, error_cell, frame, load, properties
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
 from pbcore.results.load import load_cells, load_stored
 from pbcore.results.merge import merge
 from pbcore.results.rundir import RunDir, StoredCell
+from pbcore.theory.ceiling import Ceiling
 from tests.results import factory
 from tests.results.damage import damaged, garbled
 
 Check = Callable[[Path, bytes], "list[CellRecord] | None"]
 COUNTS = (pytest.param(300, id="quick"), pytest.param(20_000, id="nightly", marks=pytest.mark.nightly))
 ENTRIES = [
-    factory.cell(n=3, seeds=2, right=[1.0, 0.0, 1.0, 1.0, 1.0, 0.0]),
+    factory.cell(
+        n=3,
+        seeds=2,
+        right=[1.0, 0.0, 1.0, 1.0, 1.0, 0.0],
+        ceiling=Ceiling(0.75, "sampled", 0.5, 0.875),
+        bits_lost=0.5,
+    ),
     factory.cell("tiny", "text_writing/w2s_easy", "threshold-0.9", right=[0.5, 1 / 3], headline="rouge_l"),
     (error_cell(factory.cell(sampler="ar")[0], "CUDA out of memory"), []),
 ]
@@ -48,8 +55,8 @@ def same(found: Any, written: Any) -> bool:
 
 def completed(record: dict[str, Any]) -> dict[str, Any]:
     """A record of a file with the defaults of the fields that it leaves out."""
-    blank = CellRecord("", "", "", "", ENTRIES[0][0].conditions).to_json()
-    return {**blank, **record}
+    blank = CellRecord("", "", "", "", Conditions.unknown()).to_json()
+    return {**blank, **record, "conditions": {"wait_policy": None, **record["conditions"]}}
 
 
 def shown(cells: list[CellRecord]) -> None:

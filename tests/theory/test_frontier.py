@@ -23,7 +23,7 @@ from pbcore.theory.frontier import (
 )
 from pbcore.theory.hulls import steps_for, value_at
 from pbcore.theory.knowledge import States
-from tests.theory import strategies
+from tests.theory import strategies, twins
 
 SMALL = [
     ("shuffle", 2),
@@ -84,6 +84,16 @@ class TestAgainstExhaustiveSearch:
         answers = listed(op, n)
         lost = [strategies.divergence(answers, tree) for tree in strategies.trees(answers, T)]
         assert min(lost) == pytest.approx(least_bits(op, n, T), abs=1e-9)
+
+    def test_latin_squares_in_two_steps(self) -> None:
+        """Side 3: the best of all 511 first steps, after which the rest is revealed together."""
+        answers = listed("latin_square", 3)
+        found = []
+        for first in strategies.subsets(range(9)):
+            rest = [place for place in range(9) if place not in first]
+            found.append(twins.sampled(answers, [first, rest] if rest else [first]))
+        assert best_accuracy("latin_square", 3, 2) == pytest.approx(max(sum(tree.values()) for tree in found))
+        assert least_bits("latin_square", 3, 2) == pytest.approx(min(strategies.divergence(answers, t) for t in found))
 
     @pytest.mark.parametrize(("op", "n", "T"), [("replace_random", 3, 2), ("shuffle", 3, 2)])
     def test_random_orders_reach_the_fewest_bits(self, op: str, n: int, T: int) -> None:

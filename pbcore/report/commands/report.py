@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pbcore.analysis.against import Beside
 from pbcore.errors import InputError
 from pbcore.report.against import against_markdown, against_text, beside_published
+from pbcore.report.ceilings import ceiling_text, with_ceilings
 from pbcore.report.commands.said import damage_told, refused
 from pbcore.report.markdown import report_text
 from pbcore.report.page import rebuild
@@ -42,6 +43,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=Path,
         metavar="DIR",
         help="folder for report.md, report.html and curves (default: tables on the terminal only)",
+    )
+    parser.add_argument(
+        "--ceilings",
+        action="store_true",
+        help="print scores beside their ceilings, and bits lost; work out ceilings that the records lack",
     )
     parser.add_argument("--width", type=int, help="columns of the tables (default: the terminal's; 120 without one)")
     parser.add_argument(
@@ -87,9 +93,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         with damage_told("report"):
             cells = load(args.paths[0]) if len(args.paths) == 1 else side_by_side(load_many(args.paths))
+        cells = with_ceilings(cells) if args.ceilings else cells
         width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
         for table in trade_off_tables(cells):
             show(terminal(table, width, ascii_only(sys.stdout.encoding)), end="\n\n")
+        if args.ceilings:
+            show(ceiling_text(cells, ascii_only(sys.stdout.encoding)) or "no ceilings: no task has listed answers")
         rows, unmatched = _beside(cells, args)
         if args.against_published:
             text = against_text(rows, unmatched)

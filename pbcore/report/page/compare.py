@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
+from pbcore.analysis.order import short
 from pbcore.report.page.data import Answers
 from pbcore.report.page.figures import Row
 from pbcore.report.page.svg import text
@@ -69,6 +71,9 @@ def _indices(flips: Sequence[Flip]) -> tuple[int, ...]:
 
 def _content(comparison: Comparison, runs: tuple[Path, Path]) -> str:
     rows = [_row(comparison, cell) for cell in comparison.worst_first()]
+    names = Counter(short(task) for task in {cell.task for cell in comparison.cells})
+    for row in rows:
+        row["name"] = row["task"] if names[short(row["task"])] > 1 else short(row["task"])
     compared = [row for row in rows if row["cell"].status == "compared"]
     others = [row for row in rows if row["cell"].status != "compared"]
     worse = sum(row["verdict"] == "worse" for row in compared)
@@ -129,13 +134,13 @@ def _flips(row: Row) -> str:
 COMPARED = (
     MODEL,
     Column("sampler", lambda row: link(f"A:{row['cell'].id}", f"<code>{text(row['sampler'], 60)}</code>")),
-    words("task", "task"),
+    words("name", "task"),
+    Column("A − B", _change, lambda row: row["change"], "points, with the paired 95 % interval"),
+    Column("flips", _flips, lambda row: row["worse"] + row["better"], "answers that got worse or better in A"),
     words("verdict", "A is", "by Holm's adjusted test over all cells"),
+    decimals("p", "p", 4, "two-sided, Holm-adjusted"),
     decimals("base", "B %"),
     decimals("head", "A %"),
-    Column("A − B", _change, lambda row: row["change"], "points, with the paired 95 % interval"),
-    decimals("p", "p", 4, "two-sided, Holm-adjusted"),
-    Column("flips", _flips, lambda row: row["worse"] + row["better"], "answers that got worse or better in A"),
     *(_rate(*one) for one in RATES),
     words("differs", "other conditions", wide=True),
 )

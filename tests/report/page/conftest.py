@@ -18,9 +18,9 @@ def chromium() -> str | None:
     return named or next((path for path in map(shutil.which, NAMES) if path), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One browser for all tests."""
+    """One browser for the tests of a module. While it runs, playwright's event loop does, so it ends before others'."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pbcore[dev])")
     path = chromium()
     if path is None:
@@ -36,6 +36,7 @@ class Tab:
     """A page of the browser that notes every request and every error; none may be left at the end."""
 
     def __init__(self, browser: Any, **settings: Any) -> None:
+        self.settings = settings
         self.context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **settings})
         self.page = self.context.new_page()
         self.errors: list[str] = []

@@ -1,0 +1,138 @@
+"""LoRA adapters (arXiv 2106.09685) in peft's files: read, checked, and merged into a model's weights.
+
+r rank, I columns and O rows of an adapted matrix.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from pbcore.models.architecture import Architecture
+from pbcore.models.errors import ModelError
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+_KEY = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])(?:\.default)?\.weight")
+# What a config may say beside its rank, scale and targets, since the weights alone then decide.
+_PLAIN: Mapping[str, tuple[Any, ...]] = {
+    "bias": ("none", None),
+    "use_dora": (False, None),
+    "fan_in_fan_out": (False, None),
+    "rank_pattern": ({}, None),
+    "alpha_pattern": ({}, None),
+    "modules_to_save": ([], None),
+    "lora_bias": (False, None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """An adapter: each adapted matrix, by its name in the checkpoint, gets `scale`·B·A added."""
+
+    folder: Path
+    rank: int
+    alpha: float
+    scale: float
+    pairs: Mapping[str, tuple[Tensor, Tensor]]  # name → A (r, I), B (O, r)
+    digest: str
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What a record says of it: `adapter` is the digest, which identifies the weights."""
+        targets = sorted({name.rpartition(".")[2] for name in self.pairs})
+        return {"adapter": self.digest, "lora": {"rank": self.rank, "alpha": self.alpha, "targets": targets}}
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether a folder holds an adapter."""
+    return (folder / CONFIG).is_file()
+
+
+def read_adapter(folder: Path) -> Adapter:
+    """The adapter of a folder that peft wrote. Raises ModelError for files that are missing, damaged or of a kind that
+    can't be merged.
+    """
+    if not is_adapter(folder):
+        raise ModelError(
+            f"{folder} is not an adapter: it has no {CONFIG}. Give a folder that peft or `python -m pbcore.train "
+            "--adapt` wrote"
+        )
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        rank, alpha, rslora = int(config["r"]), float(config["lora_alpha"]), bool(config.get("use_rslora"))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{folder / CONFIG} can't be read ({error!r}); write the adapter again") from error
+    odd = [f"{key} {config[key]!r}" for key, plain in _PLAIN.items() if key in config and config[key] not in plain]
+    if config.get("peft_type", "LORA") != "LORA":
+        odd.insert(0, f"peft_type {config['peft_type']!r}")
+    if odd:
+        raise ModelError(
+            f"{folder}: {', '.join(odd)} can't be merged here; merge it with peft's merge_and_unload and give the "
+            "merged checkpoint's folder"
+        )
+    return Adapter(folder, rank, alpha, alpha / (rank**0.5 if rslora else rank), _pairs(folder), digest(folder))
+
+
+def digest(folder: Path) -> str:
+    """A digest of an adapter's config and weights."""
+    total = hashlib.sha256()
+    for name in (CONFIG, WEIGHTS):
+        total.update((folder / name).read_bytes() if (folder / name).is_file() else b"")
+    return total.hexdigest()[:16]
+
+
+@torch.no_grad()
+def merge(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
+    """Adds the adapter to the module's weights, computed in float32.
+
+    Its names may be the checkpoint's own, as those of an adapter trained on the authors' code, or transformers'. Raises
+    ModelError naming what doesn't fit the model.
+    """
+    weights, odd = dict(module.named_parameters()), []
+    for name, key in _targets(adapter, arch):
+        a, b = adapter.pairs[name]
+        weight = weights.get(key)
+        if weight is None or weight.shape != (b.shape[0], a.shape[1]):
+            odd.append(f"{key} of shape {(b.shape[0], a.shape[1])}")
+            continue
+        delta = adapter.scale * (b.to(weight.device).float() @ a.to(weight.device).float())  # (O, I)
+        weight.data = (weight.float() + delta).to(weight.dtype)
+    if odd:
+        more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""
+        raise ModelError(
+            f"{adapter.folder} belongs to another model: this {arch.kind} has no {', '.join(odd[:3])}{more}"
+        )
+
+
+def _targets(adapter: Adapter, arch: Architecture) -> Iterator[tuple[str, str]]:
+    """Each adapted matrix by the adapter's name and by the module's."""
+    for name in adapter.pairs:
+        yield name, arch.rename(f"{name}.weight")
+
+
+def _pairs(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
+    try:
+        tensors = load_file(folder / WEIGHTS)
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{folder / WEIGHTS} can't be read ({error}); write the adapter again") from error
+    found: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        match = _KEY.fullmatch(key)
+        if match is None:
+            raise ModelError(f"{folder / WEIGHTS}: {key} is no matrix of a LoRA adapter; only those can be merged")
+        found.setdefault(match[1], {})[match[2]] = tensor
+    lone = [name for name, pair in found.items() if len(pair) < 2]
+    if lone or not found:
+        what = f"{lone[0]} has one matrix of two" if lone else "it holds no matrices"
+        raise ModelError(f"{folder / WEIGHTS}: {what}; write the adapter again")
+    return {name: (pair["A"], pair["B"]) for name, pair in found.items()}

@@ -1,0 +1,35 @@
+"""What theory says of a cell, worked out when its clock has stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pbcore.decoding.theory import Ceilings
+    from pbcore.models.base import Model
+    from pbcore.plugin.cell import Answered
+    from pbcore.tasks.base import Task
+
+_CEILINGS = pytest.StashKey["Ceilings"]()
+
+
+def theory_of(
+    config: pytest.Config, model: Model, task: Task, sampler: str, answers: Sequence[Answered]
+) -> dict[str, Any]:
+    """`ceiling` and `bits_lost` of a cell's record."""
+    from pbcore.decoding.theory import mean_bits_lost
+
+    return {
+        "ceiling": _ceilings(config).of(task, sampler, getattr(model, "block", None)),
+        "bits_lost": mean_bits_lost(model, sampler, [(one.sample, one.answer.steps) for one in answers]),
+    }
+
+
+def _ceilings(config: pytest.Config) -> Ceilings:
+    """Those of this process."""
+    from pbcore.decoding.theory import Ceilings
+
+    return config.stash.setdefault(_CEILINGS, Ceilings())

@@ -1,0 +1,154 @@
+"""Scores beside their ceilings, and bits lost: what parallel decoding costs, and what the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+from tabulate import tabulate
+
+from pbcore.analysis.order import natural, short, sorted_tasks
+from pbcore.report.text import NAME, ascii_text, md, name
+from pbcore.results.flat import THEORY
+from pbcore.tasks.base import Task
+from pbcore.tasks.registry import load_task
+
+NONE = "–"
+NOTE = (
+    "Score / ceiling in %, then the gap in points. The ceiling is the ideal model's expected accuracy on the same "
+    "samples under the same sampler: what it lacks to 100 is lost by parallel decoding, and the gap is the model's "
+    "own. ~: by decoding the ideal model, with sampling error; others are exact. Rows without a ceiling below 100 are "
+    "left out."
+)
+BITS = (
+    "L_T of the partition that each decoding took, in bits (ParallelBench, Theorem 1), a mean over answers; then "
+    "tokens per step. Rows that lost nothing are left out."
+)
+
+
+def ceiling_section(cells: pd.DataFrame) -> str:
+    """The part of report.md with both tables; empty where no record has a ceiling or bits."""
+    parts = []
+    for title, note, table in _tables(cells):
+        text = tabulate(
+            [[md(cell, NAME) for cell in row] for row in table.values.tolist()],
+            [md(column, NAME) for column in table.columns],
+            tablefmt="github",
+            disable_numparse=True,
+        )
+        parts.append(f"## {md(title)}\n\n{text}\n\n{note}\n")
+    return "\n".join([*parts, *([f"{within}\n"] if parts and (within := _within(cells)) else [])])
+
+
+def ceiling_text(cells: pd.DataFrame, ascii: bool = False) -> str:
+    """The same for a terminal. `ascii` for outputs without other signs."""
+    plain: Callable[[str], str] = ascii_text if ascii else str
+    parts = []
+    for title, note, table in _tables(cells):
+        rows = [[plain(name(cell)) for cell in row] for row in table.values.tolist()]
+        head = [plain(name(column)) for column in table.columns]
+        parts.append(
+            f"{plain(name(title))}\n{tabulate(rows, head, tablefmt='simple', disable_numparse=True)}\n  {plain(note)}"
+        )
+    return "\n\n".join([*parts, *([plain(within)] if parts and (within := _within(cells)) else [])])
+
+
+def _within(cells: pd.DataFrame) -> str:
+    """How many cells of `ideal` have their ceiling within their interval; empty without such cells."""
+    known = cells[(cells["model"] == "ideal") & (cells["status"] == "ok") & cells["ceiling"].notna()]
+    if known.empty:
+        return ""
+    inside = (known["score_low"] <= known["ceiling_high"]) & (known["ceiling_low"] <= known["score_high"])
+    return (
+        f"Of {len(known)} cells of ideal, {int(inside.sum())} have their ceiling within the 95 % interval of their "
+        "score; about one in twenty of those below 100 should not."
+    )
+
+
+def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells with the ceilings that their records lack, for generated samples: these are drawn again, and used if
+    they are those of the record.
+    """
+    from pbcore.decoding.theory import Ceilings  # imports torch: only for runs that lack their ceilings
+
+    ceilings = Ceilings()
+    tasks: dict[tuple[Any, ...], Task | None] = {}
+    columns: dict[str, Any] = {
+        name: list(cells[name]) if name in cells else [None] * len(cells) for name in (*THEORY, "ceiling_kind")
+    }
+    for i, row in enumerate(cells.to_dict("records")):
+        if row["status"] != "ok" or row.get("headline") != "accuracy" or not pd.isna(columns["ceiling"][i]):
+            continue
+        key = row["task"], row["n"], row["length"], row["data_hash"]
+        if key not in tasks:
+            tasks[key] = _task(row)
+        task, info = tasks[key], row.get("model_info")
+        block = info.get("block") if isinstance(info, dict) else None
+        known = None if task is None else ceilings.of(task, row["sampler"], block)
+        if known is not None:
+            values = (known.mean, known.low, known.high, known.mean - row["score"], known.kind)
+            for name, value in zip((*THEORY[:4], "ceiling_kind"), values, strict=True):
+                columns[name][i] = value
+    return cells.assign(**columns).astype(dict.fromkeys(THEORY, "float64"))
+
+
+def _task(row: dict[Any, Any]) -> Task | None:
+    """The task with the samples of a record; None if they can't be drawn again."""
+    options = row.get("options")
+    seed = options.get("data_seed", 0) if isinstance(options, dict) else 0
+    first, _, last = str(row["length"]).partition("-")
+    try:
+        lengths = list(range(int(first), int(last) + 1)) if last else [int(n) for n in first.split(",") if n]
+        task = load_task(row["task"], n=lengths or None, limit=int(row["n"]), seed=seed)
+    except (ValueError, OSError):
+        return None
+    return task if task.data_hash == row["data_hash"] else None
+
+
+def _tables(cells: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
+    """(title, note, table) per category for those that have something to show."""
+    if "ceiling" not in cells:
+        return []
+    real = cells[(~cells["dummy"].isin([True])) & (cells["status"] == "ok")]
+    found = []
+    for category in dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(real["task"])):
+        group = real[real["category"] == category]
+        for title, note, entry, shown in (
+            (f"Ceilings: {category}", NOTE, _against, group["ceiling"] < 1 - 5e-4),
+            (f"Bits lost: {category}", BITS, _bits, group["bits_lost"] > 5e-4),
+        ):
+            table = _table(group, entry, shown)
+            if not table.empty:
+                found.append((title, note, table))
+    return found
+
+
+def _table(cells: pd.DataFrame, entry: Callable[[dict[str, Any]], str], shown: pd.Series) -> pd.DataFrame:
+    """A row per model and sampler with something to show, a column per task with something to show."""
+    some = cells[shown]
+    tasks = [task for task in sorted_tasks(cells["task"]) if task in set(some["task"])]
+    pairs = set(zip(some["model"], some["sampler"], strict=True))
+    models = list(dict.fromkeys(cells["model"]))
+    texts: dict[tuple[str, str], dict[str, str]] = {}
+    for row in cells.to_dict("records"):
+        pair = str(row["model"]), str(row["sampler"])
+        if pair in pairs and row["task"] in tasks:
+            texts.setdefault(pair, {})[row["task"]] = entry({str(key): value for key, value in row.items()})
+    order = sorted(texts, key=lambda pair: (models.index(pair[0]), natural(pair[1])))
+    rows = [[*pair, *(texts[pair].get(task, NONE) for task in tasks)] for pair in order]
+    return pd.DataFrame(rows, columns=["model", "sampler", *map(short, tasks)])
+
+
+def _against(row: dict[str, Any]) -> str:
+    if pd.isna(row["ceiling"]) or pd.isna(row["score"]):
+        return NONE
+    sign = "~" if row.get("ceiling_kind") == "sampled" else ""
+    return f"{100 * row['score']:.0f} / {sign}{100 * row['ceiling']:.1f}, {100 * row['gap']:.0f}"
+
+
+def _bits(row: dict[str, Any]) -> str:
+    if pd.isna(row["bits_lost"]):
+        return NONE
+    rate = NONE if pd.isna(row["tokens_per_step"]) else f"{row['tokens_per_step']:.1f}"
+    return f"{row['bits_lost']:.2f}, {rate}"

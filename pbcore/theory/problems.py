@@ -1,0 +1,235 @@
+"""The answers of a sample as states of knowledge: what the revealed tokens leave open, and what a step makes of it.
+
+A position is open while its token differs between the answers that are left. A revealed position never is, so an open
+one is masked. Positions are taken in parts, which are decoded one after the other: the blocks of a sampler, or the
+steps of a fixed partition. W open positions, A answers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
+from math import comb
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbcore.errors import InputError
+from pbcore.theory.distributions import EOS, MASKED, AnswerDistribution, Listed, Shuffled
+
+MOST_WAYS = 200_000  # branches of one step
+FEW = 64  # answers
+MANY = 2000  # outcomes of a step
+
+
+class NotExact(InputError):
+    """The expected accuracy of this sampler on this sample can't be computed exactly."""
+
+
+class Group(NamedTuple):
+    """Open positions with the same probabilities, and so with exchangeable noise.
+
+    `chances` are those of a position's tokens, highest first.
+    """
+
+    chances: tuple[float, ...]
+    positions: int
+
+
+class Problem(Protocol):
+    """A sample's answers in parts. A state stands for the answers that are left.
+
+    `sizes` are the numbers of masked positions of the parts.
+    """
+
+    sizes: tuple[int, ...]
+    start: Any
+
+    def solved(self, state: Any) -> bool:
+        """Whether one answer is left."""
+        ...
+
+    def groups(self, state: Any, part: int) -> tuple[Group, ...]:
+        """The open positions of a part."""
+        ...
+
+    def moves(self, state: Any, part: int, counts: Sequence[int] | int, temperature: float) -> Mapping[Any, float]:
+        """State → probability after a step that reveals, of each group, so many positions drawn at random; with one
+        number, so many of all open positions. What contradicts every answer is left out.
+        """
+        ...
+
+
+def targets(distribution: AnswerDistribution) -> NDArray[np.int64]:
+    """The masked positions of the initial canvas, in order."""
+    masked: NDArray[np.int64] = (distribution.canvas == MASKED).nonzero()[0]
+    return masked
+
+
+def structure(distribution: AnswerDistribution) -> Hashable:
+    """A key: distributions with equal keys differ in their tokens' names alone, EOS excepted."""
+    masked = (distribution.canvas == MASKED).tobytes()
+    if isinstance(distribution, Shuffled):
+        slots = distribution.slots
+        return "shuffled", slots.shape, slots.tobytes(), distribution.identity, distribution.length, masked
+    assert isinstance(distribution, Listed)
+    end = distribution.vocabulary.index(EOS)
+    rows = distribution.rows
+    named = np.empty_like(rows)
+    for column in range(rows.shape[1]):
+        _, first, labels = np.unique(rows[:, column], return_index=True, return_inverse=True)
+        order = np.empty(len(first), dtype=np.int64)
+        order[first.argsort()] = np.arange(len(first))
+        named[:, column] = order[labels]
+    named[rows == end] = -1
+    return "listed", named.shape, named.tobytes(), _consistent(distribution), masked
+
+
+def _consistent(distribution: Listed) -> int:
+    """The answers that agree with the given tokens, as a set of bits."""
+    given = distribution.canvas != MASKED
+    agree = (distribution.rows[:, given] == distribution.canvas[given]).all(-1)
+    return sum(1 << i for i in agree.nonzero()[0].tolist())
+
+
+def chosen(chances: Sequence[float], temperature: float) -> list[float]:
+    """The probabilities with which each of a position's tokens is predicted: greedy, the likeliest, ties at random."""
+    if temperature == 1:
+        return list(chances)
+    top = max(chances)
+    if temperature == 0:
+        best = [chance >= top * (1 - 1e-9) for chance in chances]
+        return [one / sum(best) for one in best]
+    heated = [(chance / top) ** (1 / temperature) if chance else 0.0 for chance in chances]
+    return [value / sum(heated) for value in heated]
+
+
+class ListedProblem:
+    """Listed answers; a state is the set of those that are left, as bits.
+
+    Sets that split alike in every position, taken in order, are one state. This is looked for among at most `FEW`
+    answers.
+    """
+
+    def __init__(self, distribution: Listed, parts: NDArray[np.int64], sizes: tuple[int, ...]) -> None:
+        self.sizes = sizes
+        self.start = _consistent(distribution)
+        self._columns: list[list[tuple[int, ...]]] = [[] for _ in sizes]  # part → positions, each its tokens' answers
+        self._labels: list[tuple[int, list[int]]] = []  # part and tokens of each of these positions
+        for position in targets(distribution):
+            column = distribution.rows[:, position]
+            tokens = {
+                int(token): sum(1 << i for i in (column == token).nonzero()[0].tolist()) for token in np.unique(column)
+            }
+            if len(tokens) > 1:
+                self._columns[parts[position]].append(tuple(tokens.values()))
+                self._labels.append((int(parts[position]), column.tolist()))
+        self._few = len(distribution.rows) <= FEW
+        self._seen: dict[Hashable, int] = {}
+
+    def solved(self, state: int) -> bool:
+        return state.bit_count() == 1
+
+    @lru_cache(maxsize=1 << 14)  # noqa: B019  # lives as long as the problem
+    def _classes(self, state: int, part: int) -> dict[tuple[float, ...], dict[tuple[int, ...], int]]:
+        """Probabilities → split of the answers by token → open positions that split them so."""
+        total = state.bit_count()
+        classes: dict[tuple[float, ...], dict[tuple[int, ...], int]] = {}
+        for column in self._columns[part]:
+            split = tuple(sorted(left for token in column if (left := token & state)))
+            if len(split) > 1:
+                chances = tuple(sorted((left.bit_count() / total for left in split), reverse=True))
+                of = classes.setdefault(chances, {})
+                of[split] = of.get(split, 0) + 1
+        return dict(sorted(classes.items(), reverse=True))
+
+    def groups(self, state: int, part: int) -> tuple[Group, ...]:
+        return tuple(Group(chances, sum(of.values())) for chances, of in self._classes(state, part).items())
+
+    def moves(self, state: int, part: int, counts: Sequence[int] | int, temperature: float) -> Mapping[int, float]:
+        classes = self._classes(state, part)
+        reached: Mapping[int, float] = {state: 1.0}
+        if isinstance(counts, int):
+            everything = [item for of in classes.values() for item in of.items()]
+            reached = self._drawn(reached, state, everything, counts, temperature)
+        else:
+            for of, count in zip(classes.values(), counts, strict=True):
+                reached = self._drawn(reached, state, list(of.items()), count, temperature)
+        if not self._few:
+            return reached
+        merged: defaultdict[int, float] = defaultdict(float)
+        for answers, weight in reached.items():
+            merged[self._first_alike(answers)] += weight
+        return merged
+
+    def _merged(
+        self, table: Mapping[tuple[int, int], float], classes: Sequence[tuple[int, ...]]
+    ) -> dict[tuple[int, int], float]:
+        """The table with one entry for answers that are alike, also as to the classes to come."""
+        merged: dict[tuple[int, int], float] = {}
+        first: dict[Hashable, int] = {}
+        for (used, answers), weight in table.items():
+            left = _members(answers)
+            later = tuple(
+                tuple(next(i for i, part in enumerate(split) if part >> answer & 1) for answer in left)
+                for split in classes
+            )
+            key = used, first.setdefault((later, self._alike(answers)), answers)
+            merged[key] = merged.get(key, 0.0) + weight
+        return merged
+
+    def _first_alike(self, state: int) -> int:
+        """The first state seen that differs from this one in nothing that matters."""
+        return self._seen.setdefault(self._alike(state), state)
+
+    @lru_cache(maxsize=1 << 16)  # noqa: B019  # lives as long as the problem
+    def _alike(self, state: int) -> Hashable:
+        """What matters of a state: how each position splits the answers that are left, taken in order."""
+        left, table = _members(state), []
+        for part, label in self._labels:
+            names: dict[int, int] = {}
+            split = tuple([names.setdefault(label[answer], len(names)) for answer in left])
+            if len(names) > 1:
+                table.append((part, split))
+        return len(left), tuple(sorted(table))
+
+    def _drawn(
+        self,
+        reached: Mapping[int, float],
+        state: int,
+        classes: Sequence[tuple[tuple[int, ...], int]],
+        count: int,
+        temperature: float,
+    ) -> Mapping[int, float]:
+        """After revealing `count` positions drawn from the classes, by way of (positions used, answers left)."""
+        if not count:
+            return reached
+        total, left = state.bit_count(), sum(size for _, size in classes)
+        ways = comb(left, count)
+        table: dict[tuple[int, int], float] = {(0, one): weight for one, weight in reached.items()}
+        for number, (split, size) in enumerate(classes):
+            if self._few and len(table) > MANY:
+                table = self._merged(table, [later for later, _ in classes[number:]])
+            left -= size
+            chances = chosen([part.bit_count() / total for part in split], temperature)
+            options = [(part, chance) for part, chance in zip(split, chances, strict=True) if chance]
+            after: defaultdict[tuple[int, int], float] = defaultdict(float)
+            for (used, answers), weight in table.items():
+                if count - used <= left:
+                    after[used, answers] += weight
+                for more in range(max(1, count - used - left), min(size, count - used) + 1):
+                    scale = weight * comb(size, more)
+                    for part, chance in options:
+                        if kept := answers & part:
+                            after[used + more, kept] += scale * chance**more
+            table = after
+            if len(table) > MOST_WAYS:
+                raise NotExact(f"one step has more than {MOST_WAYS} outcomes")
+        return {answers: weight / ways for (used, answers), weight in table.items() if used == count}
+
+
+def _members(state: int) -> list[int]:
+    """The answers of a state."""
+    return [answer for answer in range(state.bit_length()) if state >> answer & 1]

@@ -1,0 +1,130 @@
+"""Shuffles as states of knowledge, by counting free slots, and the problem of any distribution."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import comb, factorial, perm
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbcore.theory.distributions import MASKED, AnswerDistribution, Listed, Shuffled
+from pbcore.theory.problems import Group, ListedProblem, NotExact, Problem, chosen, targets
+
+TIED = 1_000_000  # an excluded order among so many shifts a probability by less than the ideal model's noise
+
+
+def problem(distribution: AnswerDistribution, parts: NDArray[np.int64]) -> Problem:
+    """The problem of a distribution; `parts` (L,) numbers the part of each masked position from 0.
+
+    Raises NotExact for shuffles of many people some of whom have their place already.
+    """
+    masked = targets(distribution)
+    sizes = tuple(np.bincount(parts[masked]).tolist()) if len(masked) else ()
+    if isinstance(distribution, Shuffled):
+        if (distribution.canvas[distribution.slots] != MASKED).any():
+            raise NotExact("some people of the shuffle have their place in the given canvas")
+        return ShuffledProblem(distribution, parts, sizes)
+    assert isinstance(distribution, Listed)
+    return ListedProblem(distribution, parts, sizes)
+
+
+State = tuple[tuple[int, ...], bool]
+
+
+class ShuffledProblem:
+    """Orders of people by counting. A state is the number of free slots of each type, and whether all people placed so
+    far stand where they stood in a list that is no answer.
+
+    A slot's type is the parts that its names belong to. Slots of a type are interchangeable.
+    """
+
+    def __init__(self, distribution: Shuffled, parts: NDArray[np.int64], sizes: tuple[int, ...]) -> None:
+        self.sizes = sizes
+        kinds: dict[tuple[int, ...], int] = {}
+        for slot in distribution.slots:
+            kind = tuple(sorted(parts[slot].tolist()))
+            kinds[kind] = kinds.get(kind, 0) + 1
+        self._kinds = tuple(kinds)
+        self.start: State = (tuple(kinds.values()), not distribution.identity)
+
+    def solved(self, state: State) -> bool:
+        free, excluded = state
+        return sum(free) <= (2 if excluded else 1)
+
+    def groups(self, state: State, part: int) -> tuple[Group, ...]:
+        free, _ = state
+        count = sum(one * kind.count(part) for one, kind in zip(free, self._kinds, strict=True))
+        return () if self.solved(state) or not count else (Group(_people(*_facts(state)), count),)
+
+    @lru_cache(maxsize=1 << 14)  # noqa: B019  # lives as long as the problem
+    def _moves(self, state: State, part: int, count: int, temperature: float) -> Mapping[State, float]:
+        n, excluded = _facts(state)
+        positions = self.groups(state, part)[0].positions
+        predicted = chosen(_people(n, excluded), temperature)
+        other, home = predicted[0], predicted[-1]
+        # (revealed, those at home, slots at home, slots elsewhere, slots of each type) → ways
+        table: dict[tuple[int, int, int, int, tuple[int, ...]], int] = {(0, 0, 0, 0, ()): 1}
+        for free, kind in zip(state[0], self._kinds, strict=True):
+            width = kind.count(part)
+            after: defaultdict[tuple[int, int, int, int, tuple[int, ...]], int] = defaultdict(int)
+            for (used, at_home, stay, go, slots), ways in table.items():
+                for j, same, m, moved, more in _hits(free, width, count - used, excluded):
+                    after[used + same + moved, at_home + same, stay + j, go + m, (*slots, j + m)] += ways * more
+            table = after
+        result: defaultdict[State, float] = defaultdict(float)
+        for (used, at_home, stay, go, slots), ways in table.items():
+            if used != count:
+                continue
+            left = tuple(free - hit for free, hit in zip(state[0], slots, strict=True))
+            if excluded and not go and sum(left) < 2:
+                continue  # the list itself
+            assigned = _displaced(n - stay, go) if excluded else perm(n, go)
+            chance = home**at_home * other ** (used - at_home)
+            if assigned and chance:
+                result[left, excluded and not go] += ways * assigned * chance / comb(positions, count)
+        return result
+
+    def moves(self, state: State, part: int, counts: Sequence[int] | int, temperature: float) -> Mapping[State, float]:
+        count = counts if isinstance(counts, int) else sum(counts)
+        return self._moves(state, part, count, temperature) if count else {state: 1.0}
+
+
+def _facts(state: State) -> tuple[int, bool]:
+    return sum(state[0]), state[1]
+
+
+def _people(n: int, excluded: bool) -> tuple[float, ...]:
+    """The probabilities of n free people in a slot; its own person's is the last."""
+    if not excluded or factorial(n - 1) > TIED:
+        return (1 / n,) * n
+    orders = factorial(n) - 1
+    return (factorial(n - 1) / orders,) * (n - 1) + ((factorial(n - 1) - 1) / orders,)
+
+
+@lru_cache(maxsize=1 << 12)
+def _hits(free: int, width: int, most: int, excluded: bool) -> tuple[tuple[int, int, int, int, int], ...]:
+    """Ways to reveal up to `most` of `width` names in each of `free` slots: (slots at home, their names, slots
+    elsewhere, their names, ways). Without an excluded order all slots count as elsewhere.
+    """
+    found = []
+    for j in range(free + 1 if excluded and width else 1):
+        for m in range(free - j + 1 if width else 1):
+            for same in range(j, min(j * width, most) + 1):
+                for moved in range(m, min(m * width, most - same) + 1):
+                    ways = comb(free, j) * comb(free - j, m) * _covers(j, width, same) * _covers(m, width, moved)
+                    if ways:
+                        found.append((j, same, m, moved, ways))
+    return tuple(found)
+
+
+def _covers(slots: int, width: int, names: int) -> int:
+    """The ways to choose `names` of slots × width names with at least one in each slot."""
+    return sum((-1) ** i * comb(slots, i) * comb(width * (slots - i), names) for i in range(slots + 1))
+
+
+def _displaced(people: int, slots: int) -> int:
+    """The ways to put different people into `slots` slots, none into the own one."""
+    return sum((-1) ** i * comb(slots, i) * perm(people - i, slots - i) for i in range(slots + 1))

@@ -1,0 +1,142 @@
+"""`python -m pbcore.train --adapt MODEL --task TASK`: trains a LoRA adapter, or resumes an interrupted run."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import torch
+
+from pbcore.errors import PbcoreError
+from pbcore.grid import values
+from pbcore.tasks.naming import short
+from pbcore.tasks.registry import add_tasks_file, all_task_names
+from pbcore.train.lora import files
+from pbcore.train.lora.run import STATE, LoraRun, recent, resume, save, start, train
+from pbcore.train.lora.settings import LoraSettings
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns the exit status."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
+    try:
+        for file in options.tasks:
+            add_tasks_file(file)
+        names = {field.name for field in fields(LoraSettings)}
+        given = {name: value for name, value in vars(options).items() if name in names and value is not None}
+        settings = LoraSettings(model=options.adapt, **given | {"task": _task(options.task)})
+        return _train(settings, options)
+    except (PbcoreError, FileNotFoundError) as error:
+        parser.error(str(error))
+
+
+def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
+    out = options.out or Path("adapters") / short(settings.task).replace("/", "-")
+    run = start(settings)
+    if (out / STATE).is_file():
+        resume(run, out)
+        _say(run, f"resuming {out} at step {run.step}")
+    _say(run, f"{len(run.data.train):,} examples, {run.steps:,} steps; the adapter has {_size(run):,} parameters")
+    try:
+        train(run, options.steps or run.steps, _reporter(out, options.save_minutes))
+    except KeyboardInterrupt:
+        _say(run, f"stopped at step {run.step}; the same command resumes there")
+        return 130
+    finally:
+        if run.main:
+            save(run, out)
+    if run.main and run.best is not None:
+        files.write(run, out)
+        _say(run, f"step {run.best['step']} is the best, {100 * run.best['score']:.1f} %; written to {out}")
+        _say(run, f"use it: pytest benches --model {settings.model} --model {settings.model}+{out}")
+    return 0
+
+
+def _reporter(out: Path, minutes: float) -> Callable[[LoraRun], None]:
+    """Prints a line every 50 steps and after validations, and saves the state every so many minutes."""
+    saved = began = time.monotonic()
+    first: int | None = None
+
+    def report(run: LoraRun) -> None:
+        nonlocal saved, began, first
+        first = max(0, run.step - 1) if first is None else first
+        row = run.log[-1]
+        if "loss" not in row:
+            _say(run, f"without an adapter: validation {row['validation_loss']:.4f}, {100 * row['score']:.1f} %")
+            began = time.monotonic()
+        elif run.step % 50 == 0 or "score" in row:
+            left = (time.monotonic() - began) / (run.step - first) * (run.steps - run.step)
+            judged = f"  validation {row['validation_loss']:.4f}, {100 * row['score']:.1f} %" if "score" in row else ""
+            _say(
+                run,
+                f"step {run.step}/{run.steps}  loss {recent(run):.4f}  rate {row['rate']:.2e}{judged}  "
+                f"{run.seconds / 60:.1f} min, {left / 60:.1f} left",
+            )
+        if run.main and time.monotonic() - saved > 60 * minutes:
+            save(run, out)
+            saved = time.monotonic()
+
+    return report
+
+
+def _task(text: str) -> str:
+    """A task by its full or short name."""
+    return next((name for name in all_task_names() if short(name) == text), text)
+
+
+def _size(run: LoraRun) -> int:
+    return sum(value.numel() for value in run.weights().values())
+
+
+def _say(run: LoraRun, text: str) -> None:
+    if run.main:
+        print(text, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m pbcore.train", description=__doc__.split(": ", 1)[1], epilog="More: docs/fine-tune.md"
+    )
+    default = {field.name: field.default for field in fields(LoraSettings)}
+
+    def add(name: str, kind: Callable[[str], object], help: str, metavar: str = "N") -> None:
+        value = default[name.replace("-", "_")]
+        shown = "" if value is None else f" (default: {value})"
+        parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=help + shown)
+
+    parser.add_argument("--adapt", required=True, metavar="MODEL", help="masked diffusion model to adapt")
+    parser.add_argument("--task", required=True, help="task to learn, e.g. waiting_line/shuffle")
+    parser.add_argument("--tasks", type=Path, action="append", default=[], metavar="FILE", help="tasks of your own")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of adapter and run (default: adapters/TASK)")
+    add("rank", int, "rank of the adapter")
+    add("alpha", int, "its scale is α / rank", "A")
+    add("dropout", float, "dropout before the adapter", "P")
+    parser.add_argument("--targets", nargs="+", metavar="MODULE", help=f"adapted (default: {default['targets']})")
+    add("train", int, "training examples")
+    add("validation", int, "validation examples")
+    add("epochs", int, "passes over the training examples")
+    add("batch", int, "rows of an optimizer step")
+    add("accumulate", int, "forwards that share a step's rows, for less memory")
+    add("rate", float, "learning rate", "R")
+    add("warmup", float, "share of the steps in which the learning rate grows", "SHARE")
+    add("weight-decay", float, "weight decay of AdamW", "W")
+    add("clip", float, "norm at which gradients are clipped", "NORM")
+    add("balance", float, "a row's tokens weigh its number of masks to the power −B", "B")
+    add("seed", int, "seed of examples, noise, dropout and first weights")
+    add("n", values.lengths, "items of the lists: 15, 3-6 or 5,10,20")
+    add("data-dir", str, "folder with the official train split, in the layout of the official samples", "DIR")
+    add("dtype", str, "dtype of the frozen weights: float32 (default on CPUs), bfloat16 (on GPUs)", "DTYPE")
+    parser.add_argument("--gradient-checkpointing", action="store_true", help="compute layers again to save memory")
+    add("sampler", str, "sampler under which the best adapter is found", "NAME")
+    add("scored", int, "validation examples that are decoded to find it")
+    add("every", int, "steps between two validations (default: an epoch)")
+    parser.add_argument("--steps", type=int, metavar="N", help="stop after this step; the same command goes on")
+    parser.add_argument("--save-minutes", type=float, default=3.0, metavar="M", help="minutes between two saved states")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), metavar="N", help="CPU threads")
+    return parser

@@ -1,0 +1,112 @@
+"""The rows that an adapter learns from and those that it is judged by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from random import Random
+
+import torch
+
+from pbcore.errors import InputError
+from pbcore.models.masked import MaskedModel
+from pbcore.tasks.base import Sample, Task
+from pbcore.tasks.registry import data_hash, load_task, task_spec
+from pbcore.train.lora.settings import LoraSettings
+from pbcore.train.noise import Batch, Row, Words, masked_batch
+from pbcore.train.rows import answers
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The training and the validation examples of a task, which have no sample in common."""
+
+    model: MaskedModel
+    settings: LoraSettings
+    task: Task
+    train: tuple[Sample, ...]
+    validation: tuple[Sample, ...]
+
+    @cached_property
+    def _words(self) -> Words:
+        nothing = torch.zeros(self.model.vocab_size, dtype=torch.bool)  # of use for pairs of words only
+        return Words(self.model.mask_id, self.model.eos_id, nothing, nothing)
+
+    @cached_property
+    def _rows(self) -> dict[int, Row]:
+        return {}
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of all examples."""
+        return data_hash((*self.train, *self.validation))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Whole batches of an epoch, whose order is another each time; the few rows that are left over wait for it."""
+        return len(self.train) // self.settings.batch
+
+    def batch(self, step: int) -> Batch:
+        """The rows of a step with their noise; decided by the seed and the step alone."""
+        epoch, number = divmod(step, self.steps_per_epoch)
+        order = list(range(len(self.train)))
+        Random(f"{self.settings.seed}/{epoch}").shuffle(order)
+        chosen = order[number * self.settings.batch : (number + 1) * self.settings.batch]
+        rng = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + step)
+        return masked_batch([self._row(index, self.train[index]) for index in chosen], self._words, rng)
+
+    def validation_batch(self, number: int) -> Batch:
+        """Batch `number` of the validation examples, with the same noise each time."""
+        start, size = number * self.settings.batch, self.settings.batch
+        rng = torch.Generator().manual_seed(-1 - number)
+        samples = enumerate(self.validation[start : start + size], start)
+        return masked_batch([self._row(-1 - index, sample) for index, sample in samples], self._words, rng)
+
+    def _row(self, index: int, sample: Sample) -> Row:
+        """A sample as ids, read once; validation examples have negative numbers."""
+        if index not in self._rows:
+            self._rows[index] = row(self.model, sample, Random(f"{self.settings.seed}/{index}"))
+        return self._rows[index]
+
+
+def row(model: MaskedModel, sample: Sample, rng: Random) -> Row:
+    """A sample with one of its right answers, on the canvas that decoding starts from: behind the answer the canvas is
+    EOS. Raises ModelError for words that the model lacks, InputError for an answer that doesn't fit.
+    """
+    request = model.encode(sample, None, 0)
+    answer = model.tokenizer.piece(rng.choice(answers(sample)))
+    room = len(request.canvas)
+    if sample.canvas is not None:
+        holes = tuple(token == model.mask_id for token in request.canvas)
+        fits = len(answer) == room and all(h or a == c for h, a, c in zip(holes, answer, request.canvas, strict=True))
+        if not fits:
+            raise InputError(f"{sample.task}: the answer {sample.answer!r} does not fit the canvas {sample.canvas!r}")
+        return Row(sample.task, request.prompt_ids, tuple(answer), room, holes=holes)
+    if len(answer) > room:
+        raise InputError(f"{sample.task}: an answer of {len(answer)} tokens does not fit the canvas of {room}")
+    canvas = (*answer, *[model.eos_id] * (room - len(answer)))
+    return Row(sample.task, request.prompt_ids, canvas, len(answer))
+
+
+def examples(model: MaskedModel, settings: LoraSettings) -> Examples:
+    """The examples of a task: its train split, which `load_task` generates, or the rows of the user's own folder or
+    file, shuffled by the seed; where there are fewer than asked for, in the proportion asked for.
+
+    Raises InputError for fewer examples than a batch.
+    """
+    spec, wanted = task_spec(settings.task), settings.train + settings.validation
+    if settings.data_dir is None and spec.rows is None:
+        task = load_task(settings.task, n=settings.n, limit=wanted, seed=settings.seed, split="train")
+        samples = list(task.samples)
+    else:
+        task = load_task(settings.task, settings.data_dir, settings.n)
+        samples = list(task.samples)
+        Random(settings.seed).shuffle(samples)
+    train = min(settings.train, round(len(samples) * settings.train / wanted))
+    parts = tuple(samples[:train]), tuple(samples[train : train + settings.validation])
+    if train < settings.batch or not parts[1]:
+        raise InputError(
+            f"{settings.task}: {len(samples)} examples, {train} of them for training, are less than a batch of "
+            f"{settings.batch}; give more rows or a smaller batch"
+        )
+    return Examples(model, settings, replace(task, samples=parts[1]), *parts)

@@ -1,0 +1,115 @@
+"""What a run leaves: the adapter in peft's files, its card, the loss as a table and as a plot."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pbcore.models.adapter import digest
+from pbcore.train.lora.run import LoraRun, put
+
+CARD = """---
+library_name: peft
+base_model: {model}
+---
+# A LoRA adapter of `{model}` for {task}
+
+Adapter `{digest}`: rank {rank}, α {alpha:g}, on {targets}. Use it as `{model}+DIR`, where DIR is this folder:
+
+    pytest benches --model {model} --model {model}+DIR --task {task}
+
+| step | validation loss | {headline} under `{sampler}` |
+|---:|---:|---:|
+{rows}
+
+The weights are those of step {step}, the best by score (of {scored:,} answers) and then by loss (of {validation:,}) on
+the validation examples; step 0 is the model without an adapter. Trained on {train:,} examples in {steps:,} of
+{planned:,} steps, {minutes:.1f} minutes on {device} in {dtype}; `loss.csv` and `loss.png` have every step's loss. The
+loss is the cross-entropy of masked answer tokens (nats), with t ~ U(0, 1) for each row.
+
+Settings (docs/fine-tune.md explains them):
+
+```yaml
+{settings}```
+
+![loss](loss.png)
+"""
+
+
+def write(run: LoraRun, folder: Path) -> None:
+    """Writes the best adapter so far, its card and its loss. Raises ValueError before anything was judged."""
+    if run.best is None:
+        raise ValueError(f"{folder}: nothing was judged yet, so no adapter is the best")
+    folder.mkdir(parents=True, exist_ok=True)
+    last = {name: value.detach().clone() for name, value in run.weights().items()}
+    put(run, run.best["weights"])
+    run.wrapper.save_pretrained(folder, save_embedding_layers=False)
+    put(run, last)
+    write_loss(run, folder)
+    (folder / "README.md").write_text(_card(run, run.best, folder), encoding="utf-8")
+
+
+def write_loss(run: LoraRun, folder: Path) -> None:
+    """Writes loss.csv and loss.png."""
+    with (folder / "loss.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(
+            file, ["step", "rate", "loss", "validation_loss", "score", "seconds"], lineterminator="\n"
+        )
+        writer.writeheader()
+        writer.writerows(run.log)
+    _plot(run, folder / "loss.png")
+
+
+def _plot(run: LoraRun, path: Path) -> None:
+    """The loss over steps, its mean over 50 steps, and what the validation examples gave."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), dpi=80, layout="constrained")
+    axes = figure.add_subplot()
+    steps, losses = zip(*((row["step"], row["loss"]) for row in run.log if "loss" in row), strict=True)
+    axes.plot(steps, losses, linewidth=0.5, alpha=0.4, color="C0")
+    means = [sum(part) / len(part) for end in range(len(losses)) if (part := losses[max(0, end - 49) : end + 1])]
+    axes.plot(steps, means, color="C0", label="training, mean of 50 steps")
+    judged = [row for row in run.log if "score" in row]
+    axes.plot(
+        [row["step"] for row in judged],
+        [row["validation_loss"] for row in judged],
+        "o-",
+        color="C1",
+        label="validation",
+    )
+    axes.set(xlabel="step", ylabel="cross-entropy of masked tokens (nats)", yscale="log")
+    scores = axes.twinx()
+    scores.plot([row["step"] for row in judged], [100 * row["score"] for row in judged], "s--", color="C2")
+    scores.set(ylabel=f"{run.data.task.headline} under {run.settings.sampler} (%, dashed)", ylim=(0, 102))
+    axes.legend()
+    figure.savefig(path)
+
+
+def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
+    settings = run.settings
+    judged = [row for row in run.log if "score" in row]
+    return CARD.format(
+        model=settings.model,
+        task=settings.task,
+        digest=digest(folder),
+        rank=settings.rank,
+        alpha=settings.alpha,
+        targets=", ".join(settings.targets),
+        headline=run.data.task.headline,
+        sampler=settings.sampler,
+        rows="\n".join(f"| {r['step']:,} | {r['validation_loss']:.4f} | {100 * r['score']:.1f} % |" for r in judged),
+        step=f"{best['step']:,}",
+        scored=min(settings.scored, len(run.data.validation)),
+        validation=len(run.data.validation),
+        train=len(run.data.train),
+        steps=run.step,
+        planned=run.steps,
+        minutes=run.seconds / 60,
+        device=run.model.device.type,
+        dtype=run.model.info["dtype"],
+        settings=yaml.safe_dump(settings.to_json(), sort_keys=False, width=110),
+    )

@@ -1,0 +1,240 @@
+"""The run of an adapter: steps, validation, and a state to resume from bit for bit.
+
+B rows of a batch, R of this forward, M masked positions.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pbcore.decoding import decode
+from pbcore.errors import InputError
+from pbcore.train.lora.data import Examples, examples
+from pbcore.train.lora.network import AnswerLoss, adapted
+from pbcore.train.lora.settings import LoraSettings
+from pbcore.train.noise import Batch
+
+STATE = "state.pt"
+
+
+@dataclass(slots=True)
+class LoraRun:
+    """A run: the model with its adapter, the optimizer, steps done, seconds spent, the log, and the best weights.
+
+    `loss` is the module as `accelerate` prepared it, `plain` the same without its wrapper.
+    """
+
+    settings: LoraSettings
+    model: Any  # a MaskedModel
+    data: Examples
+    plain: AnswerLoss
+    loss: Any
+    wrapper: Any
+    optimizer: torch.optim.Optimizer
+    accelerator: Any
+    step: int = 0
+    seconds: float = 0.0
+    log: list[dict[str, Any]] = field(default_factory=list)
+    best: dict[str, Any] | None = None  # step, score, loss and weights
+
+    @property
+    def steps(self) -> int:
+        """All steps of the run."""
+        return self.settings.epochs * self.data.steps_per_epoch
+
+    @property
+    def main(self) -> bool:
+        """Whether this process prints and writes."""
+        return bool(self.accelerator.is_main_process)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The adapter's weights by their names in the model."""
+        return {name: value for name, value in self.plain.named_parameters() if value.requires_grad}
+
+
+def start(settings: LoraSettings) -> LoraRun:
+    """A run at step 0, whose adapter changes nothing yet. Raises InputError and ModelError."""
+    try:
+        from accelerate import Accelerator
+    except ImportError as error:
+        raise InputError("adapters are trained with accelerate and peft: pip install 'pbcore[lora]'") from error
+    accelerator = Accelerator(cpu=settings.device == "cpu")
+    parts = settings.accumulate * accelerator.num_processes
+    if settings.batch % parts:
+        raise InputError(
+            f"a batch of {settings.batch} rows can't be shared by {accelerator.num_processes} processes with "
+            f"{settings.accumulate} forwards each; give a batch that {parts} divides"
+        )
+    device = str(accelerator.device) if settings.device != "cpu" else "cpu"
+    model, plain, wrapper = adapted(settings, device)
+    weights = [value for value in plain.parameters() if value.requires_grad]
+    optimizer = torch.optim.AdamW(weights, lr=settings.rate, weight_decay=settings.weight_decay)
+    loss = accelerator.prepare_model(plain)
+    return LoraRun(settings, model, examples(model, settings), plain, loss, wrapper, optimizer, accelerator)
+
+
+def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
+    """Trains up to step `until`; `report` is called after each step. Before the first step, at the end of an epoch (or
+    every `every` steps) and of the run the validation examples are judged; the best of the trained adapters is kept.
+    """
+    every = run.settings.every or run.data.steps_per_epoch
+    if not run.log:
+        run.log.append({"step": 0, **_judged(run), "seconds": 0.0})  # the model itself, to compare with
+        report(run)
+    while run.step < min(until, run.steps):
+        started = time.perf_counter()
+        rate = run.settings.rate_at(run.step, run.steps)
+        loss = _step(run, rate)
+        run.step += 1
+        row: dict[str, Any] = {"step": run.step, "rate": rate, "loss": loss}
+        if run.step % every == 0 or run.step == run.steps:
+            row |= _judged(run)
+        run.seconds += time.perf_counter() - started
+        run.log.append(row | {"seconds": round(run.seconds, 2)})
+        report(run)
+
+
+def _step(run: LoraRun, rate: float) -> float:
+    """One optimizer step, shared by processes and forwards; its gradient doesn't depend on how it is shared, up to
+    rounding and dropout. Returns the loss before it.
+    """
+    settings, accelerator = run.settings, run.accelerator
+    batch = run.data.batch(run.step)
+    shares = _shares(batch, settings.balance)
+    run.loss.train()
+    for group in run.optimizer.param_groups:
+        group["lr"] = rate
+    run.optimizer.zero_grad(set_to_none=True)
+    parts = settings.accumulate * accelerator.num_processes
+    mine = range(accelerator.process_index * settings.accumulate, (accelerator.process_index + 1) * settings.accumulate)
+    total = torch.zeros((), device=run.model.device)
+    for number, (part, share) in enumerate(_parts(batch, shares, parts)):
+        if number not in mine:
+            continue
+        torch.manual_seed(settings.seed * 1_000_003 + run.step * 1_009 + number)  # of dropout
+        last = number == mine[-1]
+        with run.loss.no_sync() if not last and hasattr(run.loss, "no_sync") else nullcontext():
+            loss = (run.loss(*_on(part, run.model.device)) * share.to(run.model.device)).sum()
+            # Processes' gradients are averaged, and these are parts of one sum.
+            accelerator.backward(loss * accelerator.num_processes)
+        total += loss.detach()
+    torch.nn.utils.clip_grad_norm_(run.weights().values(), settings.clip)
+    run.optimizer.step()
+    return float(accelerator.reduce(total, "sum"))
+
+
+def _shares(batch: Batch, balance: float) -> Tensor:
+    """The weight (M,) of each masked position; they sum to 1."""
+    row = batch.masked.nonzero()[:, 0]
+    counts = torch.zeros(len(batch.ids)).index_add_(0, row, batch.weights)
+    shares = batch.weights * counts[row] ** -balance
+    return shares / shares.sum()
+
+
+def _parts(batch: Batch, shares: Tensor, number: int) -> Iterator[tuple[Batch, Tensor]]:
+    """The batch in `number` parts of as many rows each, without columns that are padding in all of them."""
+    size = len(batch.ids) // number
+    ends = batch.masked.sum(1).cumsum(0).tolist()
+    for first in range(0, size * number, size):
+        rows = slice(first, first + size)
+        targets = slice(ends[first - 1] if first else 0, ends[first + size - 1])
+        left = int(batch.attend[rows].any(0).int().argmax())
+        yield (
+            Batch(
+                batch.ids[rows, left:],
+                batch.attend[rows, left:],
+                batch.masked[rows, left:],
+                batch.targets[targets],
+                batch.weights[targets],
+                batch.tasks[rows],
+            ),
+            shares[targets],
+        )
+
+
+def _on(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    ids, attend, masked, targets = batch.ids, batch.attend, batch.masked, batch.targets
+    return ids.to(device), attend.to(device), masked.to(device), targets.to(device)
+
+
+@torch.no_grad()
+def _judged(run: LoraRun) -> dict[str, float]:
+    """Loss and score of the validation examples; processes take turns. After a step the best score's weights are kept,
+    of equal scores those with the lower loss.
+    """
+    run.loss.eval()
+    rank, world = run.accelerator.process_index, run.accelerator.num_processes
+    sums = torch.zeros(4, dtype=torch.float64, device=run.model.device)  # losses, batches, scores, answers
+    for number in range(rank, -(-len(run.data.validation) // run.settings.batch), world):
+        batch = run.data.validation_batch(number)
+        shares = _shares(batch, run.settings.balance).to(run.model.device)
+        sums[0] += (run.plain(*_on(batch, run.model.device)) * shares).sum()
+        sums[1] += 1
+    samples = run.data.validation[: run.settings.scored][rank::world]
+    if samples:
+        texts = [answer.text for answer in decode(run.model, samples, run.settings.sampler)]
+        task = run.data.task
+        scores = [one.scores.get(task.headline) for one in task.score_many(texts, samples, metrics=[task.headline])]
+        measured = [score for score in scores if score is not None]
+        sums[2:] += torch.tensor([sum(measured), len(measured)], device=sums.device)
+    losses, batches, total, answers = run.accelerator.reduce(sums, "sum").tolist()
+    loss = losses / batches
+    if not answers:
+        raise InputError(f"{run.settings.task}: none of its scores can be measured here; see `pbcore doctor`")
+    score = total / answers
+    if run.step and (run.best is None or (score, -loss) > (run.best["score"], -run.best["loss"])):
+        weights = {name: value.detach().cpu().clone() for name, value in run.weights().items()}
+        run.best = {"step": run.step, "score": score, "loss": loss, "weights": weights}
+    return {"validation_loss": loss, "score": score}
+
+
+def save(run: LoraRun, folder: Path) -> None:
+    """Writes the state for `resume`; the old one is replaced once the new one is complete."""
+    state = {
+        "settings": run.settings.to_json(),
+        "data": run.data.digest,
+        "weights": run.weights(),
+        "optimizer": run.optimizer.state_dict(),
+        "step": run.step,
+        "seconds": run.seconds,
+        "log": run.log,
+        "best": run.best,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save(state, folder / f"{STATE}.new")
+    os.replace(folder / f"{STATE}.new", folder / STATE)
+
+
+def resume(run: LoraRun, folder: Path) -> None:
+    """Restores the saved state into a new run. Raises InputError if its settings or examples were others."""
+    state = torch.load(folder / STATE, map_location=run.model.device, weights_only=True)
+    differing = run.settings.differences(state["settings"])
+    if state["data"] != run.data.digest:
+        differing.append("its examples were others")
+    if differing:
+        raise InputError(f"{folder} holds another run: {'; '.join(differing)}. Give its settings, or another --out")
+    put(run, state["weights"])
+    run.optimizer.load_state_dict(state["optimizer"])
+    run.step, run.seconds, run.log, run.best = state["step"], state["seconds"], state["log"], state["best"]
+
+
+@torch.no_grad()
+def put(run: LoraRun, weights: dict[str, Tensor]) -> None:
+    """Gives the adapter these weights."""
+    for name, value in run.weights().items():
+        value.copy_(weights[name])
+
+
+def recent(run: LoraRun, steps: int = 50) -> float:
+    """The mean loss of the last steps."""
+    return fmean(row["loss"] for row in run.log[-steps:] if "loss" in row)

@@ -1,0 +1,88 @@
+"""What an adapter is trained with: the settings of the paper's appendix F.1, unless others are given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from pbcore.errors import InputError
+
+# What may change between two parts of a run, since it decides no weight.
+FREE = ("scored", "device")
+
+
+@dataclass(frozen=True, slots=True)
+class LoraSettings:
+    """The settings of a run; docs/fine-tune.md has a table of them. Raises InputError for values that don't fit.
+
+    `train` and `validation` count examples; `batch` rows of an optimizer step, which `accumulate` forwards share;
+    `warmup` is the share of steps in which the learning rate grows to `rate`, after which it falls to 0 by half a
+    cosine. `balance`: a row's tokens weigh its number of masks to the power −`balance`, so with 1 every row counts
+    alike. The adapter with the best score of `scored` validation examples under `sampler` is kept; it is looked for
+    every `every` steps (None: after each epoch).
+    """
+
+    model: str
+    task: str
+    rank: int = 128
+    alpha: int = 256
+    dropout: float = 0.05
+    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
+    train: int = 20_000
+    validation: int = 5_000
+    epochs: int = 10
+    batch: int = 32
+    accumulate: int = 1
+    rate: float = 1e-5
+    warmup: float = 0.05
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    balance: float = 1.0
+    seed: int = 0
+    n: tuple[int, ...] | None = None
+    data_dir: str | None = None
+    dtype: str | None = None
+    gradient_checkpointing: bool = False
+    sampler: str = "confidence-k1"
+    scored: int = 200
+    every: int | None = None
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        least = {"rank": 1, "train": 1, "validation": 1, "epochs": 1, "batch": 1, "accumulate": 1, "scored": 1}
+        low = [f"{name} {getattr(self, name)} (at least {low})" for name, low in least.items() if self._of(name) < low]
+        positive = [f"{name} {self._of(name):g} (above 0)" for name in ("alpha", "rate", "clip") if self._of(name) <= 0]
+        shares = [
+            f"{name} {self._of(name):g} (0 to 1)" for name in ("dropout", "warmup") if not 0 <= self._of(name) < 1
+        ]
+        if self.every is not None and self.every < 1:
+            low.append(f"every {self.every} (at least 1)")
+        if low or positive or shares:
+            raise InputError(f"adapter settings: {', '.join([*low, *positive, *shares])}")
+        if self.batch % self.accumulate:
+            raise InputError(
+                f"adapter settings: a batch of {self.batch} rows can't be shared by {self.accumulate} forwards; give a "
+                "number of forwards that divides it"
+            )
+
+    def _of(self, name: str) -> float:
+        return float(getattr(self, name))
+
+    def rate_at(self, step: int, steps: int) -> float:
+        """The learning rate of step `step` (from 0) of `steps`."""
+        warm = round(self.warmup * steps)
+        if step < warm:
+            return self.rate * (step + 1) / warm
+        return self.rate * (0.5 + 0.5 * math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    def differences(self, earlier: Mapping[str, Any]) -> list[str]:
+        """`rate was 1e-05, is 0.001` for each setting that decides the weights and differs from an earlier run's."""
+        now = self.to_json()
+        names = [field.name for field in fields(self) if field.name not in FREE]
+        return [f"{name} was {earlier.get(name)}, is {now[name]}" for name in names if earlier.get(name) != now[name]]

@@ -1,0 +1,179 @@
+"""LoRA adapters: read, refused, merged, and part of a model's name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from pbcore.models import load_model, resolve_model
+from pbcore.models.adapter import CONFIG, WEIGHTS, read_adapter
+from pbcore.models.base import Query
+from pbcore.models.errors import ModelError
+from tests.models.causal import causal_checkpoint
+from tests.train.lora.shapes import SHAPES, checkpoint, llada_name
+
+LAYERS = "base_model.model.model.layers.0.self_attn"
+
+
+def write(folder: Path, tensors: dict[str, torch.Tensor] | None = None, **config: Any) -> Path:
+    """An adapter of rank 2 for q of the first layer."""
+    folder.mkdir(exist_ok=True)
+    given = {"peft_type": "LORA", "r": 2, "lora_alpha": 6, "target_modules": ["q_proj"], **config}
+    (folder / CONFIG).write_text(json.dumps({key: value for key, value in given.items() if value is not None}))
+    torch.manual_seed(1)
+    pair = {f"{LAYERS}.q_proj.lora_A.weight": torch.randn(2, 32), f"{LAYERS}.q_proj.lora_B.weight": torch.randn(32, 2)}
+    save_file(pair if tensors is None else tensors, folder / WEIGHTS)
+    return folder
+
+
+def logits(model: Any) -> torch.Tensor:
+    """Logits of masks behind a ragged pair of prompts."""
+    requests = [model.encode(prompt, 4, 0) for prompt in ([7, 8, 9], [10, 11])]
+    canvas = torch.tensor([request.canvas for request in requests])
+    query = Query(canvas, torch.ones_like(canvas, dtype=torch.bool), torch.zeros(2))
+    result: torch.Tensor = model.prepare(requests, cache=None, seed=0).logits(query)
+    return result
+
+
+class TestMerged:
+    @pytest.mark.parametrize("rslora", [False, True])
+    @pytest.mark.parametrize("shape", SHAPES)
+    def test_equals_peft_beside_the_weights(self, shape: str, rslora: bool, tmp_path: Path) -> None:
+        """Logits of the merged model are those of peft's own forward, and others than without the adapter."""
+        peft = pytest.importorskip("peft")
+        folder, adapter = checkpoint(tmp_path / "model", shape), tmp_path / "adapter"
+        beside: Any = load_model(str(folder), dtype="float64")
+        config = peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "down_proj"], use_rslora=rslora)
+        network = beside.network.module
+        linear = [(name, part) for name, part in network.named_modules() if isinstance(part, torch.nn.Linear)]
+        assert linear
+        wrapped = peft.get_peft_model(network, config, autocast_adapter_dtype=False)
+        torch.manual_seed(2)
+        for value in wrapped.parameters():
+            if value.requires_grad:
+                value.data.normal_(std=0.3)
+        wrapped.save_pretrained(adapter)
+        wrapped.eval()
+        merged, plain = (logits(load_model(name, dtype="float64")) for name in (f"{folder}+{adapter}", str(folder)))
+        kept = (merged > -torch.inf) & (plain > -torch.inf)
+        unmerged = logits(beside)
+        assert (merged - unmerged)[kept & (unmerged > -torch.inf)].abs().max() < 1e-5
+        assert (merged - plain)[kept].abs().max() > 1e-2
+
+    def test_names_of_the_checkpoint_itself(self, tmp_path: Path) -> None:
+        """An adapter that was trained on the authors' own LLaDA code has their names and gives the same weights."""
+        folder, ours = checkpoint(tmp_path / "model", "llada"), write(tmp_path / "ours")
+        prefix = "base_model.model."
+        renamed = {
+            prefix + llada_name(key.removeprefix(prefix)): value for key, value in load_file(ours / WEIGHTS).items()
+        }
+        assert "base_model.model.model.transformer.blocks.0.q_proj.lora_A.weight" in renamed
+        theirs = write(tmp_path / "theirs", renamed)
+        one, two = (logits(load_model(f"{folder}+{adapter}")) for adapter in (ours, theirs))
+        assert torch.equal(one, two)
+
+    def test_the_option_is_the_same_as_the_name(self, tmp_path: Path) -> None:
+        """And both together are refused."""
+        folder, adapter = checkpoint(tmp_path / "model", "llada"), write(tmp_path / "adapter")
+        named, given = load_model(f"{folder}+{adapter}"), load_model(str(folder), adapter=str(adapter))
+        assert torch.equal(logits(named), logits(given))
+        assert named.info == given.info
+        assert named.name == given.name == "model+adapter"
+        with pytest.raises(ModelError, match=r"in its name and .*give one"):
+            load_model(f"{folder}+{adapter}", adapter=str(adapter))
+
+    def test_the_adapter_of_another_model(self, tmp_path: Path) -> None:
+        """It is named with the matrix that doesn't fit."""
+        with pytest.raises(ModelError, match=r"belongs to another model: this llama has no .*q_proj.weight of shape"):
+            load_model(f"tiny+{write(tmp_path / 'adapter')}")
+
+
+class TestInfo:
+    def test_the_digest_is_of_config_and_weights(self, tmp_path: Path) -> None:
+        """Either of them changed gives another one; the folder's place doesn't count."""
+        adapters = [
+            write(tmp_path / "a"),
+            write(tmp_path / "b"),
+            write(tmp_path / "c", lora_alpha=7),
+            write(tmp_path / "d", {key: 2 * value for key, value in load_file(tmp_path / "a" / WEIGHTS).items()}),
+        ]
+        digests = [read_adapter(adapter).digest for adapter in adapters]
+        assert digests[0] == digests[1]
+        assert len(set(digests)) == 3
+
+    def test_what_a_record_says(self, tmp_path: Path) -> None:
+        """Rank, scale and targets beside the digest; the source is still the model's."""
+        folder, adapter = checkpoint(tmp_path / "model", "llada"), write(tmp_path / "adapter")
+        with_it, without = (load_model(name).info for name in (f"{folder}+{adapter}", str(folder)))
+        lora = {"rank": 2, "alpha": 6.0, "targets": ["q_proj"]}
+        assert with_it == {**without, "adapter": read_adapter(adapter).digest, "lora": lora}
+
+
+class TestName:
+    def test_a_model_and_a_folder(self, tmp_path: Path) -> None:
+        """Whatever signs the folder's name has; of a model in a folder with a + it is that folder."""
+        adapter = write(tmp_path / "a+b")
+        entry = resolve_model(f"tiny+{adapter}")
+        assert (entry.name, entry.adapter) == ("tiny", adapter)
+        model = checkpoint(tmp_path / "m+n", "llada")
+        assert resolve_model(str(model)).adapter is None
+        assert resolve_model(f"{model}+{adapter}").folder == model
+
+    def test_no_adapter_there(self, tmp_path: Path) -> None:
+        """The folder is named, and the command that writes one; an unknown model is told first."""
+        with pytest.raises(ModelError, match=r"no adapter in the folder '.*none'.*--adapt"):
+            resolve_model(f"tiny+{tmp_path}/none")
+        with pytest.raises(ModelError, match="unknown model 'tinny'"):
+            resolve_model(f"tinny+{tmp_path}/none")
+
+    def test_models_that_have_none(self, tmp_path: Path) -> None:
+        """Autoregressive ones and `ideal`."""
+        adapter = write(tmp_path / "adapter")
+        for name in (str(causal_checkpoint(tmp_path / "causal")), "ideal"):
+            with pytest.raises(ModelError, match="adapters are merged into masked diffusion models, and this one is"):
+                load_model(f"{name}+{adapter}")
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("config", "named"),
+        [
+            ({"peft_type": "IA3"}, "peft_type 'IA3'"),
+            ({"use_dora": True}, "use_dora True"),
+            ({"bias": "all"}, "bias 'all'"),
+            ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
+            ({"alpha_pattern": {"q_proj": 3}}, "alpha_pattern"),
+        ],
+    )
+    def test_other_kinds(self, config: dict[str, Any], named: str, tmp_path: Path) -> None:
+        """What can't be merged is named, with the way out."""
+        with pytest.raises(ModelError, match=f"{named}.* can't be merged here; merge it with peft's merge_and_unload"):
+            read_adapter(write(tmp_path / "adapter", **config))
+
+    def test_a_config_without_a_rank(self, tmp_path: Path) -> None:
+        with pytest.raises(ModelError, match=r"adapter_config.json can't be read \(KeyError\('r'\)\)"):
+            read_adapter(write(tmp_path / "adapter", r=None))
+
+    @pytest.mark.parametrize(
+        ("tensors", "message"),
+        [
+            ({}, "it holds no matrices"),
+            ({f"{LAYERS}.q_proj.lora_A.weight": torch.ones(2, 32)}, "q_proj has one matrix of two"),
+            ({f"{LAYERS}.q_proj.lora_magnitude_vector": torch.ones(2)}, "is no matrix of a LoRA adapter"),
+        ],
+    )
+    def test_odd_weights(self, tensors: dict[str, torch.Tensor], message: str, tmp_path: Path) -> None:
+        with pytest.raises(ModelError, match=message):
+            read_adapter(write(tmp_path / "adapter", tensors))
+
+    def test_damaged_weights(self, tmp_path: Path) -> None:
+        """A file cut short is to be written again."""
+        adapter = write(tmp_path / "adapter")
+        (adapter / WEIGHTS).write_bytes((adapter / WEIGHTS).read_bytes()[:40])
+        with pytest.raises(ModelError, match=r"can't be read .*write the adapter again"):
+            read_adapter(adapter)

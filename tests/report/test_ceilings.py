@@ -1,0 +1,132 @@
+"""Scores beside their ceilings, in report.md, on the terminal and in curves."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pbcore.analysis.tradeoff import curves
+from pbcore.decoding.ceiling import ceiling
+from pbcore.report.ceilings import ceiling_section, ceiling_text, with_ceilings
+from pbcore.report.commands import add_parsers
+from pbcore.report.plots import _with_ceiling
+from pbcore.results import CellRecord, SampleRecord, create, frame
+from pbcore.tasks.registry import load_task
+from pbcore.theory.ceiling import Ceiling
+from tests.results import factory
+
+Entry = tuple[CellRecord, list[SampleRecord]]
+
+
+def entry(task: str, sampler: str, right: float, known: Ceiling | None, bits: float | None = None) -> Entry:
+    record, samples = factory.cell("tiny", f"waiting_line/{task}", sampler, right=right, n=20, nfe=16)
+    return replace(record, ceiling=known, bits_lost=bits), samples
+
+
+def exactly(mean: float) -> Ceiling:
+    return Ceiling(mean, "exact", mean, mean)
+
+
+def cells(*entries: Entry) -> pd.DataFrame:
+    return frame(record for record, _ in entries)
+
+
+def shuffles() -> list[Entry]:
+    return [
+        entry("copy", "confidence-k2", 1.0, Ceiling(1.0, "closed", 1.0, 1.0), 0.0),
+        entry("shuffle", "confidence-k2", 0.4, exactly(0.45), 1.5),
+        entry("insert_random", "confidence-k2", 0.7, Ceiling(0.75, "sampled", 0.7, 0.8), 0.25),
+        entry("shuffle", "confidence-k1", 1.0, exactly(1.0), 0.0),
+        entry("copy", "confidence-k1", 1.0, exactly(1.0), 0.0),
+        entry("insert_random", "confidence-k1", 1.0, exactly(1.0), 0.0),
+    ]
+
+
+class TestFrame:
+    def test_the_gap_is_the_models_own(self) -> None:
+        row = cells(shuffles()[1]).iloc[0]
+        assert (row["ceiling"], row["ceiling_low"], row["ceiling_kind"]) == (0.45, 0.45, "exact")
+        assert row["gap"] == pytest.approx(0.05)
+        assert row["bits_lost"] == 1.5
+
+    def test_without_a_ceiling_there_is_no_gap(self) -> None:
+        row = cells(entry("shuffle", "confidence-k2", 0.4, None)).iloc[0]
+        assert row[["ceiling", "gap", "bits_lost"]].isna().all()
+        assert row["ceiling_kind"] is None
+
+
+class TestTables:
+    def test_rows_and_tasks_below_their_ceiling(self) -> None:
+        """One sampler and two tasks lose something; sampled ceilings are marked."""
+        text = ceiling_text(cells(*shuffles()))
+        (line,) = [line for line in text.splitlines() if "40 /" in line]
+        row = [part.strip() for part in line.split("  ") if part]
+        assert row == ["tiny", "confidence-k2", "40 / 45.0, 5", "70 / ~75.0, 5"]
+        assert "1.50, 2.0" in text
+        assert "confidence-k1" not in text
+        assert "copy" not in text
+
+    def test_the_page_has_them_and_is_silent_without(self) -> None:
+        section = ceiling_section(cells(*shuffles()))
+        assert section.startswith("## Ceilings: waiting_line")
+        assert "| 40 / 45.0, 5 " in section
+        assert "## Bits lost: waiting_line" in section
+        assert ceiling_section(cells(entry("copy", "confidence-k2", 1.0, exactly(1.0), 0.0))) == ""
+        assert ceiling_section(cells(entry("copy", "confidence-k2", 1.0, None))) == ""
+
+    def test_how_many_cells_of_ideal_agree(self) -> None:
+        """One interval holds its ceiling, the other doesn't; other models don't count."""
+        near, far = (
+            (replace(record, model="ideal", id=f"ideal/{number}"), samples)
+            for number, (record, samples) in enumerate(
+                (
+                    entry("shuffle", "random-k2", 0.4, exactly(0.45)),
+                    entry("insert_random", "random-k2", 0.4, exactly(0.9)),
+                )
+            )
+        )
+        table = cells(near, far, *shuffles())
+        assert "Of 2 cells of ideal, 1 have their ceiling" in ceiling_section(table)
+        assert "Of 2 cells of ideal, 1 have" in ceiling_text(table)
+        assert "of ideal" not in ceiling_text(cells(*shuffles()))
+
+    def test_ascii(self) -> None:
+        assert ceiling_text(cells(*shuffles()), ascii=True).isascii()
+
+
+class TestCurves:
+    def test_the_mean_ceiling_of_each_point(self) -> None:
+        """Over the tasks of the panel; none where a task has none."""
+        known = cells(*shuffles())
+        table = _with_ceiling(curves(known), known).set_index("sampler")
+        assert table.loc["confidence-k2", "ceiling"] == pytest.approx(100 * (1 + 0.45 + 0.75) / 3)
+        part = cells(*shuffles()[1:3], entry("copy", "confidence-k2", 1.0, None))
+        assert _with_ceiling(curves(part), part)["ceiling"].isna().all()
+
+
+class TestOldRuns:
+    def test_ceilings_are_worked_out_for_records_that_lack_them(self) -> None:
+        """The samples are drawn again; a record of other samples stays without."""
+        task = load_task("waiting_line/shuffle", limit=8)
+        record, samples = factory.cell("tiny", "waiting_line/shuffle", "random-k4", right=0.5, n=8)
+        ours = replace(record, length="3-6", conditions=replace(record.conditions, data_hash=task.data_hash))
+        filled = with_ceilings(cells((ours, samples), (replace(record, sampler="random-k8"), samples)))
+        known = ceiling(task.samples, "random-k4")
+        assert filled["ceiling"].tolist()[0] == known.mean
+        assert filled["ceiling_kind"].tolist()[0] == "exact"
+        assert filled["gap"].tolist()[0] == pytest.approx(known.mean - 0.5)
+        assert pd.isna(filled["ceiling"].tolist()[1])
+
+    def test_the_command(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        run = factory.write(create(tmp_path, "a"), shuffles())
+        parser = argparse.ArgumentParser()
+        add_parsers(parser.add_subparsers(required=True))
+        args = parser.parse_args(["report", str(run.path), "--ceilings"])
+        assert args.run(args) == 0
+        out = capsys.readouterr().out
+        assert "Ceilings: waiting_line" in out
+        assert "~75.0" in out
