@@ -50,6 +50,8 @@ def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
     finally:
         if run.main:
             save(run, out)
+    if run.step < run.steps:
+        _say(run, f"stopped at step {run.step} of {run.steps}; the same command without --steps goes on")
     if run.main and run.best is not None:
         files.write(run, out)
         _say(run, f"step {run.best['step']} is the best, {100 * run.best['score']:.1f} %; written to {out}")

@@ -43,7 +43,9 @@ class TestMain:
         monkeypatch.chdir(tmp_path)
         command = ["--adapt", str(checkpoint(tmp_path / "model", "llada")), *SMALL, *THREADS]
         assert main([*command, "--steps", "4"]) == 0
-        assert "12 examples, 6 steps" in capsys.readouterr().out
+        output = capsys.readouterr().out
+        assert "12 examples, 6 steps" in output
+        assert "stopped at step 4 of 6; the same command without --steps goes on" in output
         assert main(command) == 0
         output = capsys.readouterr().out
         assert "at step 4" in output
