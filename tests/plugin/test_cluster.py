@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -142,7 +143,7 @@ def rows(run: Path) -> pd.DataFrame:
 
 def passed(said: str, number: int) -> None:
     assert f"{number} passed" in said, said
-    assert "failed" not in said, said
+    assert not re.search(r"\d failed", said), said  # Ray's own lines may have the word
 
 
 class TestRows:
