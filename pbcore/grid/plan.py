@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
+from pbcore.grid.harness import is_harness, otherwise_asked, with_harness
 from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
 
@@ -91,6 +92,7 @@ class Plan:
                         or no_infilling(model, partial(self.task, task))
                         or self._lacks_words(model, task)
                         or self._odd_blocks(model, task, sampler)
+                        or otherwise_asked(partial(self.task, task), task, sampler)
                     )
                     yield CellName(model, task, sampler), reason
 
@@ -144,7 +146,8 @@ class Plan:
         """Why a model can't read the prompts of data that don't ship with the package; None if it can."""
         from pbcore.grid.capabilities import lacks_words
 
-        if not (self.settings.data_dir or self.settings.tasks or self.settings.cot):
+        foreign = is_harness(task)
+        if not (foreign or self.settings.data_dir or self.settings.tasks or self.settings.cot):
             return None
         if (model, task) not in self._unread:
             self._unread[model, task] = lacks_words(model, self.task(task, model))
@@ -198,8 +201,9 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         raise InputError(
             f"--data-dir {settings.data_dir}: no such folder; give the one that holds waiting_line/, puzzle/ …"
         )
+    wanted = with_harness(settings, arguments)
     known = all_task_names()
-    tasks = _tasks(settings.task, known) if settings.task else [*_tasks(profile.tasks, known), *own]
+    tasks = _tasks(wanted, known) if settings.task else [*_tasks(profile.tasks, known), *own]
     named = list(_named(arguments, known))
     models = settings.model or _default_models(profile)
     for model in {*settings.model, *(name.model for name in named)}:

@@ -196,6 +196,17 @@ class Settings:
     tasks: tuple[Path, ...] = _option(
         Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"
     )
+    lm_eval_path: Path | None = _option(
+        Role.ANSWERS,
+        "folder with task files of your own for lm-evaluation-harness, for --task lm_eval/NAME (docs/lm-eval.md)",
+        Path,
+        metavar="DIR",
+    )
+    confirm_run_unsafe_code: bool = _option(
+        Role.ANSWERS,
+        "run code that models write where a task of lm-evaluation-harness asks for it; needs HF_ALLOW_CODE_EVAL=1 too",
+        None,
+    )
     models: tuple[Path, ...] = _option(
         Role.ANSWERS,
         "YAML file with models behind servers (repeatable; docs/servers.md)",

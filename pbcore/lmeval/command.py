@@ -1,5 +1,5 @@
-"""The command `pbcore lm-eval`: the harness's own command line with `--model pbcore` known to it, and a run directory of
-its results.
+"""The command `pbcore lm-eval`: the harness's own command line with `--model pbcore` known to it, and a run directory
+of its results.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbcore.errors import InputError
+from pbcore.tasks.harness import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         print(USAGE)
         return 0
     if find_spec("lm_eval") is None:
-        raise InputError("lm-evaluation-harness is not installed: pip install 'pbcore[lm-eval]'")
+        raise InputError(MISSING)
     if given[0] == "import":
         return _import(given[1:])
     command, rest = (given[0], given[1:]) if given[0] in COMMANDS else ("run", given)
@@ -103,7 +104,9 @@ def _show(folder: Path) -> None:
     for cell in load_cells(folder):
         score = cell.scores.get(cell.headline)
         mean = None if score is None else 100 * score.mean
-        rows.append([cell.id, cell.n_samples, cell.headline, mean, cell.nfe_mean, cell.tokens_per_forward, cell.seconds])
+        rows.append(
+            [cell.id, cell.n_samples, cell.headline, mean, cell.nfe_mean, cell.tokens_per_forward, cell.seconds]
+        )
     headers = ["cell", "samples", "score", "mean (%)", "NFE", "tokens/forward", "seconds"]
     show(tabulate(rows, headers, floatfmt=".2f", missingval="–"))
     show(f"run: {folder}")

@@ -63,7 +63,9 @@ def bounds(
         values = _log_probabilities(model, [pairs[i] for i, _ in batch], [masked for _, masked in batch])
         for (i, masked), value in zip(batch, values.tolist(), strict=True):
             terms[i].append(len(masked) / int(masked.sum()) * value)
-    return [_bound(torch.tensor(each, dtype=torch.float64), chosen) for each, chosen in zip(terms, patterns, strict=True)]
+    return [
+        _bound(torch.tensor(each, dtype=torch.float64), chosen) for each, chosen in zip(terms, patterns, strict=True)
+    ]
 
 
 def _bound(terms: Tensor, patterns: _Patterns) -> Bound:
@@ -100,7 +102,9 @@ def _log_probabilities(
     tokens, want = tokens.to(model.device), want.to(model.device)
     context = model.prepare(requests, cache=None, seed=0)
     canvas = tokens.masked_fill(want, model.mask_id)
-    logits = context.logits(Query(canvas, want, torch.zeros(len(pairs), dtype=torch.long, device=model.device)))  # (M, V)
+    logits = context.logits(
+        Query(canvas, want, torch.zeros(len(pairs), dtype=torch.long, device=model.device))
+    )  # (M, V)
     logits = logits.float()
     logits[:, model.mask_id] = -torch.inf
     chosen = logits.log_softmax(-1).gather(-1, tokens[want][:, None])[:, 0]  # (M,)

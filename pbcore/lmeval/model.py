@@ -19,19 +19,19 @@ from lm_eval.api.model import LM
 from pbcore.decoding import decode, resolve
 from pbcore.decoding.run import DEFAULT_BATCH
 from pbcore.errors import InputError
-from pbcore.lmeval.generation import asked, cut
 from pbcore.lmeval.likelihood import bounds
-from pbcore.lmeval.told import Told, TaskTold, of_generation
+from pbcore.lmeval.told import TaskTold, Told, of_generation
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.models.tokenizer import FileTokenizer
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.printable import shown
+from pbcore.tasks.generation import asked, cut
+from pbcore.tasks.harness import MAX_GEN_TOKS
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
 
-MAX_GEN_TOKS = 256  # the harness's default where a task has no max_gen_toks
 DRAWS = 128  # per likelihood, as in LLaDA's evaluation (arXiv 2502.09992, Appendix B)
 Kind = tuple[Any, ...]
 GREEDY = "confidence-k1"  # how a continuation is decoded to see whether it is the model's own
@@ -63,7 +63,8 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
         super().__init__()
         if pretrained is None or sampler is None:
             raise InputError(
-                "--model pbcore needs a model and a sampler: --model_args pretrained=llada-1.5,sampler=threshold-0.9+b32"
+                "--model pbcore needs a model and a sampler: --model_args "
+                "pretrained=llada-1.5,sampler=threshold-0.9+b32"
             )
         place = device or "cuda"
         if place.startswith("cuda") and not torch.cuda.is_available():
@@ -71,7 +72,9 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
         self._sampler = _sampler(str(sampler))
         self._model: Any = load_model(str(pretrained), place, dtype, **options)
         if self._model.info.get("family") == "server":
-            raise InputError(f"{pretrained} answers behind a server: measure it as cells, with pytest benches --task lm_eval/…")
+            raise InputError(
+                f"{pretrained} answers behind a server: measure it as cells, with pytest benches --task lm_eval/…"
+            )
         self._size, self._seed, self._draws, self._length = _batch_size(batch_size), seed, mc, max_gen_toks
         self._device = torch.device(place)
         self._told: dict[str, TaskTold] = {}
@@ -169,9 +172,7 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
         yield told
         told.seconds += time.perf_counter() - start
 
-    def _own(
-        self, model: MaskedModel, prompts: Sequence[list[int]], lengths: Sequence[int]
-    ) -> list[tuple[list[int], int]]:
+    def _own(self, model: Any, prompts: Sequence[list[int]], lengths: Sequence[int]) -> list[tuple[list[int], int]]:
         """For each prompt the tokens that the model decodes, as many as asked for, and its forwards."""
         found: list[tuple[list[int], int]] = [([], 0)] * len(prompts)
         for length in sorted(set(lengths)):
@@ -218,7 +219,7 @@ def _templates(model: Any) -> FileTokenizer:
     return tokenizer
 
 
-def _with_likelihood(model: Any) -> MaskedModel:
+def _with_likelihood(model: Any) -> Any:
     """The model without a filter of candidates. Raises InputError for one without the bound, with the reason."""
     why = None
     if not isinstance(model, MaskedModel):
@@ -227,11 +228,10 @@ def _with_likelihood(model: Any) -> MaskedModel:
         why = "it decodes block by block, and the bound is over all orders of decoding"
     if why is not None:
         raise InputError(f"{model.name} gives no likelihoods: {why}; choose tasks of generate_until")
-    result: MaskedModel = replace(model, top_k=None)
-    return result
+    return replace(model, top_k=None)
 
 
-def _pair(model: MaskedModel, context: str, continuation: str) -> tuple[list[int], list[int]]:
+def _pair(model: Any, context: str, continuation: str) -> tuple[list[int], list[int]]:
     """Ids of a context and its continuation, split where the context's own ids end. Spaces at the context's end belong
     to the continuation's first word. An empty context is the EOS token, as for the harness's own models.
     """

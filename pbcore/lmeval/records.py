@@ -1,22 +1,19 @@
 """Results of the harness as a run: a record per task and sampler, from the files that it wrote.
 
-`results_<date>.json` says under config → pbcore what `PbcoreLM.get_model_info` told; `samples_<task>_<date>.jsonl` has a
-row per document and filter with its scores.
+`results_<date>.json` says under config → pbcore what `PbcoreLM.get_model_info` told; `samples_<task>_<date>.jsonl` has
+a row per document and filter with its scores.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.printable import shown
 from pbcore.report.markdown import write_report
 from pbcore.results import prompts
 from pbcore.results.build import build_cell
@@ -27,11 +24,10 @@ from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.tasks.base import Sample
 from pbcore.tasks.files import UnreadableFile, read_json_lines
+from pbcore.tasks.harness import KIND, NOT_A_SCORE, PREFIX, metric_name, score
 from pbcore.tasks.scoring import Scored
 
-CATEGORY = "lm_eval"
 CACHED = "answers came from the harness's cache, without their forwards"
-NOT_DECODED = "a likelihood: nothing is decoded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +110,7 @@ def _cells(file: Path) -> list[tuple[StoredCell, _Questions]]:
 def _cell(
     task: str, rows: Sequence[Mapping[str, Any]], told: Mapping[str, Any], results: Mapping[str, Any]
 ) -> tuple[StoredCell, _Questions]:
-    name = f"{CATEGORY}/{task}"
+    name = f"{PREFIX}{task}"
     filters = list(dict.fromkeys(row["filter"] for row in rows))
     by_filter = {one: [row for row in rows if row["filter"] == one] for one in filters}
     documents = by_filter[filters[0]]
@@ -154,12 +150,8 @@ def _cell(
         seeds=[told["seed"]] * len(documents),
         absent=absent,
     )
-    canvas = [sum(one.get("canvas_tokens", 0) for one in requests.get(place, [])) or None for place in range(len(rows))]
-    samples = [replace(one, canvas_tokens=tokens) for one, tokens in zip(samples, canvas, strict=False)]
-    if all(one.canvas_tokens and one.nfe for one in samples):
-        rate = fmean((one.canvas_tokens or 0) / (one.nfe or 1) for one in samples)
-        cell = replace(cell, tokens_per_step=rate)
-    else:
+    if all(answer.answer_tokens is None for answer in answers):  # nothing was decoded, or it isn't known
+        samples = [replace(one, canvas_tokens=None) for one in samples]
         cell = replace(cell, tokens_per_step=None)
     asked = [_sample(name, row) for row in documents]
     return StoredCell(cell, tuple(samples)), _Questions(name, data_hash, asked)
@@ -177,6 +169,7 @@ def _answer(row: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> _A
         text,
         _sum(requests, "nfe"),
         _sum(requests, "answer_tokens"),
+        range(_sum(requests, "canvas_tokens") or 0),
         prefill=_sum(requests, "prefill"),
         store=_sum(requests, "store"),
     )
@@ -197,10 +190,10 @@ def _scored(rows: Sequence[tuple[str, Mapping[str, Any]]], requests: Sequence[Ma
     for kind, row in rows:
         filtered[kind] = row["filtered_resps"]
         for metric in row["metrics"]:
-            name = metric if kind == "none" else f"{metric},{kind}"
+            name = metric_name(metric, kind)
             value = score(row.get(metric))
             if value is None:
-                absent[name] = "the harness's value of a document is not a number from 0 to 1"
+                absent[name] = NOT_A_SCORE
             else:
                 scores[name] = value
     likelihoods = {
@@ -212,13 +205,6 @@ def _scored(rows: Sequence[tuple[str, Mapping[str, Any]]], requests: Sequence[Ma
 
 def _all(requests: Sequence[Mapping[str, Any]], key: str) -> bool:
     return bool(requests) and all(key in one for one in requests)
-
-
-def score(value: Any) -> float | None:
-    """A metric's value for one document as a score; None if it is not a number in [0, 1]."""
-    if not isinstance(value, bool | int | float) or not math.isfinite(value) or not 0 <= value <= 1:
-        return None
-    return float(value)
 
 
 def _conditions(task: str, told: Mapping[str, Any], results: Mapping[str, Any], data_hash: str) -> Conditions:
@@ -236,7 +222,7 @@ def _conditions(task: str, told: Mapping[str, Any], results: Mapping[str, Any], 
         options=plain({key: value for key, value in options.items() if value is not None}, f"options of {task}"),
         versions={**versions(), "lm-eval": str(results.get("lm_eval_version", ""))},
         seeds=[told["seed"]],
-        data_source=CATEGORY,
+        data_source=KIND,
         data_hash=data_hash,
         device=told["device"],
         dtype=str(info.get("dtype", "")),

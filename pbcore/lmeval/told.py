@@ -32,7 +32,6 @@ class Told:
     answer_tokens: int | None = None
     log_likelihood: float | None = None
     standard_error: float | None = None
-    steps: list[int] | None = None
 
 
 @dataclass(slots=True)
@@ -67,5 +66,4 @@ def of_generation(request: Instance, turn: int, answer: Generation) -> Told:
         record.store,
         record.canvas_tokens,
         record.answer_tokens,
-        steps=record.steps or None,
     )

@@ -3,6 +3,7 @@
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import (
     TaskNameError,
+    add_harness_tasks,
     add_tasks_file,
     all_task_names,
     generate,
@@ -17,6 +18,7 @@ __all__ = [
     "Task",
     "TaskNameError",
     "TaskSpec",
+    "add_harness_tasks",
     "add_tasks_file",
     "all_task_names",
     "generate",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pbcore.errors import InputError
 from pbcore.source import source_of
+from pbcore.tasks import harness
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.files import read_text
 from pbcore.tasks.generators import Asked, Item, Order
@@ -91,6 +92,17 @@ def add_tasks_file(path: str | Path) -> list[str]:
     return list(added)
 
 
+def add_harness_tasks(patterns: Iterable[str], folder: Path | None = None, unsafe: bool = False) -> list[str]:
+    """Adds tasks of lm-evaluation-harness (`lm_eval/gsm8k`, a group, `lm_eval/mbpp*`) and returns their names.
+
+    `folder` has task files of the user's own. Code that models write runs only with `unsafe`. Raises the errors of
+    `pbcore.tasks.harness.harness_specs`.
+    """
+    added = {spec.name: spec for spec in harness.harness_specs(patterns, folder, unsafe)}
+    _ADDED.update(added)
+    return list(added)
+
+
 def _probe(spec: TaskSpec, where: str) -> None:
     """Raises ValueError unless the samples of a user's task can be created and their labels score 1."""
     every = len(spec.lengths or (0,))
@@ -144,6 +156,8 @@ def load_task(
     _check_integer("seed", seed, 0)
     lengths = None if n is None else check_lengths(name, spec.kind, n)
     samples: Iterable[Sample]
+    if spec.kind == harness.KIND:
+        return _of_harness(spec, limit)
     if data_dir is not None:
         if not isinstance(data_dir, str | Path):
             raise InputError(
@@ -178,6 +192,11 @@ def load_task(
         identity(spec),
         spec.cot,
     )
+
+
+def _of_harness(spec: TaskSpec, limit: int | None) -> Task:
+    task = harness.load(spec, limit)
+    return replace(task, data_hash=data_hash(task.samples), options=dict(spec.settings), identity=identity(spec))
 
 
 def _asked(spec: TaskSpec, shots: int | None, cot: bool) -> TaskSpec:

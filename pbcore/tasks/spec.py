@@ -79,7 +79,8 @@ class TaskSpec:
     def asked(self, shots: int | None, cot: bool) -> dict[str, Any]:
         """What of a run's shots and steps applies to this task, as options of `load_task`; empty for its own way."""
         chosen = {"shots": shots} if shots is not None and self.has_shots else {}
-        return {**chosen, **({"cot": True} if cot and not self.infills else {})}
+        steps = cot and not self.infills and self.kind != "lm_eval"  # whose prompts are the harness's
+        return {**chosen, **({"cot": True} if steps else {})}
 
     def tokens(self, length: int | None) -> int:
         """Canvas length of a question in tokens: `max_new_tokens`, or more if n needs it."""

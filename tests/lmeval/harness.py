@@ -14,16 +14,23 @@ import pbcore
 WITHOUT = "lm-evaluation-harness is not installed: pip install 'pbcore[lm-eval]'"
 
 
-def write_task(folder: Path, name: str, rows: list[dict[str, Any]], **config: Any) -> Path:
-    """Declares a task over `rows` in `folder`, which serves as --include_path."""
+def write_task(
+    folder: Path, name: str, rows: list[dict[str, Any]], shots: list[dict[str, Any]] | None = None, **config: Any
+) -> Path:
+    """Declares a task over `rows` in `folder`, which serves as --include_path; with `shots` as solved examples."""
     folder.mkdir(parents=True, exist_ok=True)
-    data = folder / f"{name}.json"
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = {}
+    for split, given in {"test": rows, "train": shots or []}.items():
+        if given:
+            data = folder / f"{name}-{split}.json"
+            data.write_text("".join(json.dumps(row) + "\n" for row in given))
+            files[split] = str(data)
     entry = {
         "task": name,
         "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": str(data)}},
+        "dataset_kwargs": {"data_files": files},
         "test_split": "test",
+        **({"fewshot_split": "train", "num_fewshot": len(shots)} if shots else {}),
         **config,
     }
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(entry, sort_keys=False))
@@ -31,18 +38,23 @@ def write_task(folder: Path, name: str, rows: list[dict[str, Any]], **config: An
 
 
 def copy_task(folder: Path, name: str = "toy_copy", rows: int = 4, **config: Any) -> Path:
-    """The package's own copy questions, which `tiny` answers, as a generate_until task."""
-    samples = pbcore.load_task("waiting_line/copy", n=3, limit=rows).samples
+    """The package's own copy questions, which `tiny` answers, as a generate_until task with one shot.
+
+    As a chat the harness's prompts are those of `waiting_line/copy`.
+    """
+    samples = pbcore.load_task("waiting_line/copy", n=3, limit=rows + 1).samples
+    asked = [{"question": one.prompt, "answer": one.answer} for one in samples]
     return write_task(
         folder,
         name,
-        [{"question": one.prompt, "answer": one.answer} for one in samples],
+        asked[:rows],
+        asked[rows:],
         **{
             "output_type": "generate_until",
             "doc_to_text": "{{question}}",
-            "doc_to_target": "{{answer}}",
+            "doc_to_target": "answer",
             "generation_kwargs": {"until": ["\n\n"], "max_gen_toks": 32, "do_sample": False},
-            "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
+            "metric_list": [{"metric": "exact_match"}],
             **config,
         },
     )

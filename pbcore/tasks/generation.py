@@ -29,8 +29,9 @@ class Asked:
     until: tuple[str, ...] = ()
 
 
-def asked(arguments: Mapping[str, Any], sampler: SamplerName, length: int) -> Asked:
-    """Reads a request's `generation_kwargs`; `length` is the number of tokens where it has none.
+def asked(arguments: Mapping[str, Any], sampler: SamplerName | None, length: int) -> Asked:
+    """Reads a request's `generation_kwargs`; `length` is the number of tokens where it has none. Without a sampler only
+    length and stop strings are read.
 
     Greedy decoding or a temperature is part of the sampler's name. Raises InputError where the request asks for
     something else than that name says, and for settings that a masked diffusion model's decoder doesn't have.
@@ -43,8 +44,10 @@ def asked(arguments: Mapping[str, Any], sampler: SamplerName, length: int) -> As
     if type(chosen) is not int or chosen < 1:
         raise InputError(f"max_gen_toks {shown(chosen)}: give a whole number of at least 1")
     until = _until(given.pop("until", None))
+    if sampler is None:
+        return Asked(chosen, until)
     _check_temperature(given.pop("do_sample", None), given.pop("temperature", None), sampler)
-    known = NEUTRAL | SAMPLING
+    known = {**NEUTRAL, **SAMPLING}
     for name, value in given.items():
         greedy = name in SAMPLING and sampler.greedy  # the most probable token is never cut off
         if not greedy and value not in known.get(name, ()):
@@ -78,8 +81,9 @@ def _check_temperature(do_sample: Any, temperature: Any, sampler: SamplerName) -
     where = f"do_sample={do_sample}, temperature={temperature}"
     if greedy and not sampler.greedy:
         raise InputError(
-            f"the task asks for greedy decoding ({where}), and sampler {sampler} has temperature {sampler.temperature}; "
-            f"drop +t{sampler.temperature}, or pass --gen_kwargs do_sample=True,temperature={sampler.temperature}"
+            f"the task asks for greedy decoding ({where}), and sampler {sampler} has temperature "
+            f"{sampler.temperature}; drop +t{sampler.temperature}, or pass "
+            f"--gen_kwargs do_sample=True,temperature={sampler.temperature}"
         )
     if not greedy and (sampler.greedy or temperature not in (None, sampler.temperature)):
         wanted = 1.0 if temperature is None else float(temperature)
