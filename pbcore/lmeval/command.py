@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     given: list[str] = args.arguments
     if not given or given[0] in ("-h", "--help"):
         print(USAGE)
-        return 0
+        raise SystemExit(0)
     if find_spec("lm_eval") is None:
         raise InputError(MISSING)
     if given[0] == "import":
