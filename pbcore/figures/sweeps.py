@@ -119,7 +119,7 @@ def by_length(stored: StoredCell) -> list[tuple[int, Score]]:
         return [(lengths[0], score)]
     options = cell.conditions.options
     limit = options.get("limit") or cell.n_samples
-    asked = task_spec(cell.task).asked(options.get("shots"), bool(options.get("cot")))
+    asked = task_spec(cell.task).asked(options)
     task = load_task(cell.task, n=lengths, limit=limit, seed=options.get("data_seed", 0), **asked)
     if task.data_hash != cell.conditions.data_hash:
         raise InputError(f"{cell.id}: can't divide its samples by n, this version has others; run it again")

@@ -81,8 +81,8 @@ def no_steps(model: str, task: str, cot: bool) -> str | None:
     from pbcore.tasks.registry import task_spec
 
     spec = task_spec(task)
-    if cot and spec.infills:
-        return f"{spec.category} with --cot: its canvas is given in part, which leaves no room for steps"
+    if cot and spec.fixed is not None:
+        return f"{spec.category} with --cot: {spec.fixed}, which leaves no room for steps"
     if (cot or spec.cot) and resolve_model(model).family == "ideal":
         return f"{model} × chain of thought: it knows the right answers, and no steps that lead to them"
     return None

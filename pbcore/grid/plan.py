@@ -134,7 +134,7 @@ class Plan:
         """How the task's questions are asked, as options of `load_task`: shots and steps, where the run chooses."""
         from pbcore.tasks.registry import task_spec
 
-        return task_spec(task).asked(self.settings.shots, self.settings.cot)
+        return task_spec(task).asked(self.settings.recorded)
 
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
@@ -218,7 +218,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     plan = Plan(
         settings, profile, tuple(dict.fromkeys(models)), tuple(dict.fromkeys(tasks)), samplers, tuple(named), drilled
     )
-    if settings.n or settings.data_dir or settings.sample or settings.shots is not None:
+    if settings.n or settings.data_dir or settings.sample or settings.shots is not None or settings.max_new_tokens:
         # Unusable lengths, folders and samples are reported before anything runs.
         for name in plan.tasks:
             _check_samples(plan.task(name), settings.sample)

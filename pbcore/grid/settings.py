@@ -226,6 +226,12 @@ class Settings:
         values.shots,
         metavar="0-8",
     )
+    max_new_tokens: int | None = _option(
+        Role.ANSWERS,
+        "canvas length of answers in tokens (default: the task's, or more if n needs it)",
+        values.positive,
+        metavar="N",
+    )
     cot: bool = _option(
         Role.ANSWERS, "chain of thought: questions ask for steps, and what follows 'The answer is:' is scored", None
     )

@@ -60,7 +60,7 @@ class Questions:
         folder = self._folder(cell, digest)
         seed = cell.conditions.options.get("data_seed", self._facts.get("data_seed")) or 0
         options = cell.conditions.options
-        asked = task_spec(cell.task).asked(options.get("shots"), bool(options.get("cot")))
+        asked = task_spec(cell.task).asked(options)
         errors: list[str] = []
         for lengths in self._lengths(cell):
             for limit in (cell.n_samples, None):

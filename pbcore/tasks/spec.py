@@ -35,7 +35,7 @@ class TaskSpec:
 
     `kind` is the generator's name, or `rows`; `lengths` the default values of n; `official` the location of the
     official rows, `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` for n = 1; with `cot` the question
-    asks for steps (`pbcore.tasks.cot`).
+    asks for steps (`pbcore.tasks.cot`); `canvas` is the canvas length in tokens where a run gives it.
     """
 
     name: str
@@ -52,6 +52,7 @@ class TaskSpec:
     official: str | None = None
     prompt_single: str | None = None
     cot: bool = False
+    canvas: int | None = None
 
     @property
     def category(self) -> str:
@@ -76,14 +77,27 @@ class TaskSpec:
         """Whether its answers are given in part."""
         return bool(self.settings.get("infill"))
 
-    def asked(self, shots: int | None, cot: bool) -> dict[str, Any]:
-        """What of a run's shots and steps applies to this task, as options of `load_task`; empty for its own way."""
-        chosen = {"shots": shots} if shots is not None and self.has_shots else {}
-        steps = cot and not self.infills and self.kind != "lm_eval"  # whose prompts are the harness's
-        return {**chosen, **({"cot": True} if steps else {})}
+    @property
+    def fixed(self) -> str | None:
+        """Why neither steps nor another canvas can be asked for; None if they can."""
+        if self.infills:
+            return "its canvas is given in part"
+        return "lm-evaluation-harness asks it in its own way" if self.kind == "lm_eval" else None
+
+    def asked(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """What of a run's `shots`, `cot` and `max_new_tokens` applies to this task, as options of `load_task`; empty
+        for its own way."""
+        chosen: dict[str, Any] = {}
+        if options.get("shots") is not None and self.has_shots:
+            chosen["shots"] = options["shots"]
+        if self.fixed is None:
+            chosen |= {name: options[name] for name in ("cot", "max_new_tokens") if options.get(name)}
+        return chosen
 
     def tokens(self, length: int | None) -> int:
-        """Canvas length of a question in tokens: `max_new_tokens`, or more if n needs it."""
+        """Canvas length of a question in tokens: as given, else `max_new_tokens`, or more if n or steps need it."""
+        if self.canvas is not None:
+            return self.canvas
         room = self.generator.room(length) if self.generator and length is not None and self.lengths else 0
         return max(self.max_new_tokens, room, cot.NEW_TOKENS if self.cot else 0)
 

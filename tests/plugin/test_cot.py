@@ -65,6 +65,16 @@ def test_shots_are_of_lists_and_puzzles(run: Run, project: pytest.Pytester) -> N
     )
 
 
+def test_the_canvas_has_the_length_that_is_asked_for(run: Run, project: pytest.Pytester) -> None:
+    """Infilling keeps its own; the record says what was asked."""
+    asked = ("--max-new-tokens", "16", "--task", "list_ops/copy", *COPY)
+    run("--model ideal --sampler random-k1 --limit 2 --out out", *asked).assert_outcomes(passed=2)
+    rows = pbcore.results.load(project.path / "out").set_index("task")
+    assert rows.loc["waiting_line/copy", "nfe"] == 16
+    assert rows.loc["waiting_line/copy", "options"]["max_new_tokens"] == 16
+    assert rows.loc["list_ops/copy", "nfe"] < 16
+
+
 def test_no_number_of_shots(run: Run) -> None:
     output = run("--shots", "9")
     output.stderr.fnmatch_lines(["*'9' is not a number of solved examples; write 0 to 8"])

@@ -1,4 +1,4 @@
-"""Chain of thought: the question in the paper's words, examples with steps, and the final answer alone scored."""
+"""How questions are asked: chain of thought in the paper's words, shots, the length of the canvas."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ class TestQuestion:
         assert steps.identity != plain.identity
 
     def test_infilling_has_no_room(self) -> None:
-        with pytest.raises(InputError, match="leaves no room for steps"):
-            load_task("list_ops/shuffle", cot=True)
+        for asked in ({"cot": True}, {"max_new_tokens": 64}):
+            with pytest.raises(InputError, match="its canvas is given in part; drop cot and max_new_tokens"):
+                load_task("list_ops/shuffle", **asked)
 
 
 class TestExamples:
@@ -141,6 +142,23 @@ class TestShots:
         assert [sample.messages[-1:] for sample in one] == [sample.messages for sample in none]
         with pytest.raises(InputError, match="row 0: shots = 2, but the row has 1 solved examples"):
             load_task("waiting_line/copy", official, shots=2)
+
+
+class TestCanvas:
+    @pytest.mark.parametrize("name", ["waiting_line/copy", "puzzle/sudoku", "text_writing/paraphrasing"])
+    def test_has_the_length_that_is_asked_for(self, name: str) -> None:
+        """Also where n or steps would need more; question and identity stay, so only the data's digest differs."""
+        plain, short = load_task(name, limit=2), load_task(name, limit=2, max_new_tokens=20)
+        assert {sample.max_new_tokens for sample in short.samples} == {20}
+        assert [sample.messages for sample in short.samples] == [sample.messages for sample in plain.samples]
+        assert short.identity == plain.identity
+        assert short.data_hash != plain.data_hash
+        assert load_task("waiting_line/copy", n=60, limit=1, cot=True, max_new_tokens=7).samples[0].max_new_tokens == 7
+
+    @pytest.mark.parametrize("tokens", [0, -1, 65_537, 1.5, True])
+    def test_no_length(self, tokens: object) -> None:
+        with pytest.raises(InputError, match="give an integer from 1 to 65536"):
+            load_task("waiting_line/copy", max_new_tokens=tokens)  # type: ignore[arg-type]
 
 
 def test_a_task_of_ones_own_asks_for_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
