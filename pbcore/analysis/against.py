@@ -28,6 +28,7 @@ PAPER_MODELS: Mapping[str, tuple[str, ...]] = {
     "Llama 3.2 3B": ("meta-llama/Llama-3.2-3B-Instruct",),
 }
 DIFFUSION = ("LLaDA", "LLaDA 1.5", "Dream 7B", "DiffuCoder")
+SAMPLERS = {"Mercury": "server"}  # of the paper's other models; the rest are autoregressive
 METRICS = ("accuracy", "accuracy_strict", "grammar", "inclusion", "rouge_l", "bertscore", "inv_bleu")
 CACHES = ("dual", "prefix")
 
@@ -70,19 +71,22 @@ def against(
 
     A model matches by its name or its checkpoint's source (`sources`: model → hub id), or as `same` says (our name →
     the published one). Samplers match by policy and parameters; a cache doesn't prevent a match, blocks do. The paper's
-    tables match confidence-k2 for diffusion models and `ar` for the others. Raises InputError for a name in `same` that
-    is on neither side.
+    tables match confidence-k2 for diffusion models, `server` for Mercury and `ar` for the others. Raises InputError for
+    a name in `same` that is on neither side.
     """
     same = same or {}
     _check_names(same, cells, published)
     found: list[Beside] = []
-    rows = [{str(key): value for key, value in row.items()} for row in published.to_dict("records")]
+    figures: dict[str, list[dict[str, Any]]] = {}
+    for row in published.to_dict("records"):
+        figures.setdefault(str(row["task"]), []).append({str(key): value for key, value in row.items()})
     for cell in cells[cells["status"] == "ok"].to_dict("records"):
         ours = {str(key): value for key, value in cell.items()}
         names = {ours["model"], sources.get(ours["model"]), same.get(ours["model"])} - {None}
-        for theirs in rows:
-            if ours["task"] == theirs["task"] and _same_model(names, theirs) and _same_sampler(ours["sampler"], theirs):
-                found += _besides(ours, theirs)
+        for theirs in figures.get(ours["task"], ()):
+            if _same_model(names, theirs) and _same_sampler(ours["sampler"], theirs):
+                joined = theirs["model"] == same.get(ours["model"])
+                found += _besides(ours, theirs, [f"model: ours is {ours['model']}, by --as"] if joined else [])
     return sorted(found, key=_order)
 
 
@@ -102,7 +106,7 @@ def _same_model(names: set[str | None], theirs: Mapping[str, Any]) -> bool:
 def _same_sampler(ours: str, theirs: Mapping[str, Any]) -> bool:
     wanted = theirs["sampler"]
     if wanted == PAPER:
-        wanted = "confidence-k2" if theirs["model"] in DIFFUSION else "ar"
+        wanted = "confidence-k2" if theirs["model"] in DIFFUSION else SAMPLERS.get(theirs["model"], "ar")
     return _numbers(_parts(ours)[0]) == _numbers(wanted)
 
 
@@ -118,7 +122,7 @@ def _numbers(sampler: str) -> tuple[str | float, ...]:
     return tuple(float(part) if part.replace(".", "", 1).isdecimal() else part for part in sampler.split("-"))
 
 
-def _besides(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Beside]:
+def _besides(ours: Mapping[str, Any], theirs: Mapping[str, Any], notes: Sequence[str]) -> Iterator[Beside]:
     for metric in METRICS:
         mine = "rouge_l_unstemmed" if metric == "rouge_l" and theirs["prompts"] == REWRITE else metric
         score, figure = _known(ours, mine), _known(theirs, metric)
@@ -139,7 +143,7 @@ def _besides(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Bes
             figure,
             _known(ours, "tokens_per_step"),
             _known(theirs, "tokens_per_step"),
-            tuple(_differs(ours, theirs)),
+            (*notes, *_differs(ours, theirs)),
         )
 
 

@@ -32,6 +32,7 @@ from pbcore.theory.recursion import everything, expected_accuracy
 from pbcore.theory.shuffles import problem
 
 DRAWS = 1000
+MOST_TOKENS = 64_000  # of all draws
 FIXED = ("left_to_right", "dus")  # their partition follows from the number of positions alone
 MOST_KEPT = 4096
 
@@ -44,8 +45,8 @@ def ceiling(samples: Iterable[Sample], sampler: str | SamplerName, draws: int = 
     """The mean ceiling of samples under a sampler, as canonical name or text; caches don't change it.
 
     Samples whose answers differ in names alone are computed once. Where no exact result is at hand, `draws` answers
-    are decoded with a fixed seed. Raises NoCeiling for samples that the ideal model can't answer, and for samplers that
-    it can't run.
+    in all are decoded with a fixed seed, fewer on canvases of more than 64 tokens. Raises NoCeiling for samples that
+    the ideal model can't answer, and for samplers that it can't run.
     """
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
     return combined([(one, count) for one, count in structures(samples)], replace(name, cache=None), draws)
@@ -70,8 +71,8 @@ def structures(samples: Iterable[Sample]) -> list[tuple[AnswerDistribution, int]
 
 def combined(parts: Sequence[tuple[AnswerDistribution, int]], name: SamplerName, draws: int = DRAWS) -> Ceiling:
     """The mean ceiling of distributions by number of samples. Raises NoCeiling."""
-    each = [(_ceiling_of(distribution, name, draws), count) for distribution, count in parts]
-    total = sum(count for _, count in each)
+    total = sum(count for _, count in parts)
+    each = [(_ceiling_of(one, name, -(-draws * count // total)), count) for one, count in parts]
     mean = sum(one.mean * count for one, count in each) / total
     below = math.hypot(*((one.mean - one.low) * count for one, count in each)) / total
     above = math.hypot(*((one.high - one.mean) * count for one, count in each)) / total
@@ -179,6 +180,7 @@ def _sampled(distribution: AnswerDistribution, rule: Policy, name: SamplerName, 
             f"sampler {name}: no exact ceiling is known, and the answers are too many to decode from a table"
         )
     table = Table(distribution)
+    draws = max(100, min(draws, MOST_TOKENS // distribution.length))
     requests = [Request((), table.canvas, i) for i in range(draws)]
     answers = denoise(table, requests, rule, name)
     right = sum(answer.token_ids in table.answers for answer in answers)

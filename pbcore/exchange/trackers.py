@@ -23,6 +23,9 @@ METRICS = (
     "seconds",
     "samples_per_second",
     "tokens_per_second",
+    "ceiling",
+    "gap",
+    "bits_lost",
 )
 COLUMNS = ("model", "task", "sampler", "status", "n", "length", "prompts", "headline", *METRICS)
 FILES = ("report.html", "report.md", "curves*.png", "speed*.png", "results.json", "junit.xml")

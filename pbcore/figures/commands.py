@@ -31,9 +31,9 @@ def add_parsers(commands: Any) -> None:
         "-o",
         "--out",
         type=Path,
-        default=Path("figures"),
+        default=Path("reports/figures"),
         metavar="DIR",
-        help="folder for PNG and CSV (default figures)",
+        help="folder for PNG and CSV (default reports/figures)",
     )
     figures.add_argument("--model", default="ideal", help="model to decode with (table1 and 2a to 2e; default ideal)")
     figures.add_argument(

@@ -57,7 +57,7 @@ def panel(
     _check_blocks(lengths, blocks)
     places = []
     for n in lengths:
-        asked = questions(op, n, count)
+        asked = questions(op, n, count, _different(model))
         for block in (0, *blocks):
             width = block or n
             if n % width:
@@ -85,7 +85,7 @@ def threshold_panel(
     places = []
     for op in ("shuffle", "replace_random"):
         for n in lengths:
-            asked = questions(op, n, count)
+            asked = questions(op, n, count, _different(model))
             curve = f"{op}, n = {n}"
             places += [_place(model, asked, f"threshold-{gamma:g}", curve, gamma, seed) for gamma in gammas]
     return _drawing("figure2e", places, model, "γ", "Figure 2e: confidence threshold, greedy")
@@ -99,7 +99,7 @@ def table(model: Model, count: int, lengths: Sequence[int] = (10,), seed: int = 
         for finding in table1(n):
             row: Row = {"operation": finding.op, "n": n, "C(Y|X)": finding.total_correlation, "n → ∞": finding.limit}
             row["L, pairs"] = finding.pairs_bound
-            asked = questions(finding.op, n, count)
+            asked = questions(finding.op, n, count, _different(model))
             for name, sampler in _columns(n):
                 measured = measure(model, asked, sampler, seed)
                 predicted = accuracy(finding.op, n, sampler)
@@ -124,6 +124,11 @@ def _columns(n: int) -> list[tuple[str, str]]:
 def _place(model: Model, asked: Questions, sampler: str, curve: str, x: float, seed: int) -> Place:
     measured = measure(model, asked, sampler, seed)
     return Place(curve, x, asked.op, asked.n, sampler, accuracy(asked.op, asked.n, sampler), measured)
+
+
+def _different(model: Model) -> bool:
+    """Whether the model needs different questions: `ideal` breaks ties at random, anew each time."""
+    return model.name != "ideal"
 
 
 def _curve(k: int, block: int) -> str:

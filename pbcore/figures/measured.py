@@ -42,7 +42,7 @@ def measure(model: Model, asked: Questions, sampler: str, seed: int = 0) -> Meas
     """
     own = crc32(f"{seed}/{asked.op}/{asked.n}/{sampler}".encode())
     out = decode(model, asked.samples, sampler, seed=own, batch_size=BATCH)
-    right, count = sum(asked.right(one.text) for one in out), len(out)
+    right, count = sum(asked.right(number, one.text) for number, one in enumerate(out)), len(out)
     low, high = wilson(right, count)
     return Measured(right / count, low, high, count, sum(one.nfe or 0 for one in out) / count)
 

@@ -16,25 +16,29 @@ LISTED = ("insert_random", "remove_random", "latin_square")
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """The same question many times, with other random numbers each time. `right` scores an answer's text."""
+    """The same question many times, with other random numbers each time, or different ones. `right` scores the text of
+    an answer to the sample of that number."""
 
     op: str
     n: int
     samples: tuple[Sample, ...]
-    right: Callable[[str], bool]
+    right: Callable[[int, str], bool]
 
 
-def questions(op: str, n: int, count: int) -> Questions:
+def questions(op: str, n: int, count: int, different: bool = False) -> Questions:
     """`count` times a list operation on n symbols, or a Latin square of side n, with only the items masked.
 
-    Raises InputError for operations without infilling questions and for squares beyond side 3.
+    `different` lists are for trained models, whose greedy answer to one list is always the same. Raises InputError for
+    operations without infilling questions, for squares beyond side 3, and where there aren't as many different ones.
     """
     check_operation(op, n)
     name = f"list_ops/{op}"
     if name in all_task_names():
-        task = load_task(name, n=n, limit=1)
-        one = task.samples[0]
-        return Questions(op, n, _copies(one, count), lambda text: task.score(text, one)["accuracy"] == 1)
+        task = load_task(name, n=n, limit=count if different else 1)
+        samples = task.samples if different else _copies(task.samples[0], count)
+        return Questions(op, n, samples, lambda number, text: task.score(text, samples[number])["accuracy"] == 1)
+    if different:
+        raise InputError(f"{op} has one question only; choose from copy, replace_index, replace_random, shuffle")
     if op not in LISTED:
         raise InputError(f"{op} has no infilling questions; choose from {', '.join((*DETERMINISTIC[:1], *LISTED))}")
     if op == "latin_square" and n > 3:
@@ -43,7 +47,7 @@ def questions(op: str, n: int, count: int) -> Questions:
     canvas = _text(op, n, None)
     message = {"role": "user", "content": f"{op} of {n}"}
     sample = Sample(f"theory/{op}", 0, (message,), {}, {"answers": sorted(texts)}, 0, n, canvas)
-    return Questions(op, n, _copies(sample, count), lambda text: text in texts)
+    return Questions(op, n, _copies(sample, count), lambda number, text: text in texts)
 
 
 def _copies(sample: Sample, count: int) -> tuple[Sample, ...]:

@@ -48,9 +48,9 @@ class Adapter:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What a record says of it."""
+        """What a record says of it: `adapter` is the digest, which identifies the weights."""
         targets = sorted({name.rpartition(".")[2] for name in self.pairs})
-        return {"digest": self.digest, "rank": self.rank, "alpha": self.alpha, "targets": targets}
+        return {"adapter": self.digest, "lora": {"rank": self.rank, "alpha": self.alpha, "targets": targets}}
 
 
 def is_adapter(folder: Path) -> bool:

@@ -151,7 +151,7 @@ def _assemble(
         info=plain_info(entry, options, arch.kind, module, dtype, config._attn_implementation)
         | {"top_k": top_k, "remote_code": isinstance(network, RemoteNetwork), "frequencies": digest(frequencies)}
         | ({} if arch.block is None else {"block": arch.block})
-        | ({} if adapter is None else {"adapter": adapter.info}),
+        | ({} if adapter is None else adapter.info),
         frequencies=frequencies,
         block=arch.block,
     )

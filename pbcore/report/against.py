@@ -45,7 +45,9 @@ def _unmatched(cells: pd.DataFrame, published: pd.DataFrame) -> str:
             names = list(dict.fromkeys(table[what]))
             more = f" … ({len(names)})" if len(names) > 12 else ""
             lines.append(f"  {whose}, {what}s: {', '.join(name(one) for one in names[:12])}{more}")
-    lines.append("  a model of another name: --as OURS=PUBLISHED; the paper's tables match confidence-k2, or ar")
+    lines.append(
+        "  a model of another name: --as OURS=PUBLISHED; the paper's tables match confidence-k2, ar, or server"
+    )
     return "\n".join(lines)
 
 

@@ -38,7 +38,7 @@ def ceiling_section(cells: pd.DataFrame) -> str:
             disable_numparse=True,
         )
         parts.append(f"## {md(title)}\n\n{text}\n\n{note}\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, *([f"{within}\n"] if parts and (within := _within(cells)) else [])])
 
 
 def ceiling_text(cells: pd.DataFrame, ascii: bool = False) -> str:
@@ -51,7 +51,19 @@ def ceiling_text(cells: pd.DataFrame, ascii: bool = False) -> str:
         parts.append(
             f"{plain(name(title))}\n{tabulate(rows, head, tablefmt='simple', disable_numparse=True)}\n  {plain(note)}"
         )
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *([plain(within)] if parts and (within := _within(cells)) else [])])
+
+
+def _within(cells: pd.DataFrame) -> str:
+    """How many cells of `ideal` have their ceiling within their interval; empty without such cells."""
+    known = cells[(cells["model"] == "ideal") & (cells["status"] == "ok") & cells["ceiling"].notna()]
+    if known.empty:
+        return ""
+    inside = (known["score_low"] <= known["ceiling_high"]) & (known["ceiling_low"] <= known["score_high"])
+    return (
+        f"Of {len(known)} cells of ideal, {int(inside.sum())} have their ceiling within the 95 % interval of their "
+        "score; about one in twenty of those below 100 should not."
+    )
 
 
 def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:

@@ -96,7 +96,7 @@ def _gate(verdict: Verdict) -> str:
     failed = [cell for cell in verdict.judgements if not cell.ok]
     first = f" (first: {code(failed[0].id, 120)}: {md(failed[0].reason, 200)})" if failed else ""
     said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    return f"Gate {'**passed**' if verdict.ok else '**failed**'}: {said}{first}. {md(power_text(verdict), 900)}."
+    return f"Gate {'**passed**' if verdict.ok else '**failed**'}: {said}{first}; {md(power_text(verdict), 900)}."
 
 
 def _common(comparison: Comparison) -> list[str]:

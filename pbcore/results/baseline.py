@@ -37,7 +37,7 @@ SCHEMA = 1  # of baseline files; records have their own
 MOST = 1_000_000  # values per cell: more than any run has, so a damaged count never fills the memory
 _RANGE = re.compile(r"0-([0-9]{1,18})")
 _RUN = re.compile(r"([0-9]{1,15})(?:x([0-9]{1,18}))?")
-IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family")
+IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family", "adapter")
 
 
 class BaselineError(InputError):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pbcore.errors import InputError
 from pbcore.theory.distributions import EOS, MASKED, AnswerDistribution, Listed, Shuffled
 
-MOST_WAYS = 200_000  # branches of one step
+MOST_WORK = 1_000_000  # outcomes that are followed, some microseconds each
 FEW = 64  # answers
 MANY = 2000  # outcomes of a step
 
@@ -128,6 +128,7 @@ class ListedProblem:
                 self._labels.append((int(parts[position]), column.tolist()))
         self._few = len(distribution.rows) <= FEW
         self._seen: dict[Hashable, int] = {}
+        self._work = 0
 
     def solved(self, state: int) -> bool:
         return state.bit_count() == 1
@@ -225,8 +226,9 @@ class ListedProblem:
                         if kept := answers & part:
                             after[used + more, kept] += scale * chance**more
             table = after
-            if len(table) > MOST_WAYS:
-                raise NotExact(f"one step has more than {MOST_WAYS} outcomes")
+            self._work += len(table)
+            if self._work > MOST_WORK:
+                raise NotExact("there are too many outcomes to follow")
         return {answers: weight / ways for (used, answers), weight in table.items() if used == count}
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pbcore.theory.problems import Group, NotExact, Problem
 
-MOST_STATES = 20_000
+MOST_STATES = 60_000
 
 # (groups, settled positions, steps done in the part, positions of the part) → (probability, positions revealed of each
 # group, or of all open ones together; settled positions revealed)

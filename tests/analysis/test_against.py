@@ -87,7 +87,11 @@ class TestMatch:
         """A checkpoint folder may be one of theirs; unknown names are refused with those that exist."""
         cells = ours(model="my-folder")
         assert against(cells, figures(), {}) == []
-        assert of(against(cells, figures(), {}, {"my-folder": "LLaDA 1.5"}), "paper, Table 5")
+        [joined] = of(against(cells, figures(), {}, {"my-folder": "LLaDA 1.5"}), "paper, Table 5")
+        assert joined.differs[0] == "model: ours is my-folder, by --as"
+        [mercury] = against(ours(model="mercury", sampler="server"), figures(), {}, {"mercury": "Mercury"})
+        assert mercury.published_model == "Mercury"
+        assert not against(ours(model="mercury", sampler="server"), figures(), {})
         with pytest.raises(ValueError, match=r"no model 'nobody' in these runs; they have my-folder"):
             against(cells, figures(), {}, {"nobody": "LLaDA 1.5"})
         with pytest.raises(ValueError, match=r"no model 'LLaDA 9' in the published figures; they have LLaDA, "):

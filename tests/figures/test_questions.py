@@ -36,16 +36,27 @@ class TestQuestions:
         assert [sample.index for sample in samples] == [0, 1, 2, 3]
         assert len({sample.prompt for sample in samples}) == 1
 
+    def test_different_questions(self) -> None:
+        """For trained models each sample has its own list and is scored by it."""
+        asked = questions("copy", 3, 5, different=True)
+        assert len({sample.prompt for sample in asked.samples}) == 5
+        first, second = (str(sample.answer) for sample in asked.samples[:2])
+        assert [asked.right(0, first), asked.right(1, second), asked.right(0, second)] == [True, True, False]
+        with pytest.raises(InputError, match="one question only"):
+            questions("insert_random", 3, 5, different=True)
+        with pytest.raises(InputError, match="different questions"):
+            questions("copy", 2, 400, different=True)
+
     def test_right_and_wrong(self) -> None:
         """Every listed answer is right; others are wrong."""
         inserted = questions("insert_random", 2, 1)
-        assert [inserted.right(text) for text in ('["F", "A", "B"]', '["A", "F", "B"]', '["A", "B"]')] == [
+        assert [inserted.right(0, text) for text in ('["F", "A", "B"]', '["A", "F", "B"]', '["A", "B"]')] == [
             True,
             True,
             False,
         ]
         square = questions("latin_square", 2, 1)
-        assert [square.right(text) for text in ("A,B\nB,A", "B,A\nA,B", "A,B\nA,B")] == [True, True, False]
+        assert [square.right(0, text) for text in ("A,B\nB,A", "B,A\nA,B", "A,B\nA,B")] == [True, True, False]
 
     @pytest.mark.parametrize(
         ("op", "n", "said"), [("sudoku", 4, "no infilling"), ("latin_square", 4, "side 3"), ("x", 3, "unknown")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,12 @@ class TestRemaining:
         clock.running(2)
         clock.done(cells[0], 11.0, 10.0)
         assert clock.left(cells[3:], {cells[1]: 4.0, cells[2]: 12.0}) == (2 * 11.0 + 6.0) / 2
+
+
+class TestWeights:
+    def test_the_most_that_a_cell_can_take(self) -> None:
+        """A threshold can need a forward for each token, as k = 1 does; less is expected of it."""
+        plan = make_plan(Settings(model=("ideal",), limit=2))
+        fixed, adaptive = (CellName("ideal", "waiting_line/copy", name) for name in ("random-k1", "threshold-0.9"))
+        most, expected = weights(plan, attrgetter("high")), weights(plan)
+        assert most(adaptive) == most(fixed) == expected(fixed) > expected(adaptive)

@@ -110,8 +110,8 @@ class TestInfo:
         """Rank, scale and targets beside the digest; the source is still the model's."""
         folder, adapter = checkpoint(tmp_path / "model", "llada"), write(tmp_path / "adapter")
         with_it, without = (load_model(name).info for name in (f"{folder}+{adapter}", str(folder)))
-        expected = {"digest": read_adapter(adapter).digest, "rank": 2, "alpha": 6.0, "targets": ["q_proj"]}
-        assert with_it == {**without, "adapter": expected}
+        lora = {"rank": 2, "alpha": 6.0, "targets": ["q_proj"]}
+        assert with_it == {**without, "adapter": read_adapter(adapter).digest, "lora": lora}
 
 
 class TestName:

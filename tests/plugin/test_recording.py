@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import pbcore
+from pbcore.decoding.ceiling import ceiling
 from pbcore.report import markdown
 from pbcore.report.plots import write_plots
 from pbcore.tasks import Sample, load_task
@@ -56,6 +57,17 @@ class TestOneProcess:
             run(words, where, f"--junitxml {number}.xml")
             (output,) = ElementTree.parse(project.path / f"{number}.xml").iter("system-out")
             assert re.search(r"accuracy \d+\.\d % \[.*\], \d+ samples, NFE 16, 2 tokens per step", output.text or "")
+
+    def test_records_have_ceilings_and_bits_lost(self, run: Run, project: pytest.Pytester) -> None:
+        """What the ideal model reaches on these samples; a text task has neither."""
+        run(*SMALL, "--model tiny --task shuffle --task w2s_easy --sampler random-k8")
+        rows = table(project.path / "out")
+        lists = rows.loc["ideal/shuffle/random-k8"]
+        limit = int(lists["n"])
+        expected = ceiling(load_task("waiting_line/shuffle", limit=limit).samples, "random-k8")
+        assert (lists["ceiling"], lists["ceiling_kind"]) == (expected.mean, "exact")
+        assert lists["bits_lost"] > 0
+        assert rows.loc["tiny/w2s_easy/random-k8", ["ceiling", "gap", "bits_lost"]].isna().all()
 
     def test_junit_and_benchmark_json_hold_the_same_rows(self, run: Run, project: pytest.Pytester) -> None:
         """Tables can be made from either file alone; the benchmark JSON's seconds are the record's."""

@@ -132,6 +132,23 @@ class TestModelScheduling:
         done = play(scheduler, [*nodes, fresh], collection)
         assert sorted([*done, crashed]) == sorted(collection)
 
+    def test_a_worker_of_a_cluster_holds_one_item(self) -> None:
+        """So no item waits behind a long one while others idle; the worker that is first done gets the last item."""
+        scheduler = ModelScheduling(1, by_model, print, ahead=1)
+        nodes = [Worker("ray0"), Worker("ray1")]
+        for node in nodes:  # as they begin, one by one
+            scheduler.add_node(node)
+            scheduler.add_node_collection(node, ["a/0", "a/1", "a/2"])
+            scheduler.schedule()
+        assert [node.sent for node in nodes] == [[0], [1]]
+        assert scheduler.waiting
+        scheduler.mark_test_complete(nodes[1], 1)
+        assert [node.sent for node in nodes] == [[0], [1, 2]]
+        assert not scheduler.waiting
+        assert scheduler.remove_node(nodes[0]) == "a/0"
+        scheduler.mark_test_pending("a/0")
+        assert scheduler.waiting
+
     def test_a_task_stays_on_one_worker(self) -> None:
         """Where cells share forwards, a worker ends its task before the next, and two meet only in the last one."""
         cells = [f"a/{task}" for task in "stuvw" for _ in range(8)] + ["b/s"] * 6

@@ -195,7 +195,7 @@ class TestEnd:
         assert any("random-k1" in line for line in rest)
         assert rest[-2:] == [
             f"not finished: 1 of 3 cells (ideal/copy/random-k4); resume with --resume {tmp_path / 'out'}",
-            f"{tmp_path / 'out'}: results.json, samples.jsonl, report.md, curves.png",
+            f"{tmp_path / 'out'}: results.json, samples.jsonl, report.md, report.html, curves.png",
         ]
 
     def test_without_a_finished_cell_no_file_is_written(self, tmp_path: Path) -> None:

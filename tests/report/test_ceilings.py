@@ -78,6 +78,22 @@ class TestTables:
         assert ceiling_section(cells(entry("copy", "confidence-k2", 1.0, exactly(1.0), 0.0))) == ""
         assert ceiling_section(cells(entry("copy", "confidence-k2", 1.0, None))) == ""
 
+    def test_how_many_cells_of_ideal_agree(self) -> None:
+        """One interval holds its ceiling, the other doesn't; other models don't count."""
+        near, far = (
+            (replace(record, model="ideal", id=f"ideal/{number}"), samples)
+            for number, (record, samples) in enumerate(
+                (
+                    entry("shuffle", "random-k2", 0.4, exactly(0.45)),
+                    entry("insert_random", "random-k2", 0.4, exactly(0.9)),
+                )
+            )
+        )
+        table = cells(near, far, *shuffles())
+        assert "Of 2 cells of ideal, 1 have their ceiling" in ceiling_section(table)
+        assert "Of 2 cells of ideal, 1 have" in ceiling_text(table)
+        assert "of ideal" not in ceiling_text(cells(*shuffles()))
+
     def test_ascii(self) -> None:
         assert ceiling_text(cells(*shuffles()), ascii=True).isascii()
 

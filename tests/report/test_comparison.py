@@ -98,7 +98,7 @@ class TestMarkdown:
         judged = (Judgement("m/t/a", "passed"), Judgement("m/t/b", "refused", "seeds differ"))
         verdict = Verdict(judged, 0.05, 1, 50, 0.0, 0.125, None)
         line = comparison_markdown(Comparison((worse(),), 0.05), "new", "old", verdict).splitlines()[2]
-        assert line.startswith("Gate **failed**: 1 passed, 1 refused (first: `m/t/b`: seeds differ). at 50 samples")
+        assert line.startswith("Gate **failed**: 1 passed, 1 refused (first: `m/t/b`: seeds differ); at 50 samples")
 
     def test_it_fits_a_comment(self) -> None:
         """A thousand cells with many flips stay below GitHub's 65,536 characters."""

@@ -235,7 +235,7 @@ class Cluster:
         if stage == "begin":
             self._stillborn += 1
             self._notes.append(f"{worker.name} could not begin: {cause}")
-            others = any(other.node for other, _ in self._calls.values())
+            others = any(other.node and other.pool is worker.pool for other, _ in self._calls.values())
             refused = isinstance(error, Refused)
             if (refused and not others) or self._stillborn > self._patience:
                 raise pytest.UsageError(f"--ray: {self._notes[-1]}")
@@ -245,21 +245,18 @@ class Cluster:
         worker.running = None
         worker.pool.lost(worker)
         if node_id is not None:
-            self._run_again(worker, node_id, cause, more)
+            # A worker that died while its node was up, or whose pytest ended; whatever else it was, the node was lost.
+            killed = DIED in cause or isinstance(error, self._ray.exceptions.RayTaskError)
+            (self._killed if killed else self._lost)[node_id] += 1
+            self._run_again(worker, node_id, cause, killed, more)
         if more and worker.pool.scheduler.waiting:
             self._add_worker(worker.pool)
 
-    def _run_again(self, worker: Remote, node_id: str, cause: str, more: bool) -> None:
-        killed = DIED in cause  # and its node says so; whatever else happened, happened to the node
-        (self._killed if killed else self._lost)[node_id] += 1
+    def _run_again(self, worker: Remote, node_id: str, cause: str, killed: bool, more: bool) -> None:
         what = f"{node_id}: {worker.name} on {worker.node} {'died' if killed else 'went away with its node'}"
         if self._killed[node_id] >= MAX_KILLED or self._lost[node_id] >= MAX_LOST:
-            times = self._killed[node_id] + self._lost[node_id]
-            self._give_up(
-                worker,
-                node_id,
-                f"its worker died {times} times while running this cell, last on {worker.node}: {cause}",
-            )
+            times = f"{self._killed[node_id] + self._lost[node_id]} times while running this cell"
+            self._give_up(worker, node_id, f"its worker died {times}, last on {worker.node}: {cause}")
         elif more:
             self._say(f"{what}; the cell runs again")
             self._notes.append(f"run again: {what}")

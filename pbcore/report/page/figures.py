@@ -19,7 +19,7 @@ from pbcore.report.served import behind_servers
 COLUMNS = (
     *("id", "model", "task", "category", "sampler", "status", "error", "absent", "dummy", "served", "prompts", "n"),
     *("headline", "score", "score_low", "score_high", "tokens_per_step", "tokens_per_forward", "nfe", "seconds"),
-    "samples_per_second",
+    *("samples_per_second", "ceiling", "bits_lost"),
 )
 LEVELS = (90, 80, 70, 60)
 Row = dict[str, Any]
@@ -80,6 +80,8 @@ def overview(scope: Scope) -> list[Row]:
                 "tokens_per_forward": _average(ran["tokens_per_forward"], len(tasks)),
                 "nfe": _ratio((ran["nfe"] * ran["n"]).sum(min_count=len(ran)), ran["n"].sum()),
                 "samples_per_second": _ratio(ran["n"].sum(), ran["seconds"].sum(min_count=len(ran))),
+                "ceiling": _average(100 * ran["ceiling"].astype("float64"), len(tasks)),
+                "bits_lost": _average(ran["bits_lost"].astype("float64"), len(tasks)),
                 "missing": missing(group, tasks),
             }
         )

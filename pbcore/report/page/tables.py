@@ -26,6 +26,7 @@ class Column:
     value: Callable[[Row], float | None] | None = None
     about: str = ""  # tooltip of the head
     wide: bool = False  # long text, which wraps
+    optional: bool = False  # left out where no row has a value
 
     @property
     def numeric(self) -> bool:
@@ -62,10 +63,27 @@ RATES = (
     decimals("nfe", "NFE", 1, "forwards per sample"),
     decimals("samples_per_second", "samples/s", 1),
 )
+THEORY = (
+    Column(
+        "ceiling %",
+        lambda row: NONE if row["ceiling"] is None else f"{row['ceiling']:.1f}",
+        lambda row: row["ceiling"],
+        "the ideal model's expected accuracy under the same sampler: what it lacks to 100 is lost by parallel decoding",
+        optional=True,
+    ),
+    Column(
+        "bits lost",
+        lambda row: NONE if row["bits_lost"] is None else f"{row['bits_lost']:.2f}",
+        lambda row: row["bits_lost"],
+        "mean over answers of L_T of the partition that each decoding took",
+        optional=True,
+    ),
+)
 OVERVIEW = (
     MODEL,
     SAMPLER,
     Column("mean score %", scored, lambda row: row["score"], "plain mean over the model's tasks [95 % interval]"),
+    *THEORY,
     *RATES,
     words("tasks", "tasks scored"),
 )
@@ -84,6 +102,15 @@ POLICIES = (
 )
 
 
+def present(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
+    """The columns without those optional ones that would be empty."""
+    return [
+        column
+        for column in columns
+        if not (column.optional and column.value and all(column.value(row) is None for row in rows))
+    ]
+
+
 def with_missing(columns: Sequence[Column], rows: Sequence[Row]) -> Sequence[Column]:
     """The columns, and one for what was not measured if there is such."""
     return [*columns, MISSING] if any(row["missing"] for row in rows) else columns
@@ -91,6 +118,8 @@ def with_missing(columns: Sequence[Column], rows: Sequence[Row]) -> Sequence[Col
 
 def table(columns: Sequence[Column], rows: Iterable[Row], caption: str, label: str = "", style: str = "") -> str:
     """A sortable table; its rows carry model, task and sampler, by which the page filters."""
+    rows = list(rows)
+    columns = present(columns, rows)
     heads = "".join(
         f'<th scope="col"{" class=num" if column.numeric else ""}{_title(column.about)}>{column.head}</th>'
         for column in columns
@@ -141,7 +170,7 @@ def matrix(scope: Scope) -> str:
     for row, (_, _, group) in zip(rows, by_sampler(scope.cells), strict=True):
         row["cells"] = {record["task"]: _cell(record) for record in group.to_dict("records")}
     mean = Column("mean", scored, lambda row: row["score"], "plain mean over the tasks")
-    columns = [MODEL, SAMPLER, mean, RATES[0], *(_of_task(task) for task in scope.tasks)]
+    columns = [MODEL, SAMPLER, mean, *THEORY, RATES[0], *(_of_task(task) for task in scope.tasks)]
     about = "score in % [95 % interval]; each opens its samples"
     return table(columns, rows, about, f"{scope.title}: scores", "matrix")
 
@@ -169,7 +198,10 @@ def _cell(record: dict[Any, Any]) -> Row:
     rates = {
         key: number(record.get(key)) for key in ("tokens_per_step", "tokens_per_forward", "nfe", "samples_per_second")
     }
+    ceiling = number(record.get("ceiling"))
     return {
+        "ceiling": None if ceiling is None else 100 * ceiling,
+        "bits_lost": number(record.get("bits_lost")),
         **{key: str(record[key]) for key in ("id", "model", "task", "sampler", "status")},
         **{name: None if value is None else 100 * value for name, value in shown.items()},
         **rates,
@@ -189,6 +221,7 @@ def of_task(scope: Scope, task: str) -> str:
         MODEL,
         cell,
         Column("score %", scored, lambda row: row["score"]),
+        *THEORY,
         decimals("n", "samples", 0),
         *RATES,
     ]

@@ -50,6 +50,8 @@ def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
     finally:
         if run.main:
             save(run, out)
+    if run.step < run.steps:
+        _say(run, f"stopped at step {run.step} of {run.steps}; the same command without --steps goes on")
     if run.main and run.best is not None:
         files.write(run, out)
         _say(run, f"step {run.best['step']} is the best, {100 * run.best['score']:.1f} %; written to {out}")
@@ -63,10 +65,13 @@ def _reporter(out: Path, minutes: float) -> Callable[[LoraRun], None]:
     first: int | None = None
 
     def report(run: LoraRun) -> None:
-        nonlocal saved, first
-        first = run.step - 1 if first is None else first
+        nonlocal saved, began, first
+        first = max(0, run.step - 1) if first is None else first
         row = run.log[-1]
-        if run.step % 50 == 0 or "score" in row:
+        if "loss" not in row:
+            _say(run, f"without an adapter: validation {row['validation_loss']:.4f}, {100 * row['score']:.1f} %")
+            began = time.monotonic()
+        elif run.step % 50 == 0 or "score" in row:
             left = (time.monotonic() - began) / (run.step - first) * (run.steps - run.step)
             judged = f"  validation {row['validation_loss']:.4f}, {100 * row['score']:.1f} %" if "score" in row else ""
             _say(

@@ -26,9 +26,9 @@ Adapter `{digest}`: rank {rank}, α {alpha:g}, on {targets}. Use it as `{model}+
 {rows}
 
 The weights are those of step {step}, the best by score (of {scored:,} answers) and then by loss (of {validation:,}) on
-the validation examples. Trained on {train:,} examples in {steps:,} of {planned:,} steps, {minutes:.1f} minutes on
-{device} in {dtype}; `loss.csv` and `loss.png` have every step's loss. The loss is the cross-entropy of masked answer
-tokens (nats), with t ~ U(0, 1) for each row.
+the validation examples; step 0 is the model without an adapter. Trained on {train:,} examples in {steps:,} of
+{planned:,} steps, {minutes:.1f} minutes on {device} in {dtype}; `loss.csv` and `loss.png` have every step's loss. The
+loss is the cross-entropy of masked answer tokens (nats), with t ~ U(0, 1) for each row.
 
 Settings (docs/fine-tune.md explains them):
 
@@ -69,7 +69,7 @@ def _plot(run: LoraRun, path: Path) -> None:
 
     figure = Figure(figsize=(7, 4), dpi=80, layout="constrained")
     axes = figure.add_subplot()
-    steps, losses = [row["step"] for row in run.log], [row["loss"] for row in run.log]
+    steps, losses = zip(*((row["step"], row["loss"]) for row in run.log if "loss" in row), strict=True)
     axes.plot(steps, losses, linewidth=0.5, alpha=0.4, color="C0")
     means = [sum(part) / len(part) for end in range(len(losses)) if (part := losses[max(0, end - 49) : end + 1])]
     axes.plot(steps, means, color="C0", label="training, mean of 50 steps")

@@ -87,5 +87,6 @@ def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLos
         raise InputError(f"--targets {' '.join(settings.targets)}: {error}") from error
     wrapper.peft_config["default"].base_model_name_or_path = settings.model
     if settings.gradient_checkpointing:
-        module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        enable = getattr(module, "activation_checkpointing_enable", None) or module.gradient_checkpointing_enable
+        enable({"use_reentrant": False})
     return model, AnswerLoss(model, wrapper), wrapper

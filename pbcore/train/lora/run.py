@@ -84,10 +84,13 @@ def start(settings: LoraSettings) -> LoraRun:
 
 
 def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
-    """Trains up to step `until`; `report` is called after each step. At the end of an epoch (or every `every` steps)
-    and of the run the validation examples are judged, and the best adapter so far is kept.
+    """Trains up to step `until`; `report` is called after each step. Before the first step, at the end of an epoch (or
+    every `every` steps) and of the run the validation examples are judged; the best of the trained adapters is kept.
     """
     every = run.settings.every or run.data.steps_per_epoch
+    if not run.log:
+        run.log.append({"step": 0, **_judged(run), "seconds": 0.0})  # the model itself, to compare with
+        report(run)
     while run.step < min(until, run.steps):
         started = time.perf_counter()
         rate = run.settings.rate_at(run.step, run.steps)
@@ -166,8 +169,8 @@ def _on(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Ten
 
 @torch.no_grad()
 def _judged(run: LoraRun) -> dict[str, float]:
-    """Loss and score of the validation examples; processes take turns. The best score's weights are kept, of equal
-    scores those with the lower loss.
+    """Loss and score of the validation examples; processes take turns. After a step the best score's weights are kept,
+    of equal scores those with the lower loss.
     """
     run.loss.eval()
     rank, world = run.accelerator.process_index, run.accelerator.num_processes
@@ -189,7 +192,7 @@ def _judged(run: LoraRun) -> dict[str, float]:
     if not answers:
         raise InputError(f"{run.settings.task}: none of its scores can be measured here; see `pbcore doctor`")
     score = total / answers
-    if run.best is None or (score, -loss) > (run.best["score"], -run.best["loss"]):
+    if run.step and (run.best is None or (score, -loss) > (run.best["score"], -run.best["loss"])):
         weights = {name: value.detach().cpu().clone() for name, value in run.weights().items()}
         run.best = {"step": run.step, "score": score, "loss": loss, "weights": weights}
     return {"validation_loss": loss, "score": score}
@@ -234,4 +237,4 @@ def put(run: LoraRun, weights: dict[str, Tensor]) -> None:
 
 def recent(run: LoraRun, steps: int = 50) -> float:
     """The mean loss of the last steps."""
-    return fmean(row["loss"] for row in run.log[-steps:])
+    return fmean(row["loss"] for row in run.log[-steps:] if "loss" in row)

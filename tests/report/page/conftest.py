@@ -36,6 +36,7 @@ class Tab:
     """A page of the browser that notes every request and every error; none may be left at the end."""
 
     def __init__(self, browser: Any, **settings: Any) -> None:
+        self.settings = settings
         self.context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **settings})
         self.page = self.context.new_page()
         self.errors: list[str] = []

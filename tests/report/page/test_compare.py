@@ -14,6 +14,7 @@ from pbcore.results import RunDir, create
 from pbcore.results.load import load_stored
 from tests.report.page.conftest import Tab
 from tests.report.page.films import filmed, run
+from tests.report.page.test_browser import settled
 from tests.report.page.test_write import Reader, data_of
 from tests.results import factory
 
@@ -69,17 +70,19 @@ class TestBrowser:
         page = tab.page
         page.goto(file.as_uri())
         page.get_by_role("link", name="↓ 15 ↑ 1").click()
-        page.wait_for_selector("#view table")
+        settled(page)
         assert page.locator("#view tbody tr").count() == 16
         flips = page.locator("#view tbody td:nth-child(3)").all_inner_texts()
         assert (flips.count("↓ got worse"), flips.count("↑ got better")) == (15, 1)
         page.get_by_role("link", name="sample 3").click()
-        page.wait_for_function("document.querySelectorAll('.film ol.canvas').length === 2")
+        settled(page)
         assert page.locator(".film h4").all_inner_texts() == ["A: tiny · confidence-k2", "B: tiny · confidence-k2"]
         page.get_by_role("link", name="next ›").click()
-        page.wait_for_selector("text=sample 4")
+        settled(page)
+        assert page.locator("h3").inner_text().startswith("sample 4")
         page.get_by_label("beside it").select_option("")
-        page.wait_for_function("document.querySelectorAll('.film ol.canvas').length === 1")
+        settled(page)
+        assert page.locator(".film ol.canvas").count() == 1
 
     def test_axe(self, tab: Tab, tmp_path: Path) -> None:
         """axe finds nothing on it."""

@@ -18,6 +18,7 @@ from pbcore.report.page import write_page
 from pbcore.report.page.write import answers_of, page
 from pbcore.results import create, error_cell, load
 from pbcore.results.merge import merge
+from pbcore.theory.ceiling import Ceiling
 from tests.report.page.films import filmed, run
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS
@@ -67,6 +68,19 @@ class TestStatic:
         assert "tiny confidence-k2 50.0 [28–72] 4.00 2.25 8.0" in words
         assert "tiny threshold 1 2.00 2.00 2.00 2.00 112.5" in words  # PB90 … PB60, AUP = 1.125 tokens × 100 %
         assert "waiting line" in words
+
+    def test_ceilings(self, tmp_path: Path) -> None:
+        """Cells whose ceiling is known have it beside their score, and the bits lost; other runs lack the columns."""
+        cell, samples = factory.cell(n=4)
+        known = replace(cell, ceiling=Ceiling(0.375, "exact", 0.375, 0.375), bits_lost=1.25)
+        pages = [
+            write_page(factory.write(create(tmp_path, name), [(one, samples)]).path).read_text(encoding="utf-8")
+            for name, one in (("a", known), ("b", cell))
+        ]
+        words = [" ".join(" ".join(Reader(html).text).split()) for html in pages]
+        assert "tiny confidence-k2 100.0 [51–100] 37.5 1.25 2.00" in words[0]
+        assert "ceiling" not in words[1]
+        assert "bits lost" not in words[1]
 
     def test_links_lead_to_cells(self, tmp_path: Path) -> None:
         """Every cell of the run has its address in the tables."""

@@ -43,7 +43,9 @@ class TestMain:
         monkeypatch.chdir(tmp_path)
         command = ["--adapt", str(checkpoint(tmp_path / "model", "llada")), *SMALL, *THREADS]
         assert main([*command, "--steps", "4"]) == 0
-        assert "12 examples, 6 steps" in capsys.readouterr().out
+        output = capsys.readouterr().out
+        assert "12 examples, 6 steps" in output
+        assert "stopped at step 4 of 6; the same command without --steps goes on" in output
         assert main(command) == 0
         output = capsys.readouterr().out
         assert "at step 4" in output
@@ -51,10 +53,10 @@ class TestMain:
         name = output.split()[-1]
         assert name == f"{tmp_path}/model+adapters/list_ops-shuffle"
         out = tmp_path / "adapters" / "list_ops-shuffle"
-        assert load_model(name).info["adapter"]["digest"] == digest(out)
+        assert load_model(name).info["adapter"] == digest(out)
         assert f"Adapter `{digest(out)}`: rank 4, α 8, on q_proj, k_proj, v_proj" in (out / "README.md").read_text()
         steps = [line.split(",")[0] for line in (out / "loss.csv").read_text().splitlines()]
-        assert steps == ["step", *map(str, range(1, 7))]
+        assert steps == ["step", *map(str, range(7))]
         assert (out / "loss.png").stat().st_size > 1000
 
     def test_wrong_arguments(
@@ -86,3 +88,22 @@ class TestLearned:
         task = load_task("line/rotate")
         texts = [answer.text for answer in decode(load_model(name), task.samples, "confidence-k1")]
         return fmean(one.scores["accuracy"] for one in task.score_many(texts, task.samples))
+
+
+@pytest.mark.nightly
+class TestSeveralProcesses:
+    def test_learn_what_one_learns(self, tmp_path: Path) -> None:
+        """`accelerate launch` with two processes on the CPU: without dropout the losses of each step are one's, up to
+        rounding.
+        """
+        command = ["-m", "pbcore.train", "--adapt", str(checkpoint(tmp_path / "model", "llada")), *SMALL, "--threads=1"]
+        launch = ["-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1"]
+        launch += ["--mixed_precision", "no", "--dynamo_backend", "no"]
+        for out, start in (("one", []), ("two", launch)):
+            arguments = [sys.executable, *start, *command, "--dropout", "0", "--out", out]
+            subprocess.run(arguments, cwd=tmp_path, check=True)
+        one, two = (self.losses(tmp_path / out / "loss.csv") for out in ("one", "two"))
+        assert two == pytest.approx(one, rel=1e-5)
+
+    def losses(self, path: Path) -> list[float]:
+        return [float(line.split(",")[2]) for line in path.read_text().splitlines()[2:]]

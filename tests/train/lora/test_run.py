@@ -42,7 +42,7 @@ class TestTrain:
         run = lora.start(toy(folders[shape], targets=every, epochs=20, rate=0.02, every=60, n=(3,)))
         frozen = {name: value.clone() for name, value in run.plain.named_parameters() if not value.requires_grad}
         lora.train(run, 60, quiet)
-        losses = [row["loss"] for row in run.log]
+        losses = [row["loss"] for row in run.log if "loss" in row]
         assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
         after = dict(run.plain.named_parameters())
         assert all(torch.equal(value, after[name]) for name, value in frozen.items())
@@ -80,7 +80,7 @@ class TestTrain:
         """Without dropout, up to rounding, also where layers are computed twice."""
         one = trained(1, model=folders[shape], dropout=0.0)
         other = trained(1, model=folders[shape], dropout=0.0, **given)
-        assert one.log[0]["loss"] == pytest.approx(other.log[0]["loss"], rel=1e-5)
+        assert one.log[1]["loss"] == pytest.approx(other.log[1]["loss"], rel=1e-5)
         torch.testing.assert_close(self.gradients(one), self.gradients(other), rtol=1e-3, atol=1e-6)
         assert self.gradients(one).abs().max() > 1e-4
 
@@ -108,9 +108,11 @@ class TestBest:
     def test_the_best_score_is_kept_then_the_lower_loss(
         self, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Scores 0, 1, 1, 0 at four validations: the third has the lower loss of the two best."""
+        """Scores before the first step, which is no candidate, and after four: of the two best the one with the lower
+        loss stays.
+        """
         run = lora.start(toy(folders["llada"], epochs=2, every=1))
-        scores = iter([0.0, 1.0, 1.0, 0.0])
+        scores = iter([1.0, 0.0, 0.5, 0.5, 0.0])
 
         def score(texts: Any, samples: Any, metrics: Any) -> Any:
             value = next(scores)

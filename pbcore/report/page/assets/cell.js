@@ -1,7 +1,8 @@
 // A cell: its facts, its answers as a table, and one answer with prompt, label, scores and film.
 
 const PAGE = 200; // answers shown at once
-const verdict = (answer) => (answer.wrong === null ? "not scored" : answer.wrong ? "✗ wrong" : "✓ right");
+const verdict = (cell, answer) =>
+  answer.wrong === null ? "not scored" : (answer.wrong ? "✗ wrong" : "✓ right") + (cell.headline === "accuracy" ? "" : ` by ${cell.headline}`);
 const nameOf = (cell) => `${cell.side ? cell.side + ": " : ""}${cell.model} · ${cell.sampler}`;
 
 /** Where the page is: the part of the address after `#`, e.g. cell=tiny/shuffle/confidence-k2&sample=3&with=… */
@@ -29,7 +30,7 @@ function address(changes) {
 async function cellView(where) {
   const number = numberOf(where.cell);
   const back = el("p", {}, el("a", { href: address({ cell: null, sample: null, seed: null, with: null, only: null }) || "#" }, "← all cells"));
-  if (number < 0) return [back, el("h2", { tabindex: -1 }, "No such cell"), el("p", {}, "This page has no cell ", plain(where.cell), ".")];
+  if (number < 0) return [back, el("h2", { tabindex: -1 }, "No answers"), el("p", {}, "This page has no answers of cell ", plain(where.cell), ": it is of another run, or its results came without them.")];
   const cell = page.cells[number];
   const head = [back, el("h2", { tabindex: -1 }, plain(`${cell.task} · ${nameOf(cell)}`)), cellFacts(cell)];
   let data;
@@ -81,7 +82,7 @@ function answerTable(cell, data, where) {
     const from = body.children.length;
     body.append(...rows.slice(from, from + PAGE).map((answer) => el("tr", {},
       el("td", { class: "num", "data-v": answer.index }, el("a", { href: address({ sample: answer.index, seed: seeds ? answer.seed : null }) }, `sample ${answer.index}${seeds ? `, seed ${answer.seed}` : ""}`)),
-      el("td", { class: answer.wrong ? "bad" : "" }, verdict(answer)),
+      el("td", { class: answer.wrong ? "bad" : "" }, verdict(cell, answer)),
       ...(cell.flips ? [el("td", {}, flip(cell, answer))] : []),
       el("td", { class: "num", "data-v": answer.score ?? "" }, percent(answer.score)),
       el("td", { class: "num", "data-v": answer.nfe ?? "" }, answer.nfe === null ? "–" : String(answer.nfe)),
@@ -117,7 +118,7 @@ async function answerView(number, data, where) {
   const shots = [{ answer, title: nameOf(cell) }, ...(other ? [{ answer: other, title: nameOf(otherCell) }] : [])];
   const nodes = [
     el("nav", { class: "steps-of", "aria-label": "answers" }, go(rows[at - 1], "‹ previous"), " ", list, " ", go(rows[at + 1], "next ›"), " ", choices(cell, data.answers, where)),
-    el("h3", { tabindex: -1 }, `sample ${answer.index}${where.seed === undefined ? "" : `, seed ${answer.seed}`}: `, verdict(answer), flip(cell, answer) ? ` (${flip(cell, answer)})` : ""),
+    el("h3", { tabindex: -1 }, `sample ${answer.index}${where.seed === undefined ? "" : `, seed ${answer.seed}`}: `, plain(verdict(cell, answer)), flip(cell, answer) ? ` (${flip(cell, answer)})` : ""),
     questionPart(questionOf(data.questions, answer.index)),
     el("div", { class: "shots" }, ...shots.map((shot, i) => answerPart(i ? otherCell : cell, shot, shots.length > 1))),
     beside(number, where, answer),
@@ -160,7 +161,7 @@ const cutNote = (length) => (length ? el("p", { class: "note" }, `The first part
 function answerPart(cell, { answer, title }, named) {
   const scores = cell.metrics.map((name, i) => `${name} ${answer.scores[i] ?? "–"}`).join("  ");
   const rules = answer.matches.map(([, , rule, message]) => el("li", {}, el("code", {}, plain(rule)), " ", plain(message)));
-  return el("section", {}, named ? el("h4", {}, plain(title), ": ", verdict(answer)) : null,
+  return el("section", {}, named ? el("h4", {}, plain(title), ": ", plain(verdict(cell, answer))) : null,
     el("dl", { class: "question" },
       el("dt", {}, "answer"), el("dd", {}, el("pre", { class: "answer" }, ...underlined(answer)), cutNote(answer.cut), rules.length ? el("ul", { class: "rules" }, ...rules) : null),
       ...(answer.why ? [el("dt", {}, answer.wrong ? "why it is wrong" : "faults that its headline score does not count"), el("dd", {}, plain(answer.why))] : []),

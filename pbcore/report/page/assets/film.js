@@ -78,14 +78,16 @@ function told(answer, step) {
   if (step === 0) return "all masked";
   const before = canvasAfter(answer, step - 1);
   const now = canvasAfter(answer, step);
-  const name = (token) => (token.text === EOS ? "end" : JSON.stringify(token.text).slice(1, -1).trim() || "space");
+  const name = (token) => (token.text === EOS ? "end" : token.text.replace(/\n/g, "⏎").trim() || "space");
   const fresh = now.filter((token) => token !== null && token.step === step - 1);
   const lost = before.filter((token, place) => token !== null && now[place] === null);
+  const swapped = now.filter((token, place) => token !== null && before[place] !== null && token.step !== before[place].step);
   const ends = fresh.filter((token) => token.text === EOS);
   const parts = fresh.filter((token) => token.text !== EOS).map((token) => `${name(token)} ${decimals(token.confidence)}`);
   if (ends.length) parts.push(`end${ends.length > 1 ? " × " + ends.length : ""} ${decimals(Math.min(...ends.map((one) => one.confidence)))}`);
   const head = fresh.length > 1 ? `${fresh.length} tokens together: ` : "";
-  return (parts.length ? head + parts.join(", ") : "nothing revealed") + (lost.length ? `; masked again: ${lost.map(name).join(", ")}` : "");
+  const notes = [[swapped, "replacing another token"], [lost, "masked again"]].filter(([tokens]) => tokens.length);
+  return [parts.length ? head + parts.join(", ") : "nothing revealed", ...notes.map(([tokens, what]) => `${what}: ${tokens.map(name).join(", ")}`)].join("; ");
 }
 
 /** A player for one or two answers: [{answer, title}]. */

@@ -33,8 +33,8 @@ const FILTERS = ["model", "task", "sampler"];
 
 function fillFilters() {
   for (const name of FILTERS) {
-    const values = [...new Set(page.cells.map((cell) => cell[name]))];
-    byId(`filter-${name}`).append(...values.map((value) => el("option", { value }, value.slice(0, 80))));
+    const values = new Set([...document.querySelectorAll(`#main [data-${name}]`)].map((node) => node.dataset[name]));
+    byId(`filter-${name}`).append(...[...values].map((value) => el("option", { value }, value.slice(0, 80))));
     byId(`filter-${name}`).addEventListener("change", (event) => { location.replace(address({ [name]: event.target.value })); });
   }
   byId("filters").addEventListener("reset", () => { location.replace(address({ model: null, task: null, sampler: null })); });
@@ -63,6 +63,7 @@ async function route(event) {
     view.hidden = true;
     view.replaceChildren();
     byId("main").hidden = byId("filters").hidden = false;
+    document.documentElement.dataset.shown = location.hash;
     return;
   }
   const nodes = await cellView(where);
@@ -70,6 +71,7 @@ async function route(event) {
   view.replaceChildren(...nodes.filter((node) => node !== null));
   view.hidden = false;
   byId("main").hidden = byId("filters").hidden = true;
+  document.documentElement.dataset.shown = location.hash;
   if (event !== undefined) {
     window.scrollTo(0, 0);
     view.querySelector(where.sample === undefined ? "h2" : "h3, h2").focus();
