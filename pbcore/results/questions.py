@@ -11,6 +11,7 @@ from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.results.record import CellRecord
 from pbcore.tasks.base import Task
+from pbcore.tasks.harness import is_harness
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.registry import add_tasks_file, all_task_names, load_task, task_spec
 
@@ -53,6 +54,8 @@ class Questions:
 
     def _load(self, cell: CellRecord, digest: str) -> Task:
         where = f"cell {printable(cell.id)}: its questions can't be had"
+        if is_harness(cell.task):  # a task's files can hold code, so a record's path doesn't load them
+            raise QuestionsError(f"{where}: lm-evaluation-harness asked and scored; measure the cell again")
         if cell.task not in all_task_names():
             raise QuestionsError(f"{where}: no task named {printable(cell.task)}; give its file with --tasks")
         if not digest:

@@ -83,6 +83,11 @@ def _cut(prediction: str, sample: Sample) -> str:
     return cut(prediction, asked(sample.input["generation_kwargs"], None, MAX_GEN_TOKS).until)
 
 
+def is_harness(name: str) -> bool:
+    """Whether a task's name is one of the harness's."""
+    return name.startswith(PREFIX)
+
+
 def metric_name(metric: str, kind: str) -> str:
     """A score's name, as the harness writes it: `exact_match,strict-match`; without the filter if that is `none`."""
     return metric if kind == "none" else f"{metric},{kind}"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import pbcore
+from pbcore.cli import main
 from tests.lmeval.harness import copy_task, needs_harness, write_task
 from tests.plugin.conftest import Run
 
@@ -79,6 +80,17 @@ def test_a_finished_cell_is_kept(run: Run, project: pytest.Pytester, monkeypatch
     run(*given, "--out", "out").assert_outcomes(passed=1)
     output = run(*given, "--resume", "out")
     output.stdout.fnmatch_lines(["*1 *kept*"])
+
+
+@pytest.mark.usefixtures("harness")
+def test_its_answers_are_not_scored_again(
+    run: Run, project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`pbcore rescore` starts no code of task files that a record names."""
+    folder = write_task(project.path / "tasks", "sums", SUMS, **SCORED)
+    run(*ANSWER, "--task", "lm_eval/sums", "--lm-eval-path", str(folder)).assert_outcomes(passed=1)
+    assert main(["rescore", str(project.path / "out")]) == 2
+    assert "lm-evaluation-harness asked and scored" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("harness")
