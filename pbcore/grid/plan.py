@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
-from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
+from pbcore.grid.cellid import CellName
 from pbcore.grid.harness import is_harness, otherwise_asked, with_harness
+from pbcore.grid.named import (
+    cells_named,
+    check_gpu,
+    check_loading,
+    check_model,
+    default_models,
+    sampler_of,
+    tasks_of,
+)
 from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
 
@@ -203,16 +210,16 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         )
     wanted = with_harness(settings, arguments)
     known = all_task_names()
-    tasks = _tasks(wanted, known) if settings.task else [*_tasks(profile.tasks, known), *own]
-    named = list(_named(arguments, known))
-    models = settings.model or _default_models(profile)
+    tasks = tasks_of(wanted, known) if settings.task else [*tasks_of(profile.tasks, known), *own]
+    named = list(cells_named(arguments, known))
+    models = settings.model or default_models(profile)
     for model in {*settings.model, *(name.model for name in named)}:
-        _check_model(model)
-    _check_loading(settings)
-    samplers = tuple(dict.fromkeys(_sampler(text, models) for text in settings.sampler)) or None
-    named = [CellName(name.model, name.task, _sampler(name.sampler, [name.model]), name.sample) for name in named]
+        check_model(model)
+    check_loading(settings)
+    samplers = tuple(dict.fromkeys(sampler_of(text, models) for text in settings.sampler)) or None
+    named = [CellName(name.model, name.task, sampler_of(name.sampler, [name.model]), name.sample) for name in named]
     if settings.gpu and settings.ray is None:  # there, the nodes need it
-        _check_gpu()
+        check_gpu()
     numbered = bool(settings.sample) or any(name.sample is not None for name in named)
     drilled = settings.per_sample or numbered or (exit_first and not settings.gated)
     plan = Plan(
@@ -230,97 +237,3 @@ def _check_samples(task: Task, requested: Sequence[int]) -> None:
     missing = set(requested) - set(numbers)
     if missing:
         raise InputError(f"--sample {min(missing)}: {task.name} has samples {numbers[0]} to {numbers[-1]}")
-
-
-def _tasks(patterns: Iterable[str], known: list[str]) -> list[str]:
-    from pbcore.tasks.naming import short
-    from pbcore.tasks.registry import TaskNameError
-
-    tasks: list[str] = []
-    for pattern in patterns:
-        matching = [task for task in known if fnmatchcase(task, pattern) or short(task) == pattern]
-        if not matching:
-            near = get_close_matches(pattern, [short(task) for task in known], n=3)
-            advice = f"no task {pattern!r}; did you mean {', '.join(near)}?" if near else str(TaskNameError(pattern))
-            raise InputError(f"--task: {advice}")
-        tasks += matching
-    return tasks
-
-
-def _named(arguments: Iterable[str], known: list[str]) -> Iterator[CellName]:
-    """The cells that node ids among the arguments name; ids of other tests pass by."""
-    for argument in arguments:
-        text = bracketed(argument)
-        if text is not None:
-            try:
-                yield parse(text, known)
-            except CellNameError:
-                continue
-
-
-def _default_models(profile: Profile) -> tuple[str, ...]:
-    """The profile's models that this installation has."""
-    from pbcore.models import model_names
-
-    known = set(model_names())
-    return tuple(model for model in profile.models if model in known)
-
-
-def _check_model(name: str, option: str = "--model") -> None:
-    from pbcore.models.registry import resolve_model
-
-    try:
-        resolve_model(name)
-    except (ValueError, RuntimeError) as error:
-        raise InputError(f"{option}: {error}") from error
-
-
-def _check_loading(settings: Settings) -> None:
-    if settings.draft is not None:
-        _check_model(settings.draft, "--draft")
-    if settings.adapter is not None:
-        _check_model(f"{settings.model[0]}+{settings.adapter}", "--adapter")
-    from pbcore.models.entry import LoadOptions
-    from pbcore.models.errors import ModelError
-
-    try:
-        LoadOptions.of(settings.load_options)
-        if settings.dtype is not None:
-            import torch
-
-            from pbcore.models.loading import find_dtype
-
-            find_dtype(settings.dtype, torch.device(settings.device))
-    except ModelError as error:
-        raise InputError(str(error)) from error
-
-
-def _sampler(text: str, models: Iterable[str]) -> str:
-    """The canonical spelling of a sampler.
-
-    A name that the loop doesn't know is accepted if a model may decode by itself.
-    """
-    from pbcore.decoding import resolve
-    from pbcore.grid.capabilities import may_decode_itself
-    from pbcore.names import canonical
-
-    try:
-        return str(resolve(text))
-    except ValueError as error:
-        try:
-            if any(map(may_decode_itself, models)):
-                return canonical(text)
-        except ValueError:
-            pass  # no model can read it, and the first error says more
-        raise InputError(f"--sampler: {error}") from error
-
-
-def _check_gpu() -> None:
-    import torch
-
-    if not torch.cuda.is_available():
-        raise InputError(
-            f"--gpu: no usable GPU (torch {torch.__version__}, CUDA of its build: {torch.version.cuda or 'none'}, "
-            f"devices seen: {torch.cuda.device_count()}); drop --gpu to run on the CPU, or install a CUDA build and "
-            "check `nvidia-smi`"
-        )

@@ -7,176 +7,115 @@ Options, records and resume keys derive from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from enum import StrEnum
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from pbcore.errors import InputError
 from pbcore.grid import values
+from pbcore.grid.option import Option, Role, option
 
 BASELINE = Path("reports/baselines/embedded-cpu.json")
 PROFILES = ("quick", "ci", "paper", "full")
 SHARING = ("paper", "full")  # profiles that share forwards unless told otherwise
 
 
-class Role(StrEnum):
-    """What a setting decides."""
-
-    SELECTS = "which cells and samples are run"
-    ANSWERS = "what is asked, answered or scored"
-    LOADS = "how a model's weights are loaded, which can change its answers"
-    COMPUTES = "speed and memory, but no answer"
-    JUDGES = "how the run is judged"
-    WRITES = "what is kept of the run"
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A setting as an option: `--name` on the command line, `pbcore_name` in ini files. `many`: repeatable. `kind`
-    None: a switch.
-
-    `const` is the value of an option that is given without an argument. A `negated` switch has a counterpart,
-    `--no-name`.
-    """
-
-    field: str
-    help: str
-    role: Role
-    kind: Callable[[str], Any] | None = str
-    many: bool = False
-    metavar: str | None = None
-    const: Any = None
-    negated: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.field.replace("_", "-")
-
-    @property
-    def dest(self) -> str:
-        return f"pbcore_{self.field}"
-
-
-def _option(
-    role: Role,
-    help: str,
-    kind: Callable[[str], Any] | None = str,
-    default: Any = None,
-    *,
-    many: bool = False,
-    metavar: str | None = None,
-    const: Any = None,
-    negated: bool = False,
-) -> Any:
-    """A field of Settings with what its option needs; a switch is off and a repeatable option empty unless given, and a
-    negated switch None.
-    """
-    if many or (kind is None and not negated):
-        default = () if many else False
-    arguments = {"help": help, "role": role, "kind": kind, "many": many, "metavar": metavar, "const": const}
-    arguments["negated"] = negated
-    return field(default=default, metadata={"option": arguments})
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of a run. Empty tuples and None mean: as the profile, the task or the model says."""
 
-    model: tuple[str, ...] = _option(
+    model: tuple[str, ...] = option(
         Role.SELECTS,
         "model to measure: a registered name, a checkpoint folder or a hub id (repeatable; default: the profile's)",
         many=True,
     )
-    sampler: tuple[str, ...] = _option(
+    sampler: tuple[str, ...] = option(
         Role.SELECTS, "sampler to measure, e.g. confidence-k2+b8 (repeatable; default: the profile's)", many=True
     )
-    task: tuple[str, ...] = _option(
+    task: tuple[str, ...] = option(
         Role.SELECTS,
         "task to measure: name, short name or pattern such as waiting_line/* (repeatable; default: the profile's)",
         many=True,
     )
-    profile: str = _option(
+    profile: str = option(
         Role.SELECTS, f"which grid of cells: {', '.join(PROFILES)} (default: quick)", default="quick", metavar="NAME"
     )
-    limit: int | None = _option(Role.SELECTS, "at most N samples a task", values.positive, metavar="N")
-    gpu: bool = _option(Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None)
-    dtype: str | None = _option(Role.ANSWERS, "dtype of the model: float32, bfloat16, float16", metavar="DTYPE")
-    quantization: str | None = _option(
+    limit: int | None = option(Role.SELECTS, "at most N samples a task", values.positive, metavar="N")
+    gpu: bool = option(Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None)
+    dtype: str | None = option(Role.ANSWERS, "dtype of the model: float32, bfloat16, float16", metavar="DTYPE")
+    quantization: str | None = option(
         Role.LOADS, "load weights quantized: bitsandbytes-4bit, torchao-int8 … (docs/models.md)", metavar="KIND"
     )
-    attn_implementation: str | None = _option(
+    attn_implementation: str | None = option(
         Role.LOADS, "attention of transformers: sdpa, eager, flash_attention_2 …", metavar="NAME"
     )
-    device_map: str | None = _option(
+    device_map: str | None = option(
         Role.LOADS, "where transformers puts the weights, e.g. auto: spread over the GPUs", metavar="MAP"
     )
-    revision: str | None = _option(
+    revision: str | None = option(
         Role.LOADS,
         "commit, tag or branch of the hub's model instead of the pinned one; with one --model",
         metavar="REV",
     )
-    trust_remote_code: bool = _option(
+    trust_remote_code: bool = option(
         Role.LOADS, "run the code that comes with a checkpoint whose architecture is unknown", None
     )
-    draft: str | None = _option(
+    draft: str | None = option(
         Role.LOADS,
         "smaller autoregressive model, with the same tokenizer, whose drafts ar-draft5 verifies",
         metavar="MODEL",
     )
-    adapter: str | None = _option(
+    adapter: str | None = option(
         Role.LOADS,
         "folder of a LoRA adapter to merge into the weights of the one --model; --model MODEL+DIR does it for one of "
         "several",
         metavar="DIR",
     )
-    batch_size: int | None = _option(
+    batch_size: int | None = option(
         Role.COMPUTES,
         "rows decoded at a time; changes speed and memory, never an answer in float32",
         values.positive,
         metavar="N",
     )
-    share_forwards: bool | None = _option(
+    share_forwards: bool | None = option(
         Role.COMPUTES,
         "share forwards between a model's samplers, which then have no times of their own; --no-share-forwards: don't "
         f"(default: in the profiles {' and '.join(SHARING)}, unless times are asked for)",
         None,
         negated=True,
     )
-    share_memory: float = _option(
+    share_memory: float = option(
         Role.COMPUTES,
         "memory for shared forwards in each worker (default: 1 GiB)",
         values.amount,
         1.0,
         metavar="GIB",
     )
-    seed: tuple[int, ...] = _option(
+    seed: tuple[int, ...] = option(
         Role.ANSWERS,
         "seeds of the random draws of decoding: 0, 0-4 or 3,5,8; every sample is answered once for each (default: 0)",
         values.seeds,
         (0,),
         metavar="N",
     )
-    data_seed: int = _option(
+    data_seed: int = option(
         Role.ANSWERS, "seed of the project's own samples (default: 0)", values.natural, 0, metavar="N"
     )
-    data_dir: Path | None = _option(
+    data_dir: Path | None = option(
         Role.ANSWERS,
         "folder with the official samples, in their layout, or a run folder of the 2026 rewrite",
         Path,
         metavar="DIR",
     )
-    official_text: bool = _option(
+    official_text: bool = option(
         Role.ANSWERS, "score the whole canvas as the official benchmark does, text after the first EOS included", None
     )
-    languagetool_url: str | None = _option(
+    languagetool_url: str | None = option(
         Role.ANSWERS, "LanguageTool server that checks grammar (default: the installed one)", metavar="URL"
     )
-    no_download: bool = _option(
+    no_download: bool = option(
         Role.COMPUTES, "download nothing: scores whose tools are not installed are absent, with that reason", None
     )
-    ray: str | None = _option(
+    ray: str | None = option(
         Role.COMPUTES,
         "run the cells on a Ray cluster: HOST:PORT of its head, or local (default: the running cluster, else a local "
         "one; docs/cluster.md)",
@@ -184,130 +123,128 @@ class Settings:
         metavar="ADDRESS",
         const="auto",
     )
-    ray_gpus: float | None = _option(
+    ray_gpus: float | None = option(
         Role.COMPUTES, "GPUs of each of Ray's workers (default: 1 with --gpu, else 0)", values.gpus, metavar="N"
     )
-    ray_cpus: int = _option(
-        Role.COMPUTES, "CPUs of each of Ray's workers (default: 1)", values.positive, 1, metavar="N"
-    )
-    ray_workers: int | None = _option(
+    ray_cpus: int = option(Role.COMPUTES, "CPUs of each of Ray's workers (default: 1)", values.positive, 1, metavar="N")
+    ray_workers: int | None = option(
         Role.COMPUTES, "at most N workers on Ray's nodes (default: as many as fit)", values.positive, metavar="N"
     )
-    tasks: tuple[Path, ...] = _option(
+    tasks: tuple[Path, ...] = option(
         Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"
     )
-    lm_eval_path: Path | None = _option(
+    lm_eval_path: Path | None = option(
         Role.ANSWERS,
         "folder with task files of your own for lm-evaluation-harness, for --task lm_eval/NAME (docs/lm-eval.md)",
         Path,
         metavar="DIR",
     )
-    confirm_run_unsafe_code: bool = _option(
+    confirm_run_unsafe_code: bool = option(
         Role.ANSWERS,
         "run code that models write where a task of lm-evaluation-harness asks for it; needs HF_ALLOW_CODE_EVAL=1 too",
         None,
     )
-    models: tuple[Path, ...] = _option(
+    models: tuple[Path, ...] = option(
         Role.ANSWERS,
         "YAML file with models behind servers (repeatable; docs/servers.md)",
         Path,
         many=True,
         metavar="FILE",
     )
-    n: tuple[int, ...] | None = _option(
+    n: tuple[int, ...] | None = option(
         Role.ANSWERS,
         "items of the lists (2-60) and words of the word sets (1-7): 15, 3-6 or 5,10,20",
         values.lengths,
         metavar="N",
     )
-    shots: int | None = _option(
+    shots: int | None = option(
         Role.ANSWERS,
         "solved examples before each list and puzzle question (default: the task's, one)",
         values.shots,
         metavar="0-8",
     )
-    max_new_tokens: int | None = _option(
+    max_new_tokens: int | None = option(
         Role.ANSWERS,
         "canvas length of answers in tokens (default: the task's, or more if n needs it)",
         values.positive,
         metavar="N",
     )
-    cot: bool = _option(
+    cot: bool = option(
         Role.ANSWERS, "chain of thought: questions ask for steps, and what follows 'The answer is:' is scored", None
     )
-    out: Path | None = _option(
+    out: Path | None = option(
         Role.WRITES,
         "run directory to write; must not exist or be empty (default: reports/<date-time>)",
         Path,
         metavar="DIR",
     )
-    rounds: int = _option(
+    rounds: int = option(
         Role.WRITES, "how often each cell decodes for timing (default: 1)", values.positive, 1, metavar="N"
     )
-    sample: tuple[int, ...] = _option(
+    sample: tuple[int, ...] = option(
         Role.SELECTS,
         "drill-down: only sample N of each cell, as an item of its own (repeatable)",
         values.natural,
         many=True,
         metavar="N",
     )
-    per_sample: bool = _option(
+    per_sample: bool = option(
         Role.SELECTS,
         "drill-down: every sample is an item and a wrong answer fails it (implied by -x unless a gate is given)",
         None,
     )
-    max_cost: float | None = _option(
+    max_cost: float | None = option(
         Role.SELECTS,
         "stop before the answers of priced models behind servers cost more than USD, earlier runs of the same "
         "directory included",
         values.dollars,
         metavar="USD",
     )
-    gate: tuple[Path, ...] = _option(
+    gate: tuple[Path, ...] = option(
         Role.JUDGES,
         "judge cells against their rows in BASELINE, a run directory or a baseline file (repeatable)",
         Path,
         many=True,
         metavar="BASELINE",
     )
-    gate_level: float = _option(
+    gate_level: float = option(
         Role.JUDGES,
         "probability that a gate fails although nothing changed, over all its cells (default: 0.05)",
         values.level,
         0.05,
         metavar="P",
     )
-    gate_time: float | None = _option(
+    gate_time: float | None = option(
         Role.JUDGES,
         "fail cells slower than the gate's baseline by more than this share, e.g. 10%%",
         values.share,
         metavar="SHARE",
     )
-    against: str | None = _option(
+    against: str | None = option(
         Role.JUDGES,
         "revision or checkout whose code is timed interleaved with this one for --gate-time",
         metavar="REV|PATH",
     )
-    floor: tuple[str, ...] = _option(
+    floor: tuple[str, ...] = option(
         Role.JUDGES, "absolute demand, e.g. 'tiny/copy/* accuracy>=0.98' (repeatable)", many=True, metavar="RULE"
     )
-    update_baseline: Path | None = _option(
+    update_baseline: Path | None = option(
         Role.JUDGES,
         f"write the run's rows to FILE (default: {BASELINE}) as the new baseline",
         Path,
         metavar="FILE",
         const=BASELINE,
     )
-    resume: Path | None = _option(
+    resume: Path | None = option(
         Role.WRITES, "resume run directory RUN: finished cells whose key still matches are kept", Path, metavar="RUN"
     )
-    resume_anyway: bool = _option(
+    resume_anyway: bool = option(
         Role.WRITES, "with --resume: measure cells again whose settings differ from the earlier run's", None
     )
-    estimate: bool = _option(
+    estimate: bool = option(
         Role.WRITES, "print cells, forwards and hours that the run would take on this machine, and run no cell", None
     )
-    shard: tuple[int, int] | None = _option(
+    shard: tuple[int, int] | None = option(
         Role.SELECTS, "run part I of N of the cells, split by model first", values.shard, metavar="I/N"
     )
 
@@ -361,34 +298,3 @@ class Settings:
 
 
 OPTIONS = tuple(Option(f.name, **f.metadata["option"]) for f in fields(Settings))
-
-
-def check(settings: Settings) -> Settings:
-    """The settings, if they go together. Raises InputError for options that exclude each other or lack one another."""
-    if settings.out and settings.resume:
-        raise InputError("--out and --resume both name the run directory; give one of them")
-    if settings.resume_anyway and not settings.resume:
-        raise InputError("--resume-anyway goes with --resume RUN")
-    if settings.gated and (settings.per_sample or settings.sample):
-        raise InputError(
-            "--per-sample and --sample look at single answers and can't be judged by a gate, floor or baseline; drop "
-            "one of the two"
-        )
-    if settings.share_forwards and settings.rounds > 1:
-        raise InputError(
-            "--rounds times cells, and those that share forwards have no times of their own; drop --share-forwards or "
-            "--rounds"
-        )
-    if settings.revision is not None and len(settings.model) != 1:
-        raise InputError("--revision names a commit of one model: give it with exactly one --model")
-    if settings.adapter is not None and len(settings.model) != 1:
-        raise InputError("--adapter belongs to one model: give it with exactly one --model, or write MODEL+DIR")
-    if settings.draft is None and any(name.startswith("ar-draft") for name in settings.sampler):
-        raise InputError("--sampler ar-draft…: add --draft MODEL, a smaller model with the same tokenizer")
-    if settings.gate_time is not None and not (settings.gate or settings.against):
-        raise InputError("--gate-time needs a baseline to compare with: add --gate BASELINE or --against REV")
-    if settings.ray is None and (settings.ray_gpus is not None or settings.ray_cpus != 1 or settings.ray_workers):
-        raise InputError("--ray-gpus, --ray-cpus and --ray-workers go with --ray")
-    if settings.against is not None and settings.gate_time is None:
-        raise InputError("--against is what --gate-time compares with: add --gate-time 10%, say")
-    return settings

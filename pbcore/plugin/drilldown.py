@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.grid.settings import OPTIONS, Role
+from pbcore.grid.option import Role
+from pbcore.grid.settings import OPTIONS
 from pbcore.plugin.options import flag
 
 if TYPE_CHECKING:

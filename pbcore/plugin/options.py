@@ -9,7 +9,9 @@ from typing import Any, Literal
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.grid.settings import OPTIONS, Option, Settings, check
+from pbcore.grid.option import Option
+from pbcore.grid.settings import OPTIONS, Settings
+from pbcore.grid.together import check
 from pbcore.grid.values import natural, positive
 
 _SHORT = pytest.StashKey[frozenset[str]]()

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.grid.settings import Settings, check
+from pbcore.grid.settings import Settings
+from pbcore.grid.together import check
 
 FILE = Path("b.json")
 

@@ -9,7 +9,8 @@ import pytest
 
 from pbcore.errors import InputError
 from pbcore.grid import values
-from pbcore.grid.settings import Settings, check
+from pbcore.grid.settings import Settings
+from pbcore.grid.together import check
 from pbcore.plugin.cluster import connect, pool, worker
 from tests.plugin.conftest import SMALL, Run
 from tests.plugin.fakes import A, B, C, Config, node_id

@@ -1,0 +1,110 @@
+"""What options and node ids name: tasks, cells, models and samplers, found or refused with what there is instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from pbcore.errors import InputError
+from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
+from pbcore.grid.profiles import Profile
+from pbcore.grid.settings import Settings
+
+
+def tasks_of(patterns: Iterable[str], known: list[str]) -> list[str]:
+    """The tasks among `known` that names, short names or patterns match. Raises InputError with close matches."""
+    from pbcore.tasks.naming import short
+    from pbcore.tasks.registry import TaskNameError
+
+    tasks: list[str] = []
+    for pattern in patterns:
+        matching = [task for task in known if fnmatchcase(task, pattern) or short(task) == pattern]
+        if not matching:
+            near = get_close_matches(pattern, [short(task) for task in known], n=3)
+            advice = f"no task {pattern!r}; did you mean {', '.join(near)}?" if near else str(TaskNameError(pattern))
+            raise InputError(f"--task: {advice}")
+        tasks += matching
+    return tasks
+
+
+def cells_named(arguments: Iterable[str], known: list[str]) -> Iterator[CellName]:
+    """The cells that node ids among the arguments name; ids of other tests pass by."""
+    for argument in arguments:
+        text = bracketed(argument)
+        if text is not None:
+            try:
+                yield parse(text, known)
+            except CellNameError:
+                continue
+
+
+def default_models(profile: Profile) -> tuple[str, ...]:
+    """The profile's models that this installation has."""
+    from pbcore.models import model_names
+
+    known = set(model_names())
+    return tuple(model for model in profile.models if model in known)
+
+
+def check_model(name: str, option: str = "--model") -> None:
+    """Raises InputError, which begins with the option, for a model that can't be had."""
+    from pbcore.models.registry import resolve_model
+
+    try:
+        resolve_model(name)
+    except (ValueError, RuntimeError) as error:
+        raise InputError(f"{option}: {error}") from error
+
+
+def check_loading(settings: Settings) -> None:
+    """Raises InputError for a draft, an adapter, options of loading or a dtype that can't be used."""
+    if settings.draft is not None:
+        check_model(settings.draft, "--draft")
+    if settings.adapter is not None:
+        check_model(f"{settings.model[0]}+{settings.adapter}", "--adapter")
+    from pbcore.models.entry import LoadOptions
+    from pbcore.models.errors import ModelError
+
+    try:
+        LoadOptions.of(settings.load_options)
+        if settings.dtype is not None:
+            import torch
+
+            from pbcore.models.loading import find_dtype
+
+            find_dtype(settings.dtype, torch.device(settings.device))
+    except ModelError as error:
+        raise InputError(str(error)) from error
+
+
+def sampler_of(text: str, models: Iterable[str]) -> str:
+    """The canonical spelling of a sampler.
+
+    A name that the loop doesn't know is accepted if a model may decode by itself.
+    """
+    from pbcore.decoding import resolve
+    from pbcore.grid.capabilities import may_decode_itself
+    from pbcore.names import canonical
+
+    try:
+        return str(resolve(text))
+    except ValueError as error:
+        try:
+            if any(map(may_decode_itself, models)):
+                return canonical(text)
+        except ValueError:
+            pass  # no model can read it, and the first error says more
+        raise InputError(f"--sampler: {error}") from error
+
+
+def check_gpu() -> None:
+    """Raises InputError where no GPU can be used, with what was found."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise InputError(
+            f"--gpu: no usable GPU (torch {torch.__version__}, CUDA of its build: {torch.version.cuda or 'none'}, "
+            f"devices seen: {torch.cuda.device_count()}); drop --gpu to run on the CPU, or install a CUDA build and "
+            "check `nvidia-smi`"
+        )

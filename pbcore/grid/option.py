@@ -1,0 +1,67 @@
+"""What a setting is as an option of the command line and of ini files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Role(StrEnum):
+    """What a setting decides."""
+
+    SELECTS = "which cells and samples are run"
+    ANSWERS = "what is asked, answered or scored"
+    LOADS = "how a model's weights are loaded, which can change its answers"
+    COMPUTES = "speed and memory, but no answer"
+    JUDGES = "how the run is judged"
+    WRITES = "what is kept of the run"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A setting as an option: `--name` on the command line, `pbcore_name` in ini files. `many`: repeatable. `kind`
+    None: a switch.
+
+    `const` is the value of an option that is given without an argument. A `negated` switch has a counterpart,
+    `--no-name`.
+    """
+
+    field: str
+    help: str
+    role: Role
+    kind: Callable[[str], Any] | None = str
+    many: bool = False
+    metavar: str | None = None
+    const: Any = None
+    negated: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.field.replace("_", "-")
+
+    @property
+    def dest(self) -> str:
+        return f"pbcore_{self.field}"
+
+
+def option(
+    role: Role,
+    help: str,
+    kind: Callable[[str], Any] | None = str,
+    default: Any = None,
+    *,
+    many: bool = False,
+    metavar: str | None = None,
+    const: Any = None,
+    negated: bool = False,
+) -> Any:
+    """A field of Settings with what its option needs; a switch is off and a repeatable option empty unless given, and a
+    negated switch None.
+    """
+    if many or (kind is None and not negated):
+        default = () if many else False
+    arguments = {"help": help, "role": role, "kind": kind, "many": many, "metavar": metavar, "const": const}
+    arguments["negated"] = negated
+    return field(default=default, metadata={"option": arguments})

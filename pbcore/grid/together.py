@@ -1,0 +1,37 @@
+"""Which options go together."""
+
+from __future__ import annotations
+
+from pbcore.errors import InputError
+from pbcore.grid.settings import Settings
+
+
+def check(settings: Settings) -> Settings:
+    """The settings, if they go together. Raises InputError for options that exclude each other or lack one another."""
+    if settings.out and settings.resume:
+        raise InputError("--out and --resume both name the run directory; give one of them")
+    if settings.resume_anyway and not settings.resume:
+        raise InputError("--resume-anyway goes with --resume RUN")
+    if settings.gated and (settings.per_sample or settings.sample):
+        raise InputError(
+            "--per-sample and --sample look at single answers and can't be judged by a gate, floor or baseline; drop "
+            "one of the two"
+        )
+    if settings.share_forwards and settings.rounds > 1:
+        raise InputError(
+            "--rounds times cells, and those that share forwards have no times of their own; drop --share-forwards or "
+            "--rounds"
+        )
+    if settings.revision is not None and len(settings.model) != 1:
+        raise InputError("--revision names a commit of one model: give it with exactly one --model")
+    if settings.adapter is not None and len(settings.model) != 1:
+        raise InputError("--adapter belongs to one model: give it with exactly one --model, or write MODEL+DIR")
+    if settings.draft is None and any(name.startswith("ar-draft") for name in settings.sampler):
+        raise InputError("--sampler ar-draft…: add --draft MODEL, a smaller model with the same tokenizer")
+    if settings.gate_time is not None and not (settings.gate or settings.against):
+        raise InputError("--gate-time needs a baseline to compare with: add --gate BASELINE or --against REV")
+    if settings.ray is None and (settings.ray_gpus is not None or settings.ray_cpus != 1 or settings.ray_workers):
+        raise InputError("--ray-gpus, --ray-cpus and --ray-workers go with --ray")
+    if settings.against is not None and settings.gate_time is None:
+        raise InputError("--against is what --gate-time compares with: add --gate-time 10%, say")
+    return settings
