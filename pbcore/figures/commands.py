@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pbcore.models.base import Model
 
 DECODED = ("table1", "2a", "2b", "2c", "2d", "2e")
-FROM_RUNS = ("3", "4", "5", "6", "7")
+FROM_RUNS = ("3", "4", "5", "6", "7", "length")
 SAMPLES = 400
 
 
@@ -26,7 +26,9 @@ def add_parsers(commands: Any) -> None:
     figures.add_argument(
         "which", choices=(*DECODED, *FROM_RUNS), metavar="FIGURE", help=", ".join((*DECODED, *FROM_RUNS))
     )
-    figures.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run directories (figures 3 to 7)")
+    figures.add_argument(
+        "runs", nargs="*", type=Path, metavar="RUN", help="run directories (figures 3 to 7, and length)"
+    )
     figures.add_argument(
         "-o",
         "--out",
@@ -117,6 +119,7 @@ def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
         "5": sweeps.figure5,
         "6": sweeps.figure6,
         "7": runs.figure7,
+        "length": sweeps.over_length,
     }
     drawn = draw[which](runs.read(paths))
     return drawn if isinstance(drawn, list) else [drawn]

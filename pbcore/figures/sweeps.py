@@ -1,8 +1,9 @@
-"""Figures 4, 5 and 6 from the cells of runs: score over n, score over block length, and the map of tasks."""
+"""Figures from the cells of runs: 4, score over n; 5, score over block length; 6, the map of tasks; and score over the
+length of the canvas."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
@@ -18,8 +19,9 @@ from pbcore.report.plots import label
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
 from pbcore.results.stats import score_of
+from pbcore.tasks.asked import as_asked
 from pbcore.tasks.naming import category
-from pbcore.tasks.registry import load_task, task_spec
+from pbcore.tasks.registry import all_task_names, load_task, task_spec
 
 LISTS = ("waiting_line", "list_ops")
 TOP_K = ("random", "confidence", "margin", "entropy")
@@ -94,6 +96,43 @@ def figure6(cells: Cells) -> Drawing:
         figure, "parallelizability (tokens per step; right: harder)", "points gained per halved block, k = 2", foot
     )
     return Drawing("figure6", figure, rows, f"Figure 6: {len(rows)} tasks")
+
+
+def over_length(cells: Cells) -> Drawing:
+    """Score over canvas length, from runs with different ones: a panel per task, a curve per model and sampler.
+
+    Tasks with a pre-filled canvas are left out. Raises InputError for fewer than two lengths, and for a cell that two
+    runs have at the same length.
+    """
+    rows = [
+        _row(one.cell, score, **{"canvas length": length})
+        for one in cells
+        if (score := headline(one.cell)) is not None and (length := canvas_length(one.cell)) is not None
+    ]
+    if len({row["canvas length"] for row in rows}) < 2:
+        raise InputError(
+            "the figure needs runs with two canvas lengths at least: pytest benches --max-new-tokens 32 …, then with 64"
+        )
+    points_at = Counter(tuple(row[key] for key in ("model", "task", "sampler", "canvas length")) for row in rows)
+    twice = next((place for place, count in points_at.items() if count > 1), None)
+    if twice is not None:
+        raise InputError(f"{' '.join(twice[:3])} is in two runs with {twice[3]} tokens; give one of them")
+    return _curves("length", "Canvas length", "canvas length", rows, lambda row: str(row["task"]), _named)
+
+
+def canvas_length(cell: CellRecord) -> int | None:
+    """The tokens that a cell's answers had room for: those of --max-new-tokens, else the task's own for the longest n.
+
+    None for a pre-filled canvas, and for a task that isn't known here.
+    """
+    if cell.task not in all_task_names():
+        return None
+    spec = task_spec(cell.task)
+    if spec.fixed is not None:
+        return None
+    options = cell.conditions.options
+    asked = as_asked(spec, None, bool(options.get("cot")), options.get("max_new_tokens"))
+    return max(asked.tokens(n) for n in _lengths(cell.length) or (None,))
 
 
 def _close(rows: Sequence[Row]) -> dict[tuple[float, float], list[str]]:
@@ -175,7 +214,7 @@ def _curves(
             axis.plot([at[0] for at in data], [at[1] for at in data], color=colour(number), linewidth=1.1)
             points(axis, [(at[0], at[1], at[2], at[3]) for at in data], number, one)
         percent(axis)
-        if x == "block length":
+        if x in ("block length", "canvas length"):
             axis.set_xscale("log", base=2)
             axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         finish(axis, f"{title}: {text}")

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,20 @@ class TestFigures:
         assert "give their directories" in capsys.readouterr().err
         assert main(["figures", "2a", str(run.path), "-o", str(tmp_path)]) == 2
         assert "takes no run directory" in capsys.readouterr().err
+
+    def test_canvas_length_from_two_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """PNG and CSV with a point per run."""
+        paths = []
+        for tokens in (16, 64):
+            cell, samples = factory.cell(task="waiting_line/copy", sampler="random-k2")
+            cell = replace(cell, conditions=replace(cell.conditions, options={"max_new_tokens": tokens}))
+            paths.append(str(factory.write(create(tmp_path, f"run{tokens}"), [(cell, samples)]).path))
+        assert main(["figures", "length", *paths, "-o", str(tmp_path / "out")]) == 0
+        assert "2 points" in capsys.readouterr().out
+        assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["length.csv", "length.png"]
+        lines = (tmp_path / "out" / "length.csv").read_text(encoding="utf-8").splitlines()
+        assert lines[0] == "model,task,sampler,canvas length,score,low,high,samples"
+        assert [line.split(",")[3] for line in lines[1:]] == ["16", "64"]
 
     def test_table_1(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A row per operation and n."""

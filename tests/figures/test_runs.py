@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -5,11 +6,13 @@ import pytest
 
 from pbcore.errors import InputError
 from pbcore.figures.runs import FIGURE_7, figure3, figure7, oracle_mean, read
-from pbcore.figures.sweeps import by_length, figure4, figure5, figure6
-from pbcore.results import create
+from pbcore.figures.sweeps import by_length, canvas_length, figure4, figure5, figure6, over_length
+from pbcore.results import CellRecord, SampleRecord, create
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks import load_task
 from tests.results import factory
+
+Entry = tuple[CellRecord, list[SampleRecord]]
 
 
 def stored(*entries: tuple[object, object]) -> list[StoredCell]:
@@ -99,6 +102,48 @@ class TestFigure6:
         assert row["curves"] == 2
         with pytest.raises(InputError, match="top-k over k"):
             figure6(cells("waiting_line/copy", {"random-k1": 1.0, "random-k2": 0.5}))
+
+
+def sized(tokens: int | None, sampler: str = "random-k2", right: float = 1.0, task: str = "waiting_line/copy") -> Entry:
+    """A cell with this canvas length; None: the task's own."""
+    cell, samples = factory.cell(task=task, sampler=sampler, right=right, length="3-6")
+    options = {} if tokens is None else {"max_new_tokens": tokens}
+    return replace(cell, conditions=replace(cell.conditions, options=options)), samples
+
+
+class TestLength:
+    def test_a_curve_per_sampler_over_the_canvas_length(self) -> None:
+        """A run without --max-new-tokens stands at the task's own 32 tokens; intervals are those of the cells."""
+        pairs = [(None, "random-k2", 0.5), (16, "random-k2", 1.0), (64, "random-k2", 0.25), (16, "random-k1", 1.0)]
+        drawing = over_length(stored(*(sized(*pair) for pair in pairs)))
+        assert sorted((row["sampler"], row["canvas length"], row["score"]) for row in drawing.rows) == [
+            ("random-k1", 16, 100),
+            ("random-k2", 16, 100),
+            ("random-k2", 32, 50),
+            ("random-k2", 64, 25),
+        ]
+        assert all(row["low"] < row["high"] for row in drawing.rows)
+        [axis] = [axis for axis in drawing.figure.axes if axis.get_visible()]
+        lines = [list(line.get_xdata()) for line in axis.lines if line.get_linestyle() == "-"]
+        assert [16, 32, 64] in lines
+        assert [16] in lines
+
+    def test_own_lengths(self) -> None:
+        """A longer n has a longer canvas; a pre-filled one has no length to choose, and other tasks aren't known."""
+        cell, _ = factory.cell(task="waiting_line/copy", length="5,15")
+        assert canvas_length(cell) == load_task("waiting_line/copy", n=15, limit=1).samples[0].max_new_tokens
+        steps = replace(cell, conditions=replace(cell.conditions, options={"cot": True}))
+        assert canvas_length(steps) == load_task("waiting_line/copy", n=15, limit=1, cot=True).samples[0].max_new_tokens
+        assert canvas_length(replace(cell, task="puzzle/sudoku", length="")) == 64
+        assert canvas_length(replace(cell, task="list_ops/shuffle")) is None
+        assert canvas_length(replace(cell, task="unknown/task")) is None
+
+    def test_what_it_needs(self) -> None:
+        """Two lengths, and each cell once per length."""
+        with pytest.raises(InputError, match="two canvas lengths"):
+            over_length(stored(sized(None), sized(32, "random-k1")))
+        with pytest.raises(InputError, match="tiny waiting_line/copy random-k2 is in two runs with 32 tokens"):
+            over_length(stored(sized(None), sized(32), sized(64)))
 
 
 class TestFigure7:
