@@ -12,6 +12,7 @@ from pbcore.errors import InputError
 from pbcore.figures.drawn import Drawing, Row, captions, finish, legend, panels, percent, points
 from pbcore.figures.regret import Regret, above
 from pbcore.names import parse
+from pbcore.report.page.frontier import KINDS
 from pbcore.theory.bounds import optimal_bound
 from pbcore.theory.frontier import ALIKE, MOST, accuracy_hull, frontier_of, least_bits, states
 from pbcore.theory.hulls import steps_for, value_at
@@ -25,7 +26,6 @@ COLUMNS = (
     ("greedy", True, False),
     ("greedy, tokens first", True, True),
 )
-KINDS = {"order": "positions first", "seen": "tokens first", "back": "takes tokens back"}
 
 
 def tasks(n: int) -> list[tuple[str, int]]:

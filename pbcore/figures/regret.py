@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log2
 
+from pbcore.analysis.frontier import kind
 from pbcore.figures.measured import Measured, measure
 from pbcore.figures.questions import questions
 from pbcore.models.base import Model
@@ -42,9 +43,6 @@ SAMPLERS = (
     "confidence-k2+remdm1-early",
     "wino-0.6",
 )
-# Policies that choose positions by the distributions alone, before tokens are drawn.
-BY_POSITION = ("random", "left_to_right", "margin", "entropy", "eb", "dus", "origin", "sdar_sequential")
-TAKES_BACK = ("wino", "joint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +78,6 @@ class Regret:
         if parse(self.sampler).greedy:
             return None
         return round(log2(self.order / self.measured.accuracy), 9) + 0.0 if self.measured.accuracy else inf
-
-
-def kind(sampler: str) -> str:
-    """What the sampler knows when it chooses."""
-    name = parse(sampler)
-    if name.remask or name.policy in TAKES_BACK:
-        return "back"
-    return "order" if name.policy in BY_POSITION else "seen"
 
 
 def regrets(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from tabulate import tabulate
 
+from pbcore.analysis.frontier import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import first_line
 from pbcore.report.ceilings import ceiling_section
+from pbcore.report.frontier import frontier_of_runs, frontier_section
 from pbcore.report.plots import write_plots
 from pbcore.report.served import behind_servers, served_lines
 from pbcore.report.speed import write_speed
@@ -32,13 +34,16 @@ def write_report(run_dir: str | Path) -> list[Path]:
     run = RunDir(Path(run_dir))
     cells = load(run.path)
     plots = [*write_plots(cells, run.path), *write_speed(cells, run.path)]
-    page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots])
+    rooms = frontier_of_runs(cells, [run.path])
+    page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots], rooms)
     return [write_atomic(run.path / "report.md", page), *plots]
 
 
-def report_text(cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots: list[str]) -> str:
-    """The page for a frame of `results.load`: run facts, a table per category, curves, ceilings, PBx, speed, wrong
-    answers, errors, absent scores.
+def report_text(
+    cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots: list[str], rooms: Sequence[Room] = ()
+) -> str:
+    """The page for a frame of `results.load`: run facts, a table per category, curves, ceilings, the frontier
+    (`rooms`), PBx, speed, wrong answers, errors, absent scores.
     """
     parts = [f"# {md(name)}\n", _facts(cells, facts)]
     tables = trade_off_tables(cells)
@@ -51,6 +56,7 @@ def report_text(cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots:
         section
         for section in (
             ceiling_section(cells),
+            frontier_section(rooms),
             _pbx(cells),
             _speed(cells),
             _estimated(cells),

@@ -6,8 +6,8 @@ from math import log2
 
 import pytest
 
+from pbcore.analysis.frontier import kind
 from pbcore.decoding.outcomes import outcomes
-from pbcore.figures.regret import kind
 from pbcore.names import parse
 from pbcore.theory.answers import answer_table
 from pbcore.theory.distributions import EOS, Listed

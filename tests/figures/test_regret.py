@@ -4,10 +4,11 @@ from math import inf, log2
 import pytest
 
 from pbcore import load_model
+from pbcore.analysis.frontier import kind
 from pbcore.figures.frontier import frontier_drawing, frontier_rows, frontier_text, regret_text, room_text, tasks
 from pbcore.figures.measured import Measured, measure, within
 from pbcore.figures.questions import questions
-from pbcore.figures.regret import Regret, above, kind, regrets
+from pbcore.figures.regret import Regret, above, regrets
 from pbcore.theory import accuracy
 
 

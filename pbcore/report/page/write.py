@@ -12,6 +12,7 @@ from pbcore.errors import InputError
 from pbcore.report.page import figures, tables
 from pbcore.report.page.data import Answers, page_data
 from pbcore.report.page.facts import facts, gaps
+from pbcore.report.page.frontier import frontier
 from pbcore.report.page.html import document, embedded
 from pbcore.report.page.svg import attribute, plot, text
 from pbcore.results.load import load, load_stored
@@ -109,7 +110,7 @@ def page(
     """The page of a frame of `results.load`, of about `size` bytes at most (default: 1.5 MB). With `remote` it
     holds no answers and asks its server for them.
     """
-    content = "\n".join(_content(cells, run))
+    content = "\n".join(_content(cells, answers, run))
     return assembled(f"pbcore · {name}", content, answers, name, size or SIZE, remote)
 
 
@@ -128,7 +129,7 @@ def assembled(title: str, content: str, answers: Sequence[Answers], run: str, si
     return document(title, note + content, embedded("page", data) + "".join(parts), (shown, total), remote)
 
 
-def _content(cells: pd.DataFrame, run: Mapping[str, Any]) -> list[str]:
+def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, Any]) -> list[str]:
     whole, categories = figures.scopes(cells)
     known = figures.numbers(whole.cells)
     parts = [f"<details><summary>the run: {len(cells)} cells</summary>{facts(cells, run)}</details>"]
@@ -140,10 +141,11 @@ def _content(cells: pd.DataFrame, run: Mapping[str, Any]) -> list[str]:
             parts.append(tables.table(tables.POLICIES, curves, "speed at a quality, by policy: means over all tasks"))
         parts.append("</section>")
     parts += [_category(scope, known) for scope in categories]
+    parts.append(frontier(answers))
     missing = gaps(cells)
     if missing:
         parts.append(f"<section><h2>Not measured, and notes</h2>{missing}</section>")
-    return parts
+    return [part for part in parts if part]
 
 
 def _category(scope: figures.Scope, known: figures.Numbers) -> str:

@@ -1,0 +1,67 @@
+"""The page's table of cells beside the optimal frontier: what the best sampler would reach in as many steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+
+from pbcore.analysis.frontier import Room, room
+from pbcore.analysis.order import natural, sorted_tasks
+from pbcore.report.page.data import Answers
+from pbcore.report.page.svg import text
+from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, scored, table, words
+
+KINDS = {"order": "positions first", "seen": "tokens first", "back": "takes tokens back"}
+NOTE = (
+    "Best: the highest expected accuracy of any sampler that decodes exact predictions in the cell's mean steps, "
+    "adaptive orders included; for each n at its own steps, then averaged over samples. A sampler chooses positions "
+    "first, or sees the tokens predicted first; for one that takes tokens back no bound is known. A model whose "
+    "predictions aren't the exact ones can be above it. Only list_ops tasks with several answers are here, with one "
+    "token per item, greedy or at τ = 1: other canvases, of waiting lines and Latin squares too, hold more tokens "
+    "than items, and tasks with one answer need one step."
+)
+COLUMNS = (
+    MODEL,
+    SAMPLER,
+    words("task", "task"),
+    Column("score %", scored, lambda row: row["score"]),
+    decimals("steps", "steps", 2, "mean forwards per answer"),
+    words("chooses", "chooses", "what the sampler knows when it chooses"),
+    Column(
+        "best %",
+        lambda row: "unbounded" if row["best"] is None else f"{row['best']:.1f}",
+        lambda row: row["best"],
+        "the best accuracy of any sampler of its kind in as many steps",
+    ),
+    Column(
+        "gap, points",
+        lambda row: NONE if row["gap"] is None else f"{row['gap']:.1f}",
+        lambda row: row["gap"],
+        "best less score",
+    ),
+)
+
+
+def rooms(answers: Iterable[Answers]) -> list[Room]:
+    """The cells that have a frontier, by model and task, samplers in natural order."""
+    found = []
+    for one in answers:
+        known = room(one.cell, one.samples, {index: question.length for index, question in one.questions.items()})
+        found += [] if known is None else [replace(known, model=one.model)]
+    models = list(dict.fromkeys(one.model for one in found))
+    tasks = sorted_tasks(one.task for one in found)
+    return sorted(found, key=lambda one: (models.index(one.model), tasks.index(one.task), natural(one.sampler)))
+
+
+def frontier(answers: Sequence[Answers]) -> str:
+    """The part of the page with the table; empty where no cell has a frontier."""
+    rows = [
+        asdict(one)
+        | {name: 100 * value for name in ("score", "low", "high") for value in [getattr(one, name)]}
+        | {"best": None if one.best is None else 100 * one.best, "gap": one.gap, "chooses": KINDS[one.kind]}
+        for one in rooms(answers)
+    ]
+    if not rows:
+        return ""
+    caption = "the best accuracy of any sampler in as many steps"
+    return f'<section><h2>Frontier</h2>{table(COLUMNS, rows, caption)}<p class="note">{text(NOTE, 1000)}</p></section>'
