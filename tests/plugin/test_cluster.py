@@ -243,6 +243,7 @@ class TestDeaths:
         assert f"resumed: {len(done)} cells kept, {10 - len(done)} measured" in said
         assert not any(psutil.pid_exists(pid) for pid in workers)
 
+    @pytest.mark.nightly
     def test_five_random_node_kills(self, cells: Project, two: Nodes) -> None:
         """Each kill costs at most the cell that its node was running; nothing is lost."""
         chance, tasks = random.Random(20), ("--task", "waiting_line/*", "--limit", "2")
