@@ -16,12 +16,13 @@ from pbcore.figures.drawn import Drawing, Row, captions, colour, finish, legend,
 from pbcore.figures.runs import Cells, headline
 from pbcore.names import SamplerName, parse
 from pbcore.report.plots import label
+from pbcore.results.questions import lengths_of, redrawn
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
 from pbcore.results.stats import score_of
 from pbcore.tasks.asked import as_asked
 from pbcore.tasks.naming import category
-from pbcore.tasks.registry import all_task_names, load_task, task_spec
+from pbcore.tasks.registry import all_task_names, task_spec
 
 LISTS = ("waiting_line", "list_ops")
 TOP_K = ("random", "confidence", "margin", "entropy")
@@ -132,7 +133,7 @@ def canvas_length(cell: CellRecord) -> int | None:
         return None
     options = cell.conditions.options
     asked = as_asked(spec, None, bool(options.get("cot")), options.get("max_new_tokens"))
-    return max(asked.tokens(n) for n in _lengths(cell.length) or (None,))
+    return max(asked.tokens(n) for n in lengths_of(cell.length) or (None,))
 
 
 def _close(rows: Sequence[Row]) -> dict[tuple[float, float], list[str]]:
@@ -151,16 +152,13 @@ def by_length(stored: StoredCell) -> list[tuple[int, Score]]:
     Raises InputError if the task's samples are others now.
     """
     cell, score = stored.cell, headline(stored.cell)
-    lengths = _lengths(cell.length)
+    lengths = lengths_of(cell.length)
     if score is None or not lengths:
         return []
     if len(lengths) == 1:
         return [(lengths[0], score)]
-    options = cell.conditions.options
-    limit = options.get("limit") or cell.n_samples
-    asked = task_spec(cell.task).asked(options)
-    task = load_task(cell.task, n=lengths, limit=limit, seed=options.get("data_seed", 0), **asked)
-    if task.data_hash != cell.conditions.data_hash:
+    task = redrawn(cell.task, cell.length, cell.n_samples, cell.conditions.options, cell.conditions.data_hash)
+    if task is None:
         raise InputError(f"{cell.id}: can't divide its samples by n, this version has others; run it again")
     groups: defaultdict[int, list[float]] = defaultdict(list)
     for sample in stored.samples:
@@ -243,11 +241,3 @@ def _top_k(name: SamplerName) -> tuple[str, int]:
 def _canvas(stored: StoredCell) -> int:
     """The canvas length of a cell, its largest block."""
     return max((sample.canvas_tokens or 0 for sample in stored.samples), default=0)
-
-
-def _lengths(text: str) -> Sequence[int]:
-    """`15` → 15; `3-6` → 3, 4, 5, 6; `5,10,20` as it is."""
-    if "-" in text:
-        first, last = map(int, text.split("-"))
-        return range(first, last + 1)
-    return [int(part) for part in text.split(",") if part]

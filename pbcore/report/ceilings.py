@@ -11,8 +11,8 @@ from tabulate import tabulate
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.report.text import NAME, ascii_text, md, name
 from pbcore.results.flat import THEORY
+from pbcore.results.questions import redrawn
 from pbcore.tasks.base import Task
-from pbcore.tasks.registry import load_task
 
 NONE = "–"
 NOTE = (
@@ -96,14 +96,8 @@ def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
 def _task(row: dict[Any, Any]) -> Task | None:
     """The task with the samples of a record; None if they can't be drawn again."""
     options = row.get("options")
-    seed = options.get("data_seed", 0) if isinstance(options, dict) else 0
-    first, _, last = str(row["length"]).partition("-")
-    try:
-        lengths = list(range(int(first), int(last) + 1)) if last else [int(n) for n in first.split(",") if n]
-        task = load_task(row["task"], n=lengths or None, limit=int(row["n"]), seed=seed)
-    except (ValueError, OSError):
-        return None
-    return task if task.data_hash == row["data_hash"] else None
+    known = options if isinstance(options, dict) else {}
+    return redrawn(row["task"], str(row["length"]), int(row["n"]), known, row["data_hash"])
 
 
 def _tables(cells: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:

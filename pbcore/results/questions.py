@@ -99,7 +99,7 @@ class Questions:
         asked = self._settings.get("n")
         if isinstance(asked, list) and all(type(n) is int for n in asked):
             yield tuple(asked)
-        if recorded := _span(cell.length):
+        if recorded := lengths_of(cell.length):
             yield recorded
 
 
@@ -112,7 +112,18 @@ def selected(task: Task, indices: list[int]) -> Task:
     return replace(task, samples=tuple(known[index] for index in indices))
 
 
-def _span(text: str) -> tuple[int, ...]:
+def redrawn(task: str, length: str, count: int, options: Mapping[str, Any], digest: str | None) -> Task | None:
+    """The samples of a record of generated data, drawn again: `length`, the number of samples, `options` and digest are
+    the record's. None if they are other ones now, or can't be drawn."""
+    try:
+        asked = task_spec(task).asked(options)
+        drawn = load_task(task, n=lengths_of(length) or None, limit=count, seed=options.get("data_seed") or 0, **asked)
+    except (ValueError, OSError):
+        return None
+    return drawn if drawn.data_hash == digest else None
+
+
+def lengths_of(text: str) -> tuple[int, ...]:
     """`3-6`, `15` or `5,10,20` as numbers; empty for other text."""
     first, dash, last = text.partition("-")
     if dash and first.isdecimal() and last.isdecimal():
