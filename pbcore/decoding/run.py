@@ -36,9 +36,9 @@ def decode(
 
     `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids; Samples have their
     own length and canvas. A row's random numbers depend on `seed` and its identity alone (a Sample's index, else the
-    index in `prompts`), so results don't depend on `batch_size`, the most rows decoded together (default: 8 on CPU, 32
-    on GPU). It halves when memory runs out. A `store` of this model shares forwards between calls: answers and NFE stay
-    the same.
+    index in `prompts`), so results don't depend on `batch_size`, the most rows decoded together (default: the model's
+    own, else 8 on CPU, 32 on GPU). It halves when memory runs out. A `store` of this model shares forwards between
+    calls: answers and NFE stay the same.
 
     Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't encode, ValueError for
     impossible lengths and arguments of the wrong type, DecodingError for unusable logits or a policy that breaks its
@@ -64,7 +64,7 @@ def decode(
     model, answered, batches = _decoder(model, name, seed, record, store)
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
     results: list[Generation | None] = [None] * len(requests)
-    size = batch_size or DEFAULT_BATCH.get(model.device.type, 8)
+    size = batch_size or default_batch(model)
     for batch in _batches(requests, name, model):
         for part, generations in _in_pieces(
             batch, size, lambda rows, size: answered([requests[i] for i in rows], size), batches
@@ -72,6 +72,13 @@ def decode(
             for i, generation in zip(part, generations, strict=True):
                 results[i] = generation
     return [result for result in results if result is not None]
+
+
+def default_batch(model: object) -> int:
+    """The most rows that `decode` takes together if not told otherwise: as many as the model says, else by device."""
+    device = str(getattr(model, "device", "cpu")).partition(":")[0]
+    own: int | None = getattr(model, "batch_size", None)
+    return own or DEFAULT_BATCH.get(device, DEFAULT_BATCH["cpu"])
 
 
 def _decoder(

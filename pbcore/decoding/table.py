@@ -33,6 +33,7 @@ class Table:
     reviews = frozenset({"hidden"})
     deterministic = False
     block = None
+    batch_size: int | None = None
     frequencies: Tensor | None = None
     device = torch.device("cpu")
     info: Mapping[str, Any] = {"source": "pbcore", "family": "ideal"}

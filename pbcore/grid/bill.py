@@ -138,9 +138,9 @@ def forward_seconds(
     import torch
 
     from pbcore.decoding import decode
-    from pbcore.decoding.run import DEFAULT_BATCH
+    from pbcore.decoding.run import default_batch
 
-    batch = samples[: batch_size or DEFAULT_BATCH.get(model.device.type, 8)]
+    batch = samples[: batch_size or default_batch(model)]
     sampler = f"confidence-k{-(-max(map(masked_tokens, batch)) // STEPS) or 1}"
     decode(model, batch[:1], sampler)  # what is done once: kernels chosen, memory taken
     taken = []

@@ -17,7 +17,7 @@ import torch
 from lm_eval.api.model import LM
 
 from pbcore.decoding import decode, resolve
-from pbcore.decoding.run import DEFAULT_BATCH
+from pbcore.decoding.run import default_batch
 from pbcore.errors import InputError
 from pbcore.lmeval.likelihood import bounds
 from pbcore.lmeval.told import TaskTold, Told, of_generation
@@ -162,7 +162,7 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
 
     @property
     def _rows(self) -> int:
-        return self._size or DEFAULT_BATCH.get(self._device.type, 8)
+        return self._size or default_batch(self._model)
 
     @contextmanager
     def _timed(self, task: str) -> Iterator[TaskTold]:

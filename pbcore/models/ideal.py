@@ -49,6 +49,7 @@ class Ideal:
     reviews = frozenset({"hidden"})  # exact: the marginal given all other tokens
     stop_ids = frozenset({eos_id})
     deterministic = False  # the noise is drawn anew at each forward
+    batch_size: int | None = 64  # its forwards are a little arithmetic; larger batches spread what the loop costs
     block = None
     frequencies: Tensor | None = None
 
@@ -202,20 +203,33 @@ class _Batch:
         return out
 
     def _fill(
-        self, out: NDArray[np.float64], canvas: NDArray[np.int64], want: NDArray[np.bool_], nfes: list[int]
+        self, out: NDArray[np.float64], canvas: NDArray[np.int64], want: NDArray[np.bool_], nfes: Sequence[int]
     ) -> None:
         """Writes the logits of the wanted positions into `out` (M, V)."""
+        counts = want.sum(-1)  # (R,)
+        live = counts.nonzero()[0]
+        if not len(live):
+            return
+        width = max(len(self._rows[row].columns) for row in live)  # v of the row with the most tokens
+        marginals = np.zeros((len(out), width))  # (M, v)
+        columns = np.full((len(live), width), Ideal.mask_id)  # the mask token has probability 0 anyway
+        hashes = np.zeros((len(live), width), dtype=np.uint64)
         start = 0
-        for row, ids, wanted, nfe in zip(self._rows, canvas, want, nfes, strict=True):
-            places = wanted.nonzero()[0]  # (w,)
-            if len(places):
-                marginals = row.distribution.marginals(row.local[ids[: row.distribution.length]])[places]  # (w, v)
-                with np.errstate(divide="ignore"):
-                    logits = np.log(marginals)
-                if self._noise:
-                    logits += _noise(row.noise_key, nfe, places, row.hashes, self._noise)
-                out[start : start + len(places), row.columns] = logits
-                start += len(places)
+        for i, number in enumerate(live):
+            row, length = self._rows[number], self._rows[number].distribution.length
+            stop, v = start + counts[number], len(row.columns)
+            columns[i, :v], hashes[i, :v] = row.columns, row.hashes
+            known = row.distribution.marginals(row.local[canvas[number, :length]])  # (L, v)
+            marginals[start:stop, :v] = known[want[number, :length]]
+            start = stop
+        of = np.repeat(np.arange(len(live)), counts[live])  # (M,)
+        with np.errstate(divide="ignore"):
+            logits = np.log(marginals)
+        if self._noise:
+            keys = [_mixed(self._rows[number].noise_key ^ nfes[number]) for number in live]
+            bases = np.array(keys, dtype=np.uint64)[of]  # (M,)
+            logits += _noise(bases, want.nonzero()[1], hashes[of], self._noise)
+        out[np.arange(len(out))[:, None], columns[of]] = logits
 
     def keep(self, rows: Tensor) -> None:
         self._rows = [self._rows[i] for i in rows.tolist()]
@@ -229,11 +243,10 @@ def _distribution(sample: Sample, length: int | None) -> AnswerDistribution:
 
 
 def _noise(
-    key: int, nfe: int, places: NDArray[np.int64], hashes: NDArray[np.uint64], size: float
+    bases: NDArray[np.uint64], places: NDArray[np.int64], hashes: NDArray[np.uint64], size: float
 ) -> NDArray[np.float64]:
-    """Uniform numbers (w, v) in (−size, size), hashed from row, forward, position and token."""
-    base = np.uint64(_mixed(key ^ nfe))
-    x = _mix_array(places.astype(np.uint64) ^ base)[:, None] ^ hashes  # (w, v)
+    """Uniform numbers (M, v) in (−size, size), hashed from row and forward (both in `bases`), position and token."""
+    x = _mix_array(places.astype(np.uint64) ^ bases)[:, None] ^ hashes  # (M, v)
     result: NDArray[np.float64] = ((_mix_array(x) >> np.uint64(11)).astype(np.float64) + 0.5) * (
         2 * size / (1 << 53)
     ) - size

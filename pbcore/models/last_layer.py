@@ -38,11 +38,11 @@ class LastLayer:
             return None
         (states,) = args  # (R, T, H)
         cos, sin = kwargs["position_embeddings"]  # (R, T, D)
-        mask = kwargs["attention_mask"]  # (R, 1, T, T) or None
+        mask = kwargs["attention_mask"]  # (R, 1, T, T), (R, 1, 1, T) if the same for all queries, or None
         rest = _Rest(layer, states[:, :skip], cos[:, :skip], sin[:, :skip])
         narrow = {
             "position_embeddings": (cos[:, skip:], sin[:, skip:]),
-            "attention_mask": None if mask is None else mask[:, :, skip:],
+            "attention_mask": mask if mask is None or mask.shape[2] == 1 else mask[:, :, skip:],
             "position_ids": kwargs["position_ids"][:, skip:],
             "past_key_values": rest,
         }

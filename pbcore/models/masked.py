@@ -48,6 +48,7 @@ class MaskedModel:
     info: Mapping[str, Any]
     frequencies: Tensor | None = None  # (V,) background probability of each token, for pc
     deterministic: bool = True
+    batch_size: int | None = None
     block: int | None = None
 
     @property

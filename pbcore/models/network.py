@@ -62,11 +62,8 @@ class NativeNetwork:
     def hidden(
         self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int, skip: int = 0
     ) -> Tensor:
-        if mask is not None and mask.dim() == 3:
-            dtype = self._module.dtype
-            mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)[
-                :, None
-            ]  # (R, 1, Q, T), added
+        if mask is not None:
+            mask = self._added(mask)
         if isinstance(cache, StaticCache):
             layers: Any = cache.layers
             for layer in layers:
@@ -80,6 +77,18 @@ class NativeNetwork:
             )
         states: Tensor = output.last_hidden_state
         return states[:, skip - narrow :]
+
+    def _added(self, mask: Tensor) -> Tensor:
+        """A mask (R, T) or (R, Q, T) as numbers that are added to the scores, (R, 1, 1 or Q, T), where that is best.
+
+        PyTorch's kernels for CPUs turn a mask of booleans into numbers in every layer, one for each query and key.
+        Kernels for GPUs choose by the mask, and flash attention takes (R, T) alone, so there it stays as it is.
+        """
+        if mask.dim() == 2 and not (self.pairwise and mask.device.type == "cpu"):
+            return mask
+        dtype = self._module.dtype
+        numbers = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
+        return numbers[:, None, None] if mask.dim() == 2 else numbers[:, None]
 
     @property
     def pairwise(self) -> bool:

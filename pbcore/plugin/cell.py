@@ -270,7 +270,7 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
     """What only a loaded model tells."""
     import torch
 
-    from pbcore.decoding.run import DEFAULT_BATCH
+    from pbcore.decoding.run import default_batch
     from pbcore.results.plain import plain
 
     info = plain(dict(model.info), f"info of model {model.name}")
@@ -280,7 +280,7 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
     return {
         "device": device,
         "dtype": str(model.info.get("dtype", requested.dtype or "")),
-        "batch_size": requested.batch_size or DEFAULT_BATCH.get(device.split(":")[0], 0),
+        "batch_size": requested.batch_size or default_batch(model),
         "threads": torch.get_num_threads(),
         "wait_policy": os.environ.get("OMP_WAIT_POLICY", "default").lower(),
         "dummy": bool(model.info.get("dummy", False)),

@@ -57,7 +57,7 @@ def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[
     loaded = _load(config, model)
     if isinstance(loaded, OwnDecoder | BatchDecoder):
         return [f"{model}: {len(cells):,} cells; it decodes by itself, so its forwards are not known beforehand"]
-    return lines(bill(plan(config), loaded, cells), _how(config))
+    return lines(bill(plan(config), loaded, cells), _how(config, loaded))
 
 
 def _load(config: pytest.Config, model: str) -> Any:
@@ -68,13 +68,13 @@ def _load(config: pytest.Config, model: str) -> Any:
     return load_model(model, device=requested.device, **kind, **requested.load_options)
 
 
-def _how(config: pytest.Config) -> str:
+def _how(config: pytest.Config, model: object) -> str:
     import torch
 
-    from pbcore.decoding.run import DEFAULT_BATCH
+    from pbcore.decoding.run import default_batch
 
     requested = settings(config)
-    size = requested.batch_size or DEFAULT_BATCH[requested.device]
+    size = requested.batch_size or default_batch(model)
     return f"{requested.device}, {torch.get_num_threads()} threads, batches of {size}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,11 @@ PACKAGES = ("pbcore", "torch", "transformers", "tokenizers", "numpy", "pytest", 
 
 def versions() -> dict[str, str]:
     """Versions of what decides a result; packages that are not installed are left out."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:

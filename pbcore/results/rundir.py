@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,7 @@ def write_atomic(path: Path, text: str) -> Path:
     return path
 
 
+@lru_cache(maxsize=256)  # the end of a run reads its cells several times
 def parse_cell(text: str, where: str) -> StoredCell:
     """Parses a cell file's text.
 

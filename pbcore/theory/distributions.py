@@ -127,6 +127,8 @@ class Listed:
         self._fixed[np.arange(self.length), rows[0]] = 1.0
 
     def marginals(self, canvas: Ids) -> Probabilities:
+        if len(self.rows) == 1:
+            return self._fixed.copy()
         answers = self._consistent(canvas)[:, self._varying]  # (a, W)
         v, width = len(self.vocabulary), len(self._varying)
         counts = np.bincount((answers + np.arange(width) * v).ravel(), minlength=width * v)

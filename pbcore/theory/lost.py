@@ -32,6 +32,8 @@ def bits_lost(distribution: AnswerDistribution, steps: Sequence[int]) -> float:
             raise InputError("some people of the shuffle have their place in the given canvas; its loss isn't derived")
         return _shuffled(len(distribution.slots), distribution.identity, when[distribution.slots])
     assert isinstance(distribution, Listed)
+    if len(np.unique(when[masked])) == int(masked.sum()):
+        return 0.0  # one at a time
     rows = distribution.rows[(distribution.rows[:, ~masked] == distribution.canvas[~masked]).all(-1)]
     varying = (rows != rows[0]).any(0)
     return rows_lost(rows[:, varying], when[varying])

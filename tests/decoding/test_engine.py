@@ -268,6 +268,19 @@ class TestErrors:
             decode(**arguments)
 
 
+class TestDefaultBatch:
+    def test_model_first_then_device(self) -> None:
+        """A model may say how many rows it decodes together best; else 8 on a CPU. An argument goes before both."""
+
+        class Wide(Toy):
+            batch_size = 5
+
+        for kind, size, rows in ((Toy, None, 8), (Wide, None, 5), (Wide, 3, 3)):
+            toy = kind()
+            decode(toy, [[5]] * 20, "confidence-k8", batch_size=size)
+            assert max(toy.forwards) == rows
+
+
 class TestMemory:
     def test_halves_when_memory_runs_out(self) -> None:
         """Out of memory halves the batch and goes on; the answers are the same."""

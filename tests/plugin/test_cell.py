@@ -191,6 +191,8 @@ class TestCell:
         known = cell.conditions(Config(tmp_path, dtype="float32"), A, bare, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.dummy, known.wait_policy) == ("cpu", "float32", False, "default")
         assert known.batch_size == DEFAULT_BATCH["cpu"]
+        wide: Any = SimpleNamespace(name="x", info={}, batch_size=64)
+        assert cell.conditions(Config(tmp_path), A, wide, task).batch_size == 64  # type: ignore[arg-type]
         served: Any = SimpleNamespace(name="x", info={"family": "server"})
         known = cell.conditions(Config(tmp_path), A, served, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.batch_size, known.shared_device, known.dummy) == (
