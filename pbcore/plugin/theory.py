@@ -19,7 +19,7 @@ _CEILINGS = pytest.StashKey["Ceilings"]()
 def theory_of(
     config: pytest.Config, model: Model, task: Task, sampler: str, answers: Sequence[Answered]
 ) -> dict[str, Any]:
-    """`ceiling` and `bits_lost` of a cell's record; None for answers with steps, of which theory knows the end alone."""
+    """`ceiling` and `bits_lost` of a cell's record; None for answers with steps, of which theory knows the end."""
     from pbcore.decoding.theory import mean_bits_lost
 
     taken = [] if task.cot else [(one.sample, one.answer.steps) for one in answers]
