@@ -35,7 +35,8 @@ def comparison_page(
 ) -> str:
     """The page as text."""
     answers = _answers(comparison, (head, base), runs)
-    title = ", ".join(filter(None, (f"pbcore · {runs[0].name} against {runs[1].name}", joined(comparison))))
+    names = runs[0].name if runs[0] == runs[1] else f"{runs[0].name} against {runs[1].name}"
+    title = f"pbcore · {', '.join(filter(None, (names, joined(comparison))))}"
     return assembled(title, _content(comparison, runs), answers, runs[0].name, SIZE)
 
 
