@@ -164,5 +164,10 @@ def _arrow(head: str, base: str) -> str:
     """`B's→A's` in brief; the name itself where both are the same."""
     if head == base:
         return head
-    last = [name.rstrip("/").rsplit("/", 1)[-1] for name in (base, head)]
-    return "→".join((base, head) if last[0] == last[1] else last)
+    brief = [_brief(name) for name in (base, head)]
+    return "→".join((base, head) if brief[0] == brief[1] else brief)
+
+
+def _brief(name: str) -> str:
+    """The last part of a path or hub id, and of an adapter's behind it: `tiny+adapters/shuffle` → `tiny+shuffle`."""
+    return "+".join(part.rstrip("/").rsplit("/", 1)[-1] for part in name.split("+"))

@@ -85,6 +85,7 @@ class TestByName:
             ("org/llada-2", "org/llada-1", "llada-1→llada-2"),
             ("./runs/v2/", "/data/v1", "v1→v2"),
             ("v2/llada", "v1/llada", "v1/llada→v2/llada"),
+            ("org/m+adapters/sort", "org/m", "m→m+sort"),
         ],
     )
     def test_models_go_by_the_last_part_of_their_names(self, new: str, old: str, name: str) -> None:
