@@ -33,6 +33,7 @@ class Flip:
 class CellComparison:
     """One cell of run A (`head`) beside the same cell of run B (`base`), or the one that the given names join it with:
     then `base_id`, `base_model` and `base_sampler` are B's (empty without such names), and `name` has both briefly.
+    `id` is A's cell, or B's where A has none.
 
     `status`: compared; refused (other questions, no common score, see `reason`); missing (in B only); new (in A only);
     error (could not be run in A or B). Scores are means in [0, 1]; `change` = head − base with its 95 % interval `low`
