@@ -174,3 +174,10 @@ class TestOptions:
         """A quantization that doesn't exist is refused with those that do."""
         with pytest.raises(ModelError, match="bitsandbytes-4bit"):
             LoadOptions(quantization="int2")
+
+    @pytest.mark.parametrize("option", [{"device_map": "auto"}, {"quantization": "torchao-int8"}])
+    def test_what_needs_accelerate(self, monkeypatch: pytest.MonkeyPatch, option: dict[str, str]) -> None:
+        """Without it the extra that brings it is named, before anything is loaded."""
+        monkeypatch.setattr("pbcore.models.entry.find_spec", lambda name: None)
+        with pytest.raises(ModelError, match=rf"{next(iter(option))} needs accelerate.*pbcore\[large\]"):
+            LoadOptions(**option)  # type: ignore[arg-type]
