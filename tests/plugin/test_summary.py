@@ -318,8 +318,8 @@ class TestNoCells:
         outcome._begin([])
         assert last_lines(outcome) == [
             "=== pbcore ===",
-            "--pbcore-task: no collected test takes cells of kitchen; mark one with pytest.mark.cells, or run the stock "
-            "cells: pytest --pyargs pbcore.benches",
+            "--pbcore-task: no collected test takes cells of kitchen; mark one with pytest.mark.cells, or run the "
+            "stock cells: pytest --pyargs pbcore.benches",
         ]
         unnamed = self.outcome(Config(tmp_path, cells=()))
         unnamed._begin([])
