@@ -149,6 +149,24 @@ class TestErrors:
             import_runs(rewrite.write(tmp_path / "p", {COPY: lines}), tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            {"arguments": {"gen_args_0": None}},
+            {"arguments": {"gen_args_0": {"arg_1": {"until": [float("nan")], "max_tokens": 32}}}},
+            {"nfe": 10**400, "tokens_per_step": -1.0},
+            {"nfe": 1e30},
+            {"tokens_per_step": 1e308},
+        ],
+    )
+    def test_odd_numbers_and_arguments_are_left_out(self, tmp_path: Path, odd: dict[str, object]) -> None:
+        """What a record can't hold is not part of it; the answers and their scores are."""
+        lines = [{**line, **odd} for line in rewrite.rows(COPY, [True, False])]
+        run, _ = import_runs(rewrite.write(tmp_path / "p", {COPY: lines}), tmp_path / "run")
+        [entry] = load_stored(run.path)
+        assert entry.cell.scores["accuracy"].mean == 0.5
+        assert entry.cell.conditions.options["generation"].keys() <= {"max_tokens", "alg_threshold"}
+
     def test_an_existing_target_stays(self, tmp_path: Path) -> None:
         """A run never overwrites another."""
         folder = rewrite.write(tmp_path / "p", {COPY: rewrite.rows(COPY, [True])})
