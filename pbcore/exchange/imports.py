@@ -74,6 +74,8 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
     file and line for rows that can't be read, InputError for a folder without samples files and for two runs of one
     model and sampler, RunDirError if the target exists.
     """
+    if not folder.is_dir():
+        raise InputError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}; give a run folder")
     files = {path.parent: None for path in sorted(folder.rglob("samples_parallelbench_*.jsonl"))}
     if not files:
         hint = (

@@ -173,3 +173,9 @@ class TestErrors:
         import_runs(folder, tmp_path / "run")
         with pytest.raises(ValueError, match="exists and is not empty"):
             import_runs(folder, tmp_path / "run")
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is told from one without answers."""
+    assert main(["import", str(tmp_path / "nope")]) == 2
+    assert capsys.readouterr().err == f"pbcore import: {tmp_path / 'nope'} does not exist; give a run folder\n"
