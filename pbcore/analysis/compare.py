@@ -11,7 +11,7 @@ from typing import Any
 from pbcore.analysis.paired import holm, interval, two_sided
 from pbcore.printable import first_line
 from pbcore.results.baseline import BaselineCell, baseline_cell
-from pbcore.results.record import CellRecord, SampleRecord
+from pbcore.results.record import CellRecord, SampleRecord, id_order
 from pbcore.results.rundir import StoredCell
 
 RATES = ("nfe", "tokens_per_step", "tokens_per_forward", "samples_per_second", "tokens_per_second")
@@ -111,7 +111,7 @@ def compare_runs(
         bases = {name: _Side(row) for name, row in base.items()}
     else:
         bases = {entry.cell.id: _side(entry) for entry in base}
-    cells = [_compared(heads.get(name), bases.get(name)) for name in sorted(heads.keys() | bases.keys())]
+    cells = [_compared(heads.get(name), bases.get(name)) for name in sorted(heads.keys() | bases.keys(), key=id_order)]
     tested = [i for i, cell in enumerate(cells) if cell.p is not None]
     adjusted = dict(zip(tested, holm([cells[i].p or 0.0 for i in tested]), strict=True))
     return Comparison(tuple(replace(cell, p_adjusted=adjusted.get(i)) for i, cell in enumerate(cells)), level)
