@@ -88,6 +88,8 @@ def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], measure: str, t
                     colour, dashes = shades[name]
                     axis.axhline(score, color=colour, linestyle=dashes, linewidth=1.1)
                     axis.axhspan(low, high, color=colour, alpha=0.1, linewidth=0)
+                if not row[number][1] and not levels[number]:
+                    axis.text(0.5, 0.5, "no scores", transform=axis.transAxes, ha="center", color="0.45", fontsize=9)
             else:
                 axis.set_visible(False)
     _under_gaps(axes, [len(row) for row in data])

@@ -69,6 +69,24 @@ def test_equals_a_forward_of_all_columns(kind: str, padded: bool, attention: str
     torch.testing.assert_close(net.hidden(ids, positions, mask, None, 0), whole, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("kind", CONFIGS)
+@torch.inference_mode()
+def test_masks_as_numbers_are_those_of_transformers(kind: str, attention: str) -> None:
+    """A mask added once for all queries gives what transformers makes of the booleans, bit by bit; with a cache, too."""
+    net = network(kind, attention)
+    ids, seen = torch.randint(50, (3, 12)), torch.ones(3, 12, dtype=torch.bool)
+    seen[0, :4], seen[2, 10:] = False, False
+    positions = (seen.long().cumsum(-1) - 1).clamp(min=0)
+    theirs = net.module.model(ids, attention_mask=seen, position_ids=positions, use_cache=False).last_hidden_state
+    whole = net.hidden(ids, positions, seen, None, 0)
+    torch.testing.assert_close(whole[seen], theirs[seen], rtol=0, atol=0)
+    cache = net.cache(12)
+    net.hidden(ids, positions, seen, cache, 0)
+    part = net.hidden(ids[:, 5:9], positions[:, 5:9], seen, cache, 5)
+    torch.testing.assert_close(part, whole[:, 5:9], rtol=1e-4, atol=1e-5)
+
+
 @torch.inference_mode()
 def test_skipped_columns_stay_out_of_the_last_layers_mlp() -> None:
     net, widths = network("llama"), []

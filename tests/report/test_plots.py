@@ -112,6 +112,14 @@ class TestLayout:
         ]
         assert [text.get_text() for text in drawn.texts] == ["score (%)", "tokens per step"]
 
+    def test_a_panel_without_curves_says_so(self) -> None:
+        """Empty axes alone would look like a fault."""
+        full, empty = figure(
+            [[("a", panel(factory.cell()[0])), ("b", panel(factory.cell()[0]).iloc[:0])]], "score"
+        ).axes
+        assert [text.get_text() for text in empty.texts] == ["no scores"]
+        assert not full.texts
+
     def test_a_gap_has_no_axes_and_labels_above_it(self) -> None:
         """Two panels over one: the second has x labels of its own, the empty place is not seen."""
         drawn = figure([row(2), row(1)], "score (%)")
