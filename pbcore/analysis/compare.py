@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pbcore.analysis.paired import holm, interval, two_sided
+from pbcore.analysis.pairs import Pair, pair_cells
 from pbcore.printable import first_line
 from pbcore.results.baseline import BaselineCell, baseline_cell
-from pbcore.results.record import CellRecord, SampleRecord, id_order
+from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import StoredCell
 
 RATES = ("nfe", "tokens_per_step", "tokens_per_forward", "samples_per_second", "tokens_per_second")
@@ -30,7 +31,9 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class CellComparison:
-    """One cell of run A (`head`) beside the same cell of run B (`base`).
+    """One cell of run A (`head`) beside the same cell of run B (`base`), or the one that the given names join it with:
+    then `base_id`, `base_model` and `base_sampler` are B's (empty without such names), and `name` has both briefly.
+    `id` is A's cell, or B's where A has none.
 
     `status`: compared; refused (other questions, no common score, see `reason`); missing (in B only); new (in A only);
     error (could not be run in A or B). Scores are means in [0, 1]; `change` = head − base with its 95 % interval `low`
@@ -60,6 +63,20 @@ class CellComparison:
     differs: tuple[str, ...] = ()
     rates: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     nfe_differs: int = 0
+    base_id: str = ""
+    base_model: str = ""
+    base_sampler: str = ""
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """The cell's id; for a pair of other names `tiny/shuffle/confidence-k2→random-k2`, B's before A's."""
+        return self.label or self.id
+
+    @property
+    def renamed(self) -> bool:
+        """Whether the two sides have different names, which were given."""
+        return bool(self.label)
 
     @property
     def unchanged(self) -> bool:
@@ -69,10 +86,14 @@ class CellComparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All cells of two runs, sorted by id; `level` is the chance of any false alarm among them."""
+    """All cells of two runs, sorted by id; `level` is the chance of any false alarm among them. `models` and `samplers`
+    are the given names, A's → B's; `left_out` counts the cells of A and of B under other names."""
 
     cells: tuple[CellComparison, ...]
     level: float
+    models: Mapping[str, str] = field(default_factory=dict)
+    samplers: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[int, int] = (0, 0)
 
     def of(self, *statuses: str) -> list[CellComparison]:
         return [cell for cell in self.cells if cell.status in statuses]
@@ -95,7 +116,12 @@ class Comparison:
 
 
 def compare_runs(
-    head: Sequence[StoredCell], base: Sequence[StoredCell] | Mapping[str, BaselineCell], level: float = 0.05
+    head: Sequence[StoredCell],
+    base: Sequence[StoredCell] | Mapping[str, BaselineCell],
+    level: float = 0.05,
+    *,
+    models: Mapping[str, str] | None = None,
+    samplers: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Run A (`head`) beside run B (`base`, its cells or a baseline file as `read_baseline` gives it), cell by cell.
 
@@ -103,18 +129,26 @@ def compare_runs(
     are refused, other settings and models of the same name are only told. Binary scores: exact McNemar test; others:
     paired permutation test; both two-sided.
 
+    Cells are paired by id, or by `models` and `samplers`, names of A → names of B: then only cells of the named models
+    and samplers are compared, and A and B may be the same run. Raises InputError for names that a run lacks, and if
+    nothing has a partner.
+
         comparison = compare_runs(load_stored("reports/new"), load_stored("reports/old"))
         [(cell.id, cell.change, [flip.index for flip in cell.worse]) for cell in comparison.worst_first()]
+        compare_runs(run, run, samplers={"my_sampler-k2": "confidence-k2"})
     """
     heads = {entry.cell.id: _side(entry) for entry in head}
     if isinstance(base, Mapping):
         bases = {name: _Side(row) for name, row in base.items()}
     else:
         bases = {entry.cell.id: _side(entry) for entry in base}
-    cells = [_compared(heads.get(name), bases.get(name)) for name in sorted(heads.keys() | bases.keys(), key=id_order)]
+    rows, others = ({name: side.row for name, side in sides.items()} for sides in (heads, bases))
+    pairs = pair_cells(rows, others, models, samplers)
+    cells = [_compared(pair, heads.get(pair.head or ""), bases.get(pair.base or "")) for pair in pairs.pairs]
     tested = [i for i, cell in enumerate(cells) if cell.p is not None]
     adjusted = dict(zip(tested, holm([cells[i].p or 0.0 for i in tested]), strict=True))
-    return Comparison(tuple(replace(cell, p_adjusted=adjusted.get(i)) for i, cell in enumerate(cells)), level)
+    final = tuple(replace(cell, p_adjusted=adjusted.get(i)) for i, cell in enumerate(cells))
+    return Comparison(final, level, models or {}, samplers or {}, pairs.left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,19 +164,29 @@ def _side(entry: StoredCell) -> _Side:
     return _Side(baseline_cell(entry), entry.cell, entry.samples)
 
 
-def _compared(head: _Side | None, base: _Side | None) -> CellComparison:
-    known = head or base
-    assert known is not None
-    row = known.row
-    blank = CellComparison(row.id, row.model, row.task, row.sampler, "compared")
+def _blank(pair: Pair) -> CellComparison:
+    """The cell's names."""
+    names = pair.model[0], pair.task, pair.sampler[0]
+    known = CellComparison(pair.head or pair.base or "", *names, "compared")
+    if not pair.renamed:
+        return known
+    return replace(
+        known, base_id=pair.base or "", base_model=pair.model[1], base_sampler=pair.sampler[1], label=pair.name
+    )
+
+
+def _compared(pair: Pair, head: _Side | None, base: _Side | None) -> CellComparison:
+    blank = _blank(pair)
     for name, side in (("A", head), ("B", base)):
         if side is not None and side.cell is not None and side.cell.status != "ok":
             cause = first_line(side.cell.error or "no cause recorded", 300)
             return replace(blank, status="error", reason=f"could not be run in {name}: {cause}")
-    if base is None:
-        return replace(blank, status="new", reason="in A only", **_scored(row, "head"), rates=_rates(head, base))
-    if head is None:
-        return replace(blank, status="missing", reason="in B only", **_scored(row, "base"), rates=_rates(head, base))
+    if head is None or base is None:
+        only = head or base
+        assert only is not None
+        status, run, column = ("new", "A", "head") if base is None else ("missing", "B", "base")
+        scores = _scored(only.row, column)
+        return replace(blank, status=status, reason=f"in {run} only", **scores, rates=_rates(head, base))
     metric = next((name for name in (base.row.headline, *base.row.scores) if _both(name, head, base)), "")
     reason = _refusal(head.row, base.row) or ("" if metric else "no score was measured in both runs")
     facts: dict[str, Any] = {

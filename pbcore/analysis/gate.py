@@ -12,6 +12,7 @@ import numpy as np
 
 from pbcore.analysis.floors import Floor, broken_floors
 from pbcore.analysis.paired import Paired, compare, detectable_drop, detectable_shift, holm, permutation
+from pbcore.analysis.pairs import Pair, pair_cells
 from pbcore.errors import InputError
 from pbcore.names import SamplerNameError, parse
 from pbcore.printable import first_line
@@ -82,6 +83,9 @@ def judge(
     baseline: Mapping[str, BaselineCell],
     level: float = 0.05,
     floors: Sequence[Floor] = (),
+    *,
+    models: Mapping[str, str] | None = None,
+    samplers: Mapping[str, str] | None = None,
 ) -> Verdict:
     """Judges a run against a baseline (`results.baseline.read_baseline`; empty to check floors only).
 
@@ -89,7 +93,12 @@ def judge(
     scores. NFE and tokens per step must be equal for greedy samplers; for others a paired permutation test looks for
     more forwards. Holm's correction covers all tests, so the chance of any false alarm in the run is at most `level`.
     Baseline rows missing in the run fail; cells that differ in data, model, sampler, seed, precision or samples are
-    refused. Raises InputError for a level outside (0, 1).
+    refused.
+
+    `models` and `samplers` (names of the run → names of the baseline) join cells of other names, as in
+    `analysis.compare.compare_runs`; other cells are left out. Two names are judged by their scores alone: their NFE may
+    differ, and a joined model's identity and dtype; all else must be equal, and every row of the named ones must have
+    its partner. Raises InputError for a level outside (0, 1), unknown names, and if nothing has a partner.
 
         verdict = judge(open_run(path).read_cells(), read_baseline(file), floors=[parse_floor(text) for text in texts])
         print(gate_text(verdict)); exit_code = 0 if verdict.ok else 1
@@ -97,14 +106,18 @@ def judge(
     if not 0 < level < 1:
         raise InputError(f"level {level}: give the probability of a false alarm per run, between 0 and 1, e.g. 0.05")
     cells = {entry.cell.id: entry for entry in run}
-    judged = [_judge_cell(name, cells.get(name), baseline.get(name)) for name in sorted(cells.keys() | baseline.keys())]
+    pairs = pair_cells({name: entry.cell for name, entry in cells.items()}, baseline, models, samplers).pairs
+    judged = [_judge_cell(pair, cells.get(pair.head or ""), baseline.get(pair.base or "")) for pair in pairs]
     decided = _apply_holm(judged, level)
     broken = [Judgement(name, "floor", reason) for name, reason in broken_floors(floors, [entry.cell for entry in run])]
     return _with_power(sorted([*decided, *broken], key=lambda judgement: id_order(judgement.id)), level)
 
 
-def difference(cell: BaselineCell, base: BaselineCell) -> str | None:
-    """The first setting that differs and so prevents a comparison of two rows; None if they can be compared."""
+def difference(cell: BaselineCell, base: BaselineCell, renamed: bool = False) -> str | None:
+    """The first setting that differs and so prevents a comparison of two rows; None if they can be compared.
+
+    `renamed`: rows of other names were joined, so these may differ, and what belongs to a model of another name.
+    """
     if cell.seeds != base.seeds:
         seeds, others = (", ".join(map(str, row.seeds)) for row in (cell, base))
         return f"seeds {seeds}, the baseline has {others}"
@@ -114,15 +127,19 @@ def difference(cell: BaselineCell, base: BaselineCell) -> str | None:
             f"{len(cell.indices)} samples, the baseline has {wanted}: add --limit {wanted}, "
             "or the --profile of the baseline's run"
         )
+    joined = {"model", "sampler"} if renamed else set()
+    other_model = renamed and cell.model != base.model
+    if other_model:
+        joined.add("dtype")
     for name in ("task", "model", "sampler", "dtype", "length", "official_text"):
-        if getattr(cell, name) != getattr(base, name):
+        if name not in joined and getattr(cell, name) != getattr(base, name):
             return f"{name.replace('_', ' ')} is {getattr(cell, name)!r}, the baseline's {getattr(base, name)!r}"
     if cell.data_hash != base.data_hash:
         return (
             f"other data than the baseline's (digest {cell.data_hash[:8]}, there {base.data_hash[:8]}): give the same "
             "--data-dir, --data-seed and --n"
         )
-    for name in sorted(cell.model_identity.keys() | base.model_identity.keys()):
+    for name in [] if other_model else sorted(cell.model_identity.keys() | base.model_identity.keys()):
         actual, expected = cell.model_identity.get(name), base.model_identity.get(name)
         if actual != expected:
             return f"model {name} is {actual!r}, the baseline's {expected!r}"
@@ -143,31 +160,34 @@ def greedy(sampler: str) -> bool:
         return False
 
 
-def _judge_cell(name: str, stored: StoredCell | None, base: BaselineCell | None) -> Judgement:
+def _judge_cell(pair: Pair, stored: StoredCell | None, base: BaselineCell | None) -> Judgement:
+    name = pair.head or pair.base or ""
     if stored is None:
-        return Judgement(name, "missing", "in the baseline but not in the run: renamed, dropped or deselected?")
+        lacks = "in the baseline but not in the run: renamed, dropped or deselected?"
+        return Judgement(name, "missing", f"the run has no {pair.wanted} to join it with" if pair.renamed else lacks)
     if stored.cell.status != "ok":
         return Judgement(name, "error", first_line(stored.cell.error or "no cause recorded", 400))
     if base is None:
         return Judgement(name, "new", "no baseline row yet")
     cell = baseline_cell(stored)
-    reason = difference(cell, base)
+    reason = difference(cell, base, pair.renamed)
     metric = base.headline if base.headline in base.scores else next(iter(base.scores), "")
     if reason is None and metric not in cell.scores:
         why = stored.cell.absent.get(metric, "no reason recorded")
         reason = f"{metric} was measured in the baseline but not in the run: {why}"
     if reason is not None:
         return Judgement(name, "refused", reason, metric)
-    return _compared(cell, base, metric)
+    judgement = _by_score(cell, base, metric)
+    return judgement if pair.renamed else _with_forwards(judgement, cell, base)
 
 
-def _compared(cell: BaselineCell, base: BaselineCell, metric: str) -> Judgement:
-    """The judgement before Holm's correction: raw p-values, and the exact comparison of NFE for greedy samplers."""
+def _by_score(cell: BaselineCell, base: BaselineCell, metric: str) -> Judgement:
+    """The judgement by the score before Holm's correction: a raw p-value."""
     if not metric:
         paired = Paired(len(cell.indices), 0.0, 0.0, 1.0, True, (), ())
     else:
         paired = compare(*(dict(zip(row.indices, row.scores[metric], strict=True)) for row in (cell, base)))
-    judgement = Judgement(
+    return Judgement(
         cell.id,
         "passed",
         "",
@@ -179,6 +199,10 @@ def _compared(cell: BaselineCell, base: BaselineCell, metric: str) -> Judgement:
         newly_right=paired.better,
         spread=None if paired.binary else paired.spread,
     )
+
+
+def _with_forwards(judgement: Judgement, cell: BaselineCell, base: BaselineCell) -> Judgement:
+    """The judgement with the forwards': the exact comparison of NFE for greedy samplers, else a raw p-value."""
     if bool(cell.nfe) != bool(base.nfe):
         has, lacks = ("the run", "the baseline") if cell.nfe else ("the baseline", "the run")
         return replace(judgement, status="refused", p=None, reason=f"{has} has forwards, {lacks} doesn't report them")

@@ -28,7 +28,7 @@ def comparison_text(comparison: Comparison, head: str, base: str, width: int = 1
     if width - sum(widths) - 2 * len(widths) < ROOM:
         table, widths = [row[:-1] for row in table], widths[:-1]  # without samples/s, which machines vary most in
     room = max(16, width - sum(widths) - 2 * len(widths))
-    names = [_short(cell.id, room) for cell in shown[:limit]]
+    names = [_short(cell.name, room) for cell in shown[:limit]]
     first = max(map(len, ("cell", *names)))
     lines, common = [headline(comparison, head, base)], _common(comparison)
     for reason, ids in _uncompared(comparison).items():
@@ -51,13 +51,13 @@ def comparison_markdown(
     shown, common = _changed(comparison), _common(comparison)
     lines = [f"### {md(headline(comparison, head, base), 600)}", ""]
     if verdict is not None:
-        lines += [_gate(verdict), ""]
+        lines += [_gate(verdict, any(cell.renamed for cell in comparison.cells)), ""]
     for reason, ids in _uncompared(comparison).items():
         lines.append(f"- {md(reason)}: {_some([code(name, 120) for name in ids], FLIPS)}")
     if shown:
         lines += ["", f"| cell | {' | '.join(HEADER)} |", f"|---|{'---:|' * len(HEADER)}"]
     for cell in shown[:limit]:
-        name = code(cell.id, 120, cell=True)
+        name = code(cell.name, 120, cell=True)
         if comparison.significant(cell):
             name = f"**{'worse' if (cell.change or 0) < 0 else 'better'}** {name}"
         lines.append(f"| {name} | {' | '.join(_columns(cell))} |")
@@ -65,7 +65,7 @@ def comparison_markdown(
         lines.append(f"\n… and {len(shown) - limit} more cells that changed.")
     lines += ["", *(f"{md(note, 400)}  " for note in _notes(comparison))]
     own = [(cell, [note for note in cell.differs if note not in common]) for cell in shown[:limit]]
-    lines += [f"{code(cell.id, 120)}: {md('; '.join(notes), 400)}  " for cell, notes in own if notes]
+    lines += [f"{code(cell.name, 120)}: {md('; '.join(notes), 400)}  " for cell, notes in own if notes]
     flipped = [_flipped(cell) for cell in shown[:limit] if cell.worse or cell.better]
     if flipped:
         lines += ["", "<details><summary>Flipped answers, by sample</summary>", "", *flipped, "", "</details>"]
@@ -78,11 +78,11 @@ def _changed(comparison: Comparison) -> list[CellComparison]:
 
 
 def _uncompared(comparison: Comparison) -> dict[str, list[str]]:
-    """`refused (other questions …)` → the ids of such cells, in the order of `worst_first`."""
+    """`refused (other questions …)` → the names of such cells, in the order of `worst_first`."""
     groups: dict[str, list[str]] = {}
     for cell in comparison.worst_first():
         if cell.status != "compared":
-            groups.setdefault(f"{cell.status} ({cell.reason})", []).append(cell.id)
+            groups.setdefault(f"{cell.status} ({cell.reason})", []).append(cell.name)
     return groups
 
 
@@ -90,13 +90,14 @@ def _some(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
 
 
-def _gate(verdict: Verdict) -> str:
+def _gate(verdict: Verdict, by_scores: bool) -> str:
     """The gate's verdict in a sentence or two: what failed, and which drop it can detect."""
     counts = Counter(cell.status for cell in verdict.judgements)
     failed = [cell for cell in verdict.judgements if not cell.ok]
     first = f" (first: {code(failed[0].id, 120)}: {md(failed[0].reason, 200)})" if failed else ""
     said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    return f"Gate {'**passed**' if verdict.ok else '**failed**'}: {said}{first}; {md(power_text(verdict), 900)}."
+    word = f"{'**passed**' if verdict.ok else '**failed**'}{', by scores alone' if by_scores else ''}"
+    return f"Gate {word}: {said}{first}; {md(power_text(verdict), 900)}."
 
 
 def _common(comparison: Comparison) -> list[str]:
@@ -111,12 +112,22 @@ def headline(comparison: Comparison, head: str, base: str) -> str:
     worse = sum(comparison.significant(cell) and (cell.change or 0) < 0 for cell in compared)
     better = sum(comparison.significant(cell) and (cell.change or 0) > 0 for cell in compared)
     flips = [sum(len(getattr(cell, side)) for cell in compared) for side in ("worse", "better")]
+    runs = ", ".join(filter(None, (f"A = {printable(head, NAME)}, B = {printable(base, NAME)}", joined(comparison))))
     text = (
-        f"A = {printable(head, NAME)}, B = {printable(base, NAME)}: {len(compared)} cells compared, {worse} worse, "
-        f"{better} better; {flips[0]:,} answers worse, {flips[1]:,} better"
+        f"{runs}: {len(compared)} cells compared, {worse} worse, {better} better; {flips[0]:,} answers worse, "
+        f"{flips[1]:,} better"
     )
     others = [f"{len(comparison.of(status))} {status}" for status in ("refused", "error", "missing", "new")]
     return ", ".join([text, *(other for other in others if not other.startswith("0 "))])
+
+
+def joined(comparison: Comparison) -> str:
+    """The names that were given, A's first: `sampler random-k2 against confidence-k2`; empty without any."""
+    parts = []
+    for kind, names in (("model", comparison.models), ("sampler", comparison.samplers)):
+        pairs = [new if new == old else f"{new} against {old}" for new, old in names.items()]
+        parts += [f"{kind} {_some([printable(pair, 2 * NAME) for pair in pairs], 3)}"] if pairs else []
+    return ", ".join(parts)
 
 
 def _columns(cell: CellComparison) -> tuple[str, ...]:
@@ -157,21 +168,23 @@ def _p(value: float) -> str:
 def _notes(comparison: Comparison) -> list[str]:
     """What the columns mean, and which cells are not in the table."""
     compared = comparison.of("compared")
-    unchanged = sum(cell.unchanged for cell in compared)
+    unchanged, renamed = sum(cell.unchanged for cell in compared), any(cell.renamed for cell in compared)
     notes = [f"in every cell, B → A: {printable(note, 200)}" for note in _common(comparison)]
     notes += [f"{unchanged} cells without any change are left out"] if unchanged else []
+    if any(comparison.left_out):
+        notes.append("not compared, under other names: {} cells of A, {} of B".format(*comparison.left_out))
     if unchanged == len(compared):
         return notes
     return [
         *notes,
         f"scores in %, differences A − B in points; p: two-sided, adjusted for {len(compared)} cells (Holm); intervals "
-        "are not adjusted; worse, better: flipped answers",
+        f"are not adjusted; worse, better: flipped answers{'; names in cells: B→A' if renamed else ''}",
     ]
 
 
 def _flipped(cell: CellComparison) -> str:
     parts = [f"{kind} {_places(flips)}" for kind, flips in (("worse", cell.worse), ("better", cell.better)) if flips]
-    return f"- {code(cell.id, 120)}: {'; '.join(parts)}"
+    return f"- {code(cell.name, 120)}: {'; '.join(parts)}"
 
 
 def _places(flips: Sequence[Flip]) -> str:

@@ -101,6 +101,59 @@ class TestCompared:
         assert [flip.index for flip in (*cell.worse, *cell.better)] == [1, 2]
 
 
+class TestOtherNames:
+    def test_as_cells_of_one_name(self) -> None:
+        """Another name changes no figure: difference, interval, test, flips and rates are those of equal names."""
+        base, head = [1, 1, 1, 0, 1, 0, 1, 1], [1, 0, 1, 1, 0, 0, 0, 1]
+        plain = only(stored(head, nfe=8), stored(base))
+        sampler, model = stored(head, nfe=8, sampler="random-k2"), stored(head, nfe=8, model="v2")
+        for entry, names in (
+            (sampler, {"samplers": {"random-k2": "confidence-k2"}}),
+            (model, {"models": {"v2": "tiny"}}),
+        ):
+            [cell] = compare_runs([entry], [stored(base)], **names).cells
+            assert (cell.id, cell.base_id, cell.renamed) == (entry.cell.id, plain.id, True)
+            own = {"id": plain.id, "model": "tiny", "sampler": "confidence-k2"}
+            assert replace(cell, **own, base_id="", base_model="", base_sampler="", label="") == plain
+
+    def test_both_names_are_kept(self) -> None:
+        """A's in `model` and `sampler`, B's beside them, both in `name`."""
+        names = {"models": {"v2": "tiny"}, "samplers": {"random-k2": "confidence-k2"}}
+        [cell] = compare_runs([stored([1], model="v2", sampler="random-k2")], [stored([1])], **names).cells
+        assert (cell.model, cell.sampler, cell.base_model, cell.base_sampler) == (
+            "v2",
+            "random-k2",
+            "tiny",
+            "confidence-k2",
+        )
+        assert cell.name == "tiny→v2/shuffle/confidence-k2→random-k2"
+
+    def test_holm_over_the_named_cells_only(self) -> None:
+        """In one run, the cells that are not named don't weaken the test of those that are."""
+        tasks = ("waiting_line/copy", "waiting_line/sort")
+        run = [
+            stored([float(i >= wrong) for i in range(12)], task=task, sampler=sampler)
+            for task in tasks
+            for sampler, wrong in (("a", 7), ("b", 0), ("c", 0))
+        ]
+        comparison = compare_runs(run, run, samplers={"a": "b"})
+        assert [cell.p_adjusted for cell in comparison.cells] == [2 * 2 * 0.5**7] * 2
+        assert comparison.left_out == (4, 4)
+
+    def test_other_questions_are_refused(self) -> None:
+        """Names join cells; the questions still have to be the same."""
+        [cell] = compare_runs(
+            [stored([1, 0], model="v2", data_hash="d2")], [stored([1, 1])], models={"v2": "tiny"}
+        ).cells
+        assert (cell.status, cell.name) == ("refused", "tiny→v2/shuffle/confidence-k2")
+
+    def test_a_baseline_file(self, tmp_path: Path) -> None:
+        """B may be a file here, too."""
+        rows = read_baseline(write_baseline(tmp_path / "b.json", [stored([1, 1, 0])]))
+        [cell] = compare_runs([stored([0, 1, 0], model="v2")], rows, models={"v2": "tiny"}).cells
+        assert [flip.index for flip in cell.worse] == [0]
+
+
 class TestNotCompared:
     def test_other_questions(self) -> None:
         """Refused with both sides' data; the means are still there, an interval is not."""

@@ -206,3 +206,43 @@ def test_statuses_that_pass() -> None:
     """Only passed and new cells are fine."""
     statuses = ("passed", "new", "worse", "slower", "refused", "missing", "error", "floor")
     assert [status for status in statuses if Judgement("a", status).ok] == ["passed", "new"]
+
+
+class TestJoinedNames:
+    def test_scores_alone(self) -> None:
+        """Two samplers or models are judged by their scores; another NFE, dtype and revision are theirs."""
+        base = factory.cell(right=answers(0), nfe=16)
+        sampler = factory.cell(right=answers(3), sampler="random-k4", nfe=8)
+        (found,) = gate([sampler], [base], samplers={"random-k4": "confidence-k2"}).judgements
+        assert (found.status, found.newly_wrong, found.p_forwards) == ("passed", (0, 1, 2), None)
+        facts = {"dtype": "bfloat16", "model_info": {"source": "other", "revision": "r2"}, "nfe": 20}
+        model = factory.cell(right=answers(20), model="v2", **facts)
+        (found,) = gate([model], [base], models={"v2": "tiny"}).judgements
+        assert (found.status, found.id) == ("worse", "v2/shuffle/confidence-k2")
+
+    @pytest.mark.parametrize(
+        ("names", "facts", "said"),
+        [
+            ({"models": {"v2": "tiny"}}, {"model": "v2", "seed": 1}, "seeds 1"),
+            ({"models": {"v2": "tiny"}}, {"model": "v2", "data_hash": "d2"}, "other data"),
+            ({"samplers": {"ar": "confidence-k2"}}, {"sampler": "ar", "dtype": "bfloat16"}, "dtype"),
+            ({"models": {"tiny": "tiny"}}, {"nfe": 17}, "greedy decoding must repeat exactly"),
+        ],
+    )
+    def test_all_else_must_be_equal(self, names: dict[str, object], facts: dict[str, object], said: str) -> None:
+        """Seeds and data, and for a joined sampler its model's dtype; a name that stands for itself is judged in
+        full."""
+        verdict = gate([factory.cell(**facts)], [factory.cell()], **names)  # type: ignore[arg-type]
+        assert not verdict.ok
+        assert said in verdict.judgements[0].reason
+
+    def test_a_partner_that_is_missing(self) -> None:
+        """A row of B that A has no partner for fails and names the partner; rows of other names are not judged."""
+        base = [factory.cell(), factory.cell(task="waiting_line/copy"), factory.cell(sampler="random-k2")]
+        run = [factory.cell(sampler="ar"), factory.cell(sampler="threshold-0.9")]
+        verdict = gate(run, base, samplers={"ar": "confidence-k2"})
+        assert [(found.id, found.status) for found in verdict.judgements] == [
+            ("tiny/copy/confidence-k2", "missing"),
+            ("tiny/shuffle/ar", "passed"),
+        ]
+        assert verdict.judgements[0].reason == "the run has no tiny/copy/ar to join it with"

@@ -73,7 +73,7 @@ def test_equals_a_forward_of_all_columns(kind: str, padded: bool, attention: str
 @pytest.mark.parametrize("kind", CONFIGS)
 @torch.inference_mode()
 def test_masks_as_numbers_are_those_of_transformers(kind: str, attention: str) -> None:
-    """A mask added once for all queries gives what transformers makes of the booleans, bit by bit; with a cache, too."""
+    """A mask added once for all queries is what transformers makes of the booleans, bit by bit; with a cache, too."""
     net = network(kind, attention)
     ids, seen = torch.randint(50, (3, 12)), torch.ones(3, 12, dtype=torch.bool)
     seen[0, :4], seen[2, 10:] = False, False

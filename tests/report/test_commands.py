@@ -143,6 +143,53 @@ class TestCommands:
         assert command("compare", path, path, "--level", "2") == 2
         assert capsys.readouterr().err.startswith("pbcore compare: level 2.0: give the probability")
 
+    def test_compare_within_one_run(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Two samplers of a run; the status is the gate's, which judges scores alone."""
+        entries = [factory.cell(right=1.0, sampler="a", nfe=8), factory.cell(right=0.5, sampler="b")]
+        path = factory.write(create(tmp_path, "r"), entries).path
+        assert command("compare", path, path, "--sampler", "a=b") == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0] == f"gate PASSED against {path}, sampler a against b, by scores alone: 1 passed"
+        assert (
+            "A = r, B = r, sampler a against b: 1 cells compared, 0 worse, 1 better; 0 answers worse, 10 better"
+            in lines
+        )
+        assert lines[-3].startswith("tiny/shuffle/b→a  50.0  100.0")
+        assert lines[-2] == "not compared, under other names: 1 cells of A, 1 of B"
+        assert command("compare", path, path, "--sampler", "b=a", "--markdown", "-") == 1
+        page = capsys.readouterr().out
+        assert "Gate **failed**, by scores alone: 1 worse (first: `tiny/shuffle/b`: accuracy -50.0 points" in page
+        assert "| **worse** `tiny/shuffle/a→b` | 100.0 | 50.0 |" in page
+
+    def test_compare_models_of_other_names(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A name may hold `=`; of the ways to divide the value, the one that names models of both runs counts."""
+        new, old = "ckpt/step=2000", "ckpt/step=1000"
+        a = factory.write(create(tmp_path, "a"), [factory.cell(new)]).path
+        b = factory.write(create(tmp_path, "b"), [factory.cell(old)]).path
+        assert command("compare", a, b, "--model", f"{new}={old}") == 0
+        assert "model ckpt/step=2000 against ckpt/step=1000: 1 cells compared" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("--model", "tiny"), "--model tiny: give NEW=OLD, a model of A and one of B, e.g. my-llada-v2=my-llada"),
+            (("--sampler", "=ar"), "--sampler =ar: give NEW=OLD, a sampler of A and one of B"),
+            (("--sampler", "ar="), "--sampler ar=: give NEW=OLD, a sampler of A and one of B"),
+            (
+                ("--model", "tiny=a", "--model", "tiny=b"),
+                "--model tiny=b: tiny is compared with a already; give one OLD",
+            ),
+            (("--model", "tinny=tiny"), "no model 'tinny' in A; did you mean tiny? A has tiny"),
+        ],
+    )
+    def test_compare_refuses_names(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+    ) -> None:
+        """Status 2 and a line that says what to give."""
+        path = factory.write(create(tmp_path, "r"), [factory.cell()]).path
+        assert command("compare", path, path, *words) == 2
+        assert capsys.readouterr().err.startswith(f"pbcore compare: {said}")
+
     def test_width(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         """Tables fit the terminal, or --width; an empty line follows each."""
         monkeypatch.setenv("COLUMNS", "50")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from pbcore.analysis.compare import compare_runs
 from pbcore.analysis.gate import judge
 from pbcore.errors import InputError
 from pbcore.report.commands.said import refused
-from pbcore.report.comparison import comparison_markdown, comparison_text
+from pbcore.report.comparison import comparison_markdown, comparison_text, joined
 from pbcore.report.gates import gate_text
 from pbcore.report.page.compare import write_comparison
 from pbcore.report.text import ascii_only, ascii_text, show
@@ -20,6 +20,8 @@ from pbcore.results.baseline import read_baseline
 from pbcore.results.check import refuse
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import write_atomic
+
+EXAMPLES = {"model": "my-llada-v2=my-llada", "sampler": "my_sampler-k2=confidence-k2"}
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,6 +31,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("head", type=Path, metavar="A", help="run directory to judge")
     parser.add_argument("base", type=Path, metavar="B", help="run directory or baseline file to judge against")
+    for kind, example in EXAMPLES.items():
+        parser.add_argument(
+            f"--{kind}",
+            action="append",
+            default=[],
+            metavar="NEW=OLD",
+            help=f"compare {kind} NEW of A with {kind} OLD of B, by scores alone and only these (repeatable; A and B "
+            f"may be the same run): {example}",
+        )
     parser.add_argument("--level", type=float, default=0.05, help="probability of a false alarm per run (default 0.05)")
     parser.add_argument(
         "--markdown", type=Path, metavar="FILE", help="also write the comparison for a pull request; - for the terminal"
@@ -44,26 +55,46 @@ def run(args: argparse.Namespace) -> int:
     """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
     try:
         head, judged_by = load_stored(args.head, refuse), read_baseline(args.base)
-        verdict = judge(head, judged_by, args.level)
+        sides = [entry.cell for entry in head], judged_by.values()
+        models = joined_names("model", args.model, *({cell.model for cell in side} for side in sides))
+        samplers = joined_names("sampler", args.sampler, *({cell.sampler for cell in side} for side in sides))
+        verdict = judge(head, judged_by, args.level, models=models, samplers=samplers)
         # A run's own records have rates that a baseline's rows lack.
         base = load_stored(args.base, refuse) if args.base.is_dir() else judged_by
-        comparison = compare_runs(head, base, args.level)
+        comparison = compare_runs(head, base, args.level, models=models, samplers=samplers)
     except (InputError, ValueError) as error:
         return refused("compare", error)
     if args.html:
         answers = [] if isinstance(base, Mapping) else base
         write_comparison(comparison, head, answers, (args.head, args.base), args.html)
-    names = args.head.name or str(args.head), args.base.name or str(args.base)
-    page = comparison_markdown(comparison, *names, verdict) if args.markdown else ""
+    runs = args.head.name or str(args.head), args.base.name or str(args.base)
+    page = comparison_markdown(comparison, *runs, verdict) if args.markdown else ""
     if str(args.markdown) == "-":
         show(page, end="")
         return 0 if verdict.ok else 1
-    show(gate_text(verdict, str(args.base)))
+    by_scores = ["by scores alone"] if any(cell.renamed for cell in comparison.cells) else []
+    show(gate_text(verdict, ", ".join(filter(None, (str(args.base), joined(comparison), *by_scores)))))
     width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
-    table = comparison_text(comparison, *names, width)
+    table = comparison_text(comparison, *runs, width)
     show(f"\n{ascii_text(table) if ascii_only(sys.stdout.encoding) else table}")
     if args.markdown:
         show(str(write_atomic(args.markdown, page)))
     if args.html:
         show(str(args.html))
     return 0 if verdict.ok else 1
+
+
+def joined_names(kind: str, texts: Sequence[str], news: Collection[str], olds: Collection[str]) -> dict[str, str]:
+    """NEW → OLD of the values of `--model` or `--sampler` (`kind`). A name may hold `=`, as in `step=1000`: of all ways
+    to divide a value the first that gives a name of each run is taken. Raises InputError for a value without `=`, and
+    for a NEW with two OLDs."""
+    names: dict[str, str] = {}
+    for text in texts:
+        ways = [(text[:i], text[i + 1 :]) for i in range(1, len(text) - 1) if text[i] == "="]
+        if not ways:
+            raise InputError(f"--{kind} {text}: give NEW=OLD, a {kind} of A and one of B, e.g. {EXAMPLES[kind]}")
+        new, old = next((way for way in ways if way[0] in news and way[1] in olds), ways[0])
+        if names.get(new, old) != old:
+            raise InputError(f"--{kind} {text}: {new} is compared with {names[new]} already; give one OLD for each NEW")
+        names[new] = old
+    return names

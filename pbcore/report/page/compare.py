@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.analysis.order import short
+from pbcore.report.comparison import joined
 from pbcore.report.page.data import Answers
 from pbcore.report.page.figures import Row
 from pbcore.report.page.svg import text
@@ -16,6 +17,7 @@ from pbcore.report.page.write import SIZE, assembled, questions_of
 from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 
 SIDES = ("A", "B")
+Place = tuple[str, str]  # a side and the id of a cell there
 RATES = (("nfe", "NFE", 1), ("tokens_per_step", "tokens/step", 2), ("samples_per_second", "samples/s", 1))
 
 
@@ -33,22 +35,28 @@ def comparison_page(
 ) -> str:
     """The page as text."""
     answers = _answers(comparison, (head, base), runs)
-    title = f"pbcore · {runs[0].name} against {runs[1].name}"
+    names = runs[0].name if runs[0] == runs[1] else f"{runs[0].name} against {runs[1].name}"
+    title = f"pbcore · {', '.join(filter(None, (names, joined(comparison))))}"
     return assembled(title, _content(comparison, runs), answers, runs[0].name, SIZE)
 
 
 def _answers(
     comparison: Comparison, sides: tuple[Sequence[StoredCell], Sequence[StoredCell]], runs: tuple[Path, Path]
 ) -> list[Answers]:
-    """The cells of both runs; a cell of A and the same one of B name each other and what flipped between them."""
-    judged = {cell.id: cell for cell in comparison.cells}
-    places = [(side, entry) for side, entries in zip(SIDES, sides, strict=True) for entry in entries]
+    """The compared cells of both runs; the two of a pair name each other and what flipped between them. A cell of B
+    that several of A are compared with names the first."""
+    pairs: dict[Place, CellComparison] = {}
+    for compared in comparison.cells:
+        for place in _places(compared):
+            pairs.setdefault(place, compared)
+    given = [(side, entry) for side, entries in zip(SIDES, sides, strict=True) for entry in entries]
+    places = [(side, entry) for side, entry in given if (side, entry.cell.id) in pairs]
     numbers = {(side, entry.cell.id): number for number, (side, entry) in enumerate(places)}
     kept = {side: questions_of(RunDir(run)) for side, run in zip(SIDES, runs, strict=True)}
     found = []
     for side, entry in places:
-        cell = entry.cell
-        flipped = judged.get(cell.id)
+        cell, pair = entry.cell, pairs[side, entry.cell.id]
+        other = next((numbers.get(place) for place in _places(pair) if place[0] != side), None)
         found.append(
             Answers(
                 f"{side}:{cell.id}",
@@ -57,12 +65,20 @@ def _answers(
                 entry.samples,
                 kept[side](cell),
                 side,
-                numbers.get((SIDES[side == "A"], cell.id)),
-                _indices(flipped.worse) if flipped else (),
-                _indices(flipped.better) if flipped else (),
+                other,
+                _indices(pair.worse),
+                _indices(pair.better),
             )
         )
     return found
+
+
+def _places(cell: CellComparison) -> list[Place]:
+    """The cells of A and B that it compares; where names were given, only those that there are."""
+    if not cell.renamed:
+        return [("A", cell.id), ("B", cell.id)]
+    heads: list[Place] = [] if cell.id == cell.base_id else [("A", cell.id)]
+    return [*heads, *([("B", cell.base_id)] if cell.base_id else [])]
 
 
 def _indices(flips: Sequence[Flip]) -> tuple[int, ...]:
@@ -79,8 +95,9 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> str:
     worse = sum(row["verdict"] == "worse" for row in compared)
     better = sum(row["verdict"] == "better" for row in compared)
     level = f"Holm's test over all cells, level {comparison.level:g}"
+    given = f", {text(joined(comparison), 600)}" if joined(comparison) else ""
     parts = [
-        f"<p>A: <code>{text(str(runs[0]))}</code> · B: <code>{text(str(runs[1]))}</code>. {len(compared)} cells "
+        f"<p>A: <code>{text(str(runs[0]))}</code> · B: <code>{text(str(runs[1]))}</code>{given}. {len(compared)} cells "
         f"compared, {worse} significantly worse in A, {better} significantly better ({level}).</p>"
     ]
     if compared:
@@ -97,7 +114,8 @@ def _row(comparison: Comparison, cell: CellComparison) -> Row:
         verdict = "the same"
     elif comparison.significant(cell):
         verdict = "worse" if (cell.change or 0) < 0 else "better"
-    row: Row = {"model": cell.model, "task": cell.task, "sampler": cell.sampler, "cell": cell, "verdict": verdict}
+    row: Row = {"model": _names(cell.base_model, cell.model), "sampler": _names(cell.base_sampler, cell.sampler)}
+    row |= {"task": cell.task, "cell": cell, "verdict": verdict}
     row |= {name: _points(getattr(cell, name)) for name in ("base", "head", "change", "low", "high")}
     row |= {"p": cell.p_adjusted, "worse": len(cell.worse), "better": len(cell.better)}
     row |= {"differs": "; ".join(cell.differs), "reason": f"{cell.status}: {cell.reason}"}
@@ -105,6 +123,11 @@ def _row(comparison: Comparison, cell: CellComparison) -> Row:
         before, after = cell.rates.get(name, (None, None))
         row |= {name: (before, after), f"{name}_head": after}
     return row
+
+
+def _names(base: str, head: str) -> str:
+    """`B's → A's` where a cell was compared with one of another name."""
+    return f"{base} → {head}" if base and base != head else head
 
 
 def _points(share: float | None) -> float | None:

@@ -30,6 +30,13 @@ def two_runs(tmp_path: Path, n: int = 60) -> tuple[RunDir, RunDir]:
     return sides[0], sides[1]
 
 
+def three_samplers(tmp_path: Path) -> Path:
+    """A run of three samplers, of which one has nine answers wrong."""
+    wrong = {"ar": 9, "confidence-k2": 0, "random-k2": 0}
+    entries = [factory.cell(sampler=one, right=[float(i >= n) for i in range(20)]) for one, n in wrong.items()]
+    return factory.write(create(tmp_path, "run"), [filmed(entry) for entry in entries]).path
+
+
 def page_of(tmp_path: Path) -> str:
     a, b = two_runs(tmp_path)
     head, base = load_stored(a.path), load_stored(b.path)
@@ -59,6 +66,37 @@ class TestPage:
         file = tmp_path / "out" / "page.html"
         assert main(["compare", str(a.path), str(b.path), "--html", str(file)]) == 1
         assert {cell["side"] for cell in data_of(file.read_text())["cells"]} == {"A", "B"}
+
+    def test_two_samplers_of_one_run(self, tmp_path: Path) -> None:
+        """Each side has the named sampler's cells alone; they name each other and what flipped."""
+        path = three_samplers(tmp_path)
+        page = tmp_path / "page.html"
+        assert main(["compare", str(path), str(path), "--sampler", "ar=confidence-k2", "--html", str(page)]) == 1
+        cells = data_of(page.read_text())["cells"]
+        assert [(cell["id"], cell["pair"]) for cell in cells] == [
+            ("A:tiny/shuffle/ar", 1),
+            ("B:tiny/shuffle/confidence-k2", 0),
+        ]
+        assert cells[0]["flips"] == {"worse": list(range(9)), "better": []} == cells[1]["flips"]
+        words = " ".join(" ".join(Reader(page.read_text()).text).split())
+        assert "pbcore · run, sampler ar against confidence-k2" in words
+        assert "tiny confidence-k2 → ar shuffle −45.0" in words
+
+    def test_cells_without_a_partner(self, tmp_path: Path) -> None:
+        """What B alone has under the names stays B's, though A, the same run, has a cell of that id; several cells of A
+        may have one partner."""
+        samplers = ("ar", "confidence-k2", "random-k2")
+        entries = [factory.cell(sampler=one) for one in samplers] + [factory.cell(task="waiting_line/copy")]
+        path = factory.write(create(tmp_path, "run"), [filmed(entry) for entry in entries]).path
+        run = load_stored(path)
+        comparison = compare_runs(run, run, samplers={"ar": "confidence-k2", "random-k2": "confidence-k2"})
+        cells = data_of(comparison_page(comparison, run, run, (path, path)))["cells"]
+        assert {(cell["id"], cells[cell["pair"]]["id"] if "pair" in cell else None) for cell in cells} == {
+            ("A:tiny/shuffle/ar", "B:tiny/shuffle/confidence-k2"),
+            ("A:tiny/shuffle/random-k2", "B:tiny/shuffle/confidence-k2"),
+            ("B:tiny/shuffle/confidence-k2", "A:tiny/shuffle/ar"),
+            ("B:tiny/copy/confidence-k2", None),
+        }
 
 
 @pytest.mark.browser

@@ -91,7 +91,7 @@ function answerTable(cell, data, where) {
     more.hidden = body.children.length >= rows.length;
     more.textContent = `show more (${rows.length - body.children.length} left)`;
   };
-  const heads = ["sample", "verdict", ...(cell.flips ? ["between the runs"] : []), `${cell.headline} %`, "NFE", "answer", "what is wrong"];
+  const heads = ["sample", "verdict", ...(cell.flips ? ["A against B"] : []), `${cell.headline} %`, "NFE", "answer", "what is wrong"];
   const table = el("table", { class: "sortable" }, el("caption", {}, "answers"),
     el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, plain(head))))), body);
   fill();

@@ -1,0 +1,174 @@
+"""Which cell of run A stands beside which cell of run B: the one of its id, or the one whose names the user gives."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Protocol
+
+from pbcore.errors import InputError
+from pbcore.names import SamplerNameError, canonical
+from pbcore.printable import printable
+from pbcore.results.record import id_order
+from pbcore.tasks.naming import short
+
+LISTED = 12  # names in an error
+
+
+class Named(Protocol):
+    """A record or a baseline row."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def sampler(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A cell of A and one of B, by their ids; None on the side that lacks it. `model` and `sampler` are (A's, B's)
+    names."""
+
+    head: str | None
+    base: str | None
+    task: str
+    model: tuple[str, str]
+    sampler: tuple[str, str]
+
+    @property
+    def renamed(self) -> bool:
+        """Whether the two sides have different names."""
+        return self.model[0] != self.model[1] or self.sampler[0] != self.sampler[1]
+
+    @property
+    def wanted(self) -> str:
+        """The id that A's cell has or would have."""
+        return "/".join((self.model[0], short(self.task), self.sampler[0]))
+
+    @property
+    def name(self) -> str:
+        """What tables call the pair: the cell's id, with `B's→A's` where names differ, such as
+        `tiny/shuffle/confidence-k2→random-k2`; models then go by the last part of a path or hub id.
+        """
+        return f"{_arrow(*self.model)}/{short(self.task)}/{_arrow(*self.sampler)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """All pairs of two runs, sorted by id, and how many cells of A and of B have names that were not asked for."""
+
+    pairs: tuple[Pair, ...]
+    left_out: tuple[int, int] = (0, 0)
+
+
+def pair_cells(
+    head: Mapping[str, Named],
+    base: Mapping[str, Named],
+    models: Mapping[str, str] | None = None,
+    samplers: Mapping[str, str] | None = None,
+) -> Pairs:
+    """The pairs of run A (`head`, id → cell) and run B (`base`).
+
+    Without names: cells of the same id. `models` and `samplers` map names of A to names of B: then only cells of A
+    whose model (and sampler) is named are paired, each with B's cell of the other name, the same task, and the same
+    model or sampler where only the other is named. Samplers may be spelled in any order of their modifiers. Raises
+    InputError for names that A or B lacks, and if nothing has a partner.
+    """
+    if not models and not samplers:
+        return Pairs(tuple(_same(name, head, base) for name in sorted(head.keys() | base.keys(), key=id_order)))
+    models = _resolved("model", models or {}, head.values(), base.values())
+    samplers = _resolved("sampler", samplers or {}, head.values(), base.values())
+    news = {_key(cell): name for name, cell in head.items() if _asked(cell, models, samplers)}
+    olds = {_key(cell): name for name, cell in base.items()}
+    pairs = []
+    for (model, task, sampler), name in news.items():
+        there = models.get(model, model), task, samplers.get(sampler, sampler)
+        pairs.append(Pair(name, olds.get(there), task, (model, there[0]), (sampler, there[2])))
+    missing = [pair for key, name in olds.items() for pair in _without_head(key, name, models, samplers, news)]
+    if not any(pair.base for pair in pairs):
+        sides = _some([pair.head or "" for pair in pairs]), _some([pair.base or "" for pair in missing])
+        raise InputError(
+            f"no cell of A has a partner in B: under the given names A has {sides[0]}, B {sides[1]}; both need the "
+            "same tasks, and the same models or samplers where only the others are named"
+        )
+    left_out = len(head) - len(pairs), len(base.keys() - {pair.base for pair in (*pairs, *missing)})
+    return Pairs(tuple(sorted([*pairs, *missing], key=_order)), left_out)
+
+
+Key = tuple[str, str, str]
+
+
+def _key(cell: Named) -> Key:
+    return cell.model, cell.task, cell.sampler
+
+
+def _order(pair: Pair) -> tuple[list[str], str, str]:
+    return id_order(pair.head or pair.base or ""), pair.base or "", pair.name
+
+
+def _same(name: str, head: Mapping[str, Named], base: Mapping[str, Named]) -> Pair:
+    cell = head.get(name) or base[name]
+    here, there = name if name in head else None, name if name in base else None
+    return Pair(here, there, cell.task, (cell.model, cell.model), (cell.sampler, cell.sampler))
+
+
+def _asked(cell: Named, models: Mapping[str, str], samplers: Mapping[str, str]) -> bool:
+    return (not models or cell.model in models) and (not samplers or cell.sampler in samplers)
+
+
+def _without_head(
+    key: Key, name: str, models: Mapping[str, str], samplers: Mapping[str, str], news: Mapping[Key, str]
+) -> list[Pair]:
+    """The pairs that a cell of B lacks A's cell for."""
+    model, task, sampler = key
+    own = [new for new, old in models.items() if old == model] if models else [model]
+    others = [new for new, old in samplers.items() if old == sampler] if samplers else [sampler]
+    wanted = [(one, task, other) for one in own for other in others]
+    return [Pair(None, name, task, (one[0], model), (one[2], sampler)) for one in wanted if one not in news]
+
+
+def _resolved(kind: str, names: Mapping[str, str], head: Collection[Named], base: Collection[Named]) -> dict[str, str]:
+    """The names as A and B spell them."""
+    sides = [list(dict.fromkeys(getattr(cell, kind) for cell in cells)) for cells in (head, base)]
+    found: dict[str, str] = {}
+    for new, old in names.items():
+        name = _known(kind, new, sides[0], "A")
+        if name in found:
+            raise InputError(f"{kind} {printable(new)} of A is given twice; compare it with one {kind} at a time")
+        found[name] = _known(kind, old, sides[1], "B")
+    return found
+
+
+def _known(kind: str, name: str, known: list[str], side: str) -> str:
+    """`name` as `known` spells it. Raises InputError with close matches and what there is."""
+    if name in known:
+        return name
+    if kind == "sampler":
+        with suppress(SamplerNameError):
+            if canonical(name) in known:
+                return canonical(name)
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    advice = f"did you mean {printable(' or '.join(near))}? " if near else ""
+    raise InputError(f"no {kind} {printable(name)!r} in {side}; {advice}{side} has {_some(known)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    listed = ", ".join(printable(name) for name in names[:LISTED]) or "none"
+    return listed + (f" … ({len(names)})" if len(names) > LISTED else "")
+
+
+def _arrow(head: str, base: str) -> str:
+    """`B's→A's` in brief; the name itself where both are the same."""
+    if head == base:
+        return head
+    brief = [_brief(name) for name in (base, head)]
+    return "→".join((base, head) if brief[0] == brief[1] else brief)
+
+
+def _brief(name: str) -> str:
+    """The last part of a path or hub id, and of an adapter's behind it: `tiny+adapters/shuffle` → `tiny+shuffle`."""
+    return "+".join(part.rstrip("/").rsplit("/", 1)[-1] for part in name.split("+"))

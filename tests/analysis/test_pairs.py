@@ -1,0 +1,141 @@
+"""pbcore.analysis.pairs: which cell of A stands beside which of B, by id and by the given names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pbcore.analysis.pairs import Named, Pairs, pair_cells
+from pbcore.errors import InputError
+from pbcore.results import CellRecord, Conditions
+from pbcore.tasks.naming import short
+
+TASKS = ("waiting_line/copy", "waiting_line/shuffle", "list_ops/copy")
+
+
+def run(*names: str) -> dict[str, Named]:
+    """Cells by `model task sampler`, as a run has them."""
+    cells = {}
+    for name in names:
+        model, task, sampler = name.split()
+        full = next(one for one in TASKS if short(one) == task)
+        cell = CellRecord(f"{model}/{task}/{sampler}", model, full, sampler, Conditions.unknown())
+        cells[cell.id] = cell
+    return cells
+
+
+def sides(pairs: Pairs) -> list[tuple[str | None, str | None]]:
+    return [(pair.head, pair.base) for pair in pairs.pairs]
+
+
+class TestByName:
+    def test_a_sampler_against_another_of_the_same_run(self) -> None:
+        """Same model, same task; the run's other cells are counted and not compared with themselves."""
+        cells = run("m copy a-k2", "m copy b-k2", "m copy c-k2", "n shuffle a-k2", "n shuffle b-k2")
+        pairs = pair_cells(cells, cells, samplers={"a-k2": "b-k2"})
+        assert sides(pairs) == [("m/copy/a-k2", "m/copy/b-k2"), ("n/shuffle/a-k2", "n/shuffle/b-k2")]
+        assert [pair.name for pair in pairs.pairs] == ["m/copy/b-k2→a-k2", "n/shuffle/b-k2→a-k2"]
+        assert pairs.left_out == (3, 3)
+
+    def test_a_model_against_another(self) -> None:
+        """Each of its samplers with the same sampler of the other."""
+        pairs = pair_cells(run("v2 copy a", "v2 copy b", "x copy a"), run("v1 copy a", "v1 copy b"), {"v2": "v1"})
+        assert sides(pairs) == [("v2/copy/a", "v1/copy/a"), ("v2/copy/b", "v1/copy/b")]
+        assert pairs.left_out == (1, 0)
+
+    def test_both(self) -> None:
+        """With models and samplers a cell needs both names; a name may stand for itself."""
+        head, base = run("v2 copy a", "v2 copy b", "x copy a"), run("v1 copy b", "v1 copy a", "x copy b")
+        assert sides(pair_cells(head, base, {"v2": "v1"}, {"a": "b"})) == [("v2/copy/a", "v1/copy/b")]
+        assert sides(pair_cells(head, base, {"v2": "v1"}, {"a": "a"})) == [("v2/copy/a", "v1/copy/a")]
+
+    def test_without_partners(self) -> None:
+        """Cells of the names on one side only are named, and what the other side lacks."""
+        pairs = pair_cells(run("v2 copy a", "v2 shuffle a"), run("v1 copy a", "v1 list_ops/copy a"), {"v2": "v1"}).pairs
+        assert {(pair.head, pair.base, pair.name) for pair in pairs} == {
+            ("v2/copy/a", "v1/copy/a", "v1→v2/copy/a"),
+            ("v2/shuffle/a", None, "v1→v2/shuffle/a"),
+            (None, "v1/list_ops/copy/a", "v1→v2/list_ops/copy/a"),
+        }
+        assert [pair.wanted for pair in pairs if pair.head is None] == ["v2/list_ops/copy/a"]
+
+    def test_several_against_one(self) -> None:
+        """One cell of B may have several of A; each that A lacks is missing."""
+        cells = run("m copy a", "m copy b", "m copy c", "m shuffle a", "m shuffle c")
+        pairs = pair_cells(cells, cells, samplers={"a": "c", "b": "c"})
+        assert {(pair.head, pair.base) for pair in pairs.pairs} == {
+            ("m/copy/a", "m/copy/c"),
+            ("m/copy/b", "m/copy/c"),
+            ("m/shuffle/a", "m/shuffle/c"),
+            (None, "m/shuffle/c"),
+        }
+
+    def test_samplers_in_any_spelling(self) -> None:
+        """Records have the canonical spelling of a sampler's name."""
+        cells = run("m copy confidence-k2+b8+prefix", "m copy random-k2")
+        pairs = pair_cells(cells, cells, samplers={"confidence-k2+prefix+b8": "random-k2"})
+        assert sides(pairs) == [("m/copy/confidence-k2+b8+prefix", "m/copy/random-k2")]
+
+    @pytest.mark.parametrize(
+        ("new", "old", "name"),
+        [
+            ("org/llada-2", "org/llada-1", "llada-1→llada-2"),
+            ("./runs/v2/", "/data/v1", "v1→v2"),
+            ("v2/llada", "v1/llada", "v1/llada→v2/llada"),
+            ("org/m+adapters/sort", "org/m", "m→m+sort"),
+        ],
+    )
+    def test_models_go_by_the_last_part_of_their_names(self, new: str, old: str, name: str) -> None:
+        """As long as these tell them apart."""
+        (pair,) = pair_cells(run(f"{new} copy a"), run(f"{old} copy a"), {new: old}).pairs
+        assert pair.name == f"{name}/copy/a"
+
+
+class TestUnknownNames:
+    @pytest.mark.parametrize(
+        ("models", "samplers", "said"),
+        [
+            ({"tinny": "ideal"}, None, "no model 'tinny' in A; did you mean tiny? A has tiny"),
+            ({"tiny": "zz"}, None, "no model 'zz' in B; B has ideal, other"),
+            (None, {"random-k3": "random-k2"}, "no sampler 'random-k3' in A; did you mean random-k2? A has random-k2"),
+            (
+                {"tiny": "other"},
+                None,
+                "no cell of A has a partner in B: under the given names A has tiny/copy/random-k2",
+            ),
+        ],
+    )
+    def test_what_there_is(self, models: dict[str, str] | None, samplers: dict[str, str] | None, said: str) -> None:
+        """The error has the name, the side, close matches and what that side has."""
+        with pytest.raises(InputError) as raised:
+            pair_cells(run("tiny copy random-k2"), run("ideal copy random-k2", "other shuffle a"), models, samplers)
+        assert str(raised.value).startswith(said)
+
+    def test_one_name_in_two_spellings(self) -> None:
+        """It would have two partners."""
+        cells = run("m copy confidence-k2+b8+prefix", "m copy a", "m copy b")
+        names = {"confidence-k2+b8+prefix": "a", "confidence-k2+prefix+b8": "b"}
+        with pytest.raises(InputError, match="of A is given twice"):
+            pair_cells(cells, cells, samplers=names)
+
+
+def cells_of(models: Iterable[str]) -> st.SearchStrategy[list[str]]:
+    names = [f"{model} {short(task)} {sampler}" for model in models for task in TASKS for sampler in "abc"]
+    return st.lists(st.sampled_from(names), min_size=1, unique=True)
+
+
+@given(cells_of("mn"), cells_of("mn"))
+def test_names_that_stand_for_themselves(head: list[str], base: list[str]) -> None:
+    """Where every name stands for itself, all pairs are those by id."""
+    a, b = run(*head), run(*base)
+    models = {cell.model: cell.model for cell in a.values()}
+    if not models.keys() <= {cell.model for cell in b.values()} or not a.keys() & b.keys():
+        return
+    named = pair_cells(a, b, models)
+    assert sides(named) == [
+        pair for pair in sides(pair_cells(a, b)) if (a.get(pair[0] or "") or b[pair[1] or ""]).model in models
+    ]
+    assert not any(pair.renamed for pair in named.pairs)
