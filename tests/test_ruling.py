@@ -68,6 +68,11 @@ class TestGates:
         kept = ruled(run, floor=("* nfe<=16",))
         assert (kept.text, kept.failures) == (["floors kept: 1 asked for, 0 cells below"], [])
 
+    def test_a_floor_without_a_cell_is_not_counted_as_a_cell_below(self, run: RunDir) -> None:
+        """A misspelt pattern is told from a score that is too low."""
+        ruling = ruled(run, floor=(BELOW, "tny/* accuracy>=0.5"))
+        assert ruling.text[0] == "floors BROKEN: 2 asked for, 1 cells below, 1 without a cell"
+
     def test_a_baseline_of_other_cells_fails(self, run: RunDir, tmp_path: Path) -> None:
         """Its rows are missing, the run's are new: nothing passed."""
         other = baseline(tmp_path / "other.json", sampler="random-k1")

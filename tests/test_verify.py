@@ -123,9 +123,9 @@ class TestVerify:
 
     def test_wrong_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A folder that isn't there, or holds something else, is one clear line on stderr."""
-        assert run("--data-dir", tmp_path / "none") == 1
+        assert run("--data-dir", tmp_path / "none") == 2
         assert "no folder" in capsys.readouterr().err
-        assert run("--data-dir", tmp_path) == 1
+        assert run("--data-dir", tmp_path) == 2
         assert "is not the official data: it contains none of paraphrase_summarize/" in capsys.readouterr().err
 
     def test_nothing_to_check(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,5 +189,5 @@ class TestRun:
 
     def test_no_run(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A folder that is no run directory is one line on stderr."""
-        assert run("--run", tmp_path) == 1
+        assert run("--run", tmp_path) == 2
         assert "is not a run directory" in capsys.readouterr().err

@@ -30,10 +30,11 @@ class Ceilings:
         self._parts: dict[tuple[str, str, int], list[tuple[AnswerDistribution, int]]] = {}
 
     def of(self, task: Task, sampler: str, block: int | None = None) -> Ceiling | None:
-        """The ceiling of a cell; None if its headline isn't accuracy, its answers can't be listed or counted, the
-        sampler isn't one that `ideal` can run, or the model decodes in blocks of its own (`block`).
+        """The ceiling of a cell; None if its headline isn't accuracy, its answers can't be listed or counted or come
+        after steps (`cot`), the sampler isn't one that `ideal` can run, or the model decodes in blocks of its own
+        (`block`).
         """
-        if task.headline != "accuracy" or block is not None or not supports(task.name):
+        if task.headline != "accuracy" or task.cot or block is not None or not supports(task.name):
             return None
         key = task.name, task.data_hash, len(task.samples)
         try:

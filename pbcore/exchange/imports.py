@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -40,6 +40,7 @@ from pbcore.tasks.scoring import Scored
 # Scores of a sample's row → ours. Its ROUGE-L is without stemmer.
 SCORES = {name: "rouge_l_unstemmed" if ours == "rouge_l" else ours for name, ours in published.SCORES.items()}
 ORDER = ("dec_order_kendall", "dec_order_spearman")
+MOST = 10**6  # forwards or tokens of an answer
 NO_TIME = "an imported run: the rewrite's samples files have no times"
 
 
@@ -73,6 +74,8 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
     file and line for rows that can't be read, InputError for a folder without samples files and for two runs of one
     model and sampler, RunDirError if the target exists.
     """
+    if not folder.is_dir():
+        raise InputError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}; give a run folder")
     files = {path.parent: None for path in sorted(folder.rglob("samples_parallelbench_*.jsonl"))}
     if not files:
         hint = (
@@ -179,8 +182,8 @@ def _answer(row: Mapping[str, Any], where: str, room: int) -> _Row:
     if not isinstance(text, str):
         raise LoadError(f"{where}: field resps is {shown(row.get('resps'))}; it should be [[answer]], one text")
     nfe, rate = _count(row.get("nfe")), _number(row.get("tokens_per_step"))
-    canvas = room if nfe is None or rate is None else round(rate * nfe)
-    return _Row(text, range(min(canvas, 10**6)), nfe, _count(row.get("output_length")))
+    canvas = room if nfe is None or rate is None or rate <= 0 else round(min(rate * nfe, MOST))
+    return _Row(text, range(canvas), nfe, _count(row.get("output_length")))
 
 
 def _scores(row: Mapping[str, Any], headline: str, where: str) -> dict[str, float]:
@@ -200,7 +203,8 @@ def _with_origin(
 ) -> CellRecord:
     """The record with what the folder and the rows say of how it was made."""
     arguments = next(iter(rows.values())).get("arguments")
-    generation = arguments.get("gen_args_0", {}).get("arg_1") if isinstance(arguments, dict) else None
+    given = arguments.get("gen_args_0") if isinstance(arguments, dict) else None
+    generation = given.get("arg_1") if isinstance(given, dict) else None
     order = {name: [_number(row.get(name)) for row in rows.values()] for name in ORDER}
     means = {name: fmean(known) for name, values in order.items() if (known := [v for v in values if v is not None])}
     options = {"method": method, "param": param, "folder": folder.resolve().name}
@@ -218,7 +222,11 @@ def _with_origin(
 
 def _plain(value: Any) -> bool:
     """Whether a record can hold it: NaN, which lm-eval writes, it can't."""
-    return not isinstance(value, float) or math.isfinite(value)
+    try:
+        dump_json(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _published(folder: Path) -> dict[str, float]:
@@ -239,15 +247,15 @@ def _published(folder: Path) -> dict[str, float]:
 
 def _number(value: Any) -> float | None:
     """A finite number, or None: rows have NaN, null or nothing where something was not measured."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         return None
     return float(value)
 
 
 def _count(value: Any) -> int | None:
-    """A whole positive number; a mean over a batch, which need not be whole, is no sample's own."""
+    """A whole positive number up to a million; a mean over a batch, which need not be whole, is no sample's own."""
     number = _number(value)
-    return int(number) if number is not None and number > 0 and number == int(number) else None
+    return int(number) if number is not None and 0 < number <= MOST and number == int(number) else None
 
 
 def _lengths(task: Task) -> str:

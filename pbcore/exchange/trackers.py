@@ -33,14 +33,15 @@ _ODD = re.compile(r"[^A-Za-z0-9_\-./ ]")
 
 
 def metrics(made: Tables) -> dict[str, float]:
-    """`<cell id>/<metric>` → value, for everything measured; characters that trackers refuse in names become `_`, and a
-    name that occurs twice gets a number."""
+    """`<cell id>/<metric>` → value, for everything measured; characters that trackers refuse in names become `_`, parts
+    of a path that stand for a folder (empty, `.`, `..`) are left out, and a name that occurs twice gets a number."""
     named: dict[str, float] = {}
     for row in _rows(made.cells, ("id", *METRICS)):
-        prefix, number = _ODD.sub("_", row["id"]), 1
+        plain = "/".join(part for part in _ODD.sub("_", row["id"]).split("/") if part not in ("", ".", ".."))
+        prefix, number = plain, 1
         while any(f"{prefix}/{metric}" in named for metric in METRICS):
             number += 1
-            prefix = f"{_ODD.sub('_', row['id'])}_{number}"
+            prefix = f"{plain}_{number}"
         named |= {f"{prefix}/{name}": float(row[name]) for name in METRICS if row[name] is not None}
     return named
 

@@ -41,7 +41,7 @@ class Settings:
     )
     limit: int | None = option(Role.SELECTS, "at most N samples a task", values.positive, metavar="N")
     gpu: bool = option(Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None)
-    dtype: str | None = option(Role.ANSWERS, "dtype of the model: float32, bfloat16, float16", metavar="DTYPE")
+    dtype: str | None = option(Role.ANSWERS, "dtype of the model: float32, bfloat16, float16, float64", metavar="DTYPE")
     quantization: str | None = option(
         Role.LOADS, "load weights quantized: bitsandbytes-4bit, torchao-int8 … (docs/models.md)", metavar="KIND"
     )

@@ -15,6 +15,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.report.markdown import write_report
+from pbcore.report.page import write_page
 from pbcore.results import prompts
 from pbcore.results.build import build_cell
 from pbcore.results.check import LoadError, read_json
@@ -59,7 +60,7 @@ def results_files(folder: Path) -> list[Path]:
 
 
 def write_run(files: Iterable[Path], folder: Path) -> Path:
-    """Writes the records of results files into a new run directory, with its report; returns the directory.
+    """Writes the records of results files into a new run directory, with report and page; returns the directory.
 
     Raises InputError for results of another model than pbcore's, for missing samples, and for two results of one task,
     model and sampler; LoadError for damaged files.
@@ -81,6 +82,7 @@ def write_run(files: Iterable[Path], folder: Path) -> Path:
     run.write_run({"command": command, "seeds": sorted(seeds), "versions": versions()})
     run.assemble()
     write_report(run.path)
+    write_page(run.path)
     return run.path
 
 

@@ -105,6 +105,11 @@ def merge(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
         if weight is None or weight.shape != (b.shape[0], a.shape[1]):
             odd.append(f"{key} of shape {(b.shape[0], a.shape[1])}")
             continue
+        if weight.is_meta:
+            raise ModelError(
+                f"{adapter.folder}: {key} is offloaded, so nothing can be added to it; let device_map place the whole "
+                "model on GPUs, or merge the adapter with peft's merge_and_unload and give the merged checkpoint"
+            )
         delta = adapter.scale * (b.to(weight.device).float() @ a.to(weight.device).float())  # (O, I)
         weight.data = (weight.float() + delta).to(weight.dtype)
     if odd:

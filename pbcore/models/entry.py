@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,9 @@ class LoadOptions:
     def __post_init__(self) -> None:
         if self.quantization is not None and self.quantization not in QUANTIZATIONS:
             raise ModelError(f"quantization {self.quantization!r} is not known; choose from {', '.join(QUANTIZATIONS)}")
+        if (self.quantization or self.device_map) and find_spec("accelerate") is None:
+            what = "quantization" if self.quantization else "device_map"
+            raise ModelError(f"{what} needs accelerate, which is not installed: pip install 'pbcore[large]'")
         if self.chat not in (None, "template", "plain"):
             raise ModelError(
                 f"chat {self.chat!r} is not known; choose template (the tokenizer's chat template) or plain"

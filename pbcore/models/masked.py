@@ -214,9 +214,9 @@ class MaskedContext:
             columns, self._positions, self._seen, torch.cat([none, query.want | review], dim=-1), model.mask_id
         )
         hidden = model.network.hidden(part.ids, part.positions, part.sees, None, 0)  # (R, T + S, H)
-        wanted = hidden[:, prompt : columns.shape[1]][query.want]  # (M, H)
+        wanted = hidden[:, prompt : columns.shape[1]][query.want.to(hidden.device)]  # (M, H)
         read = part.real & torch.cat([none, review], dim=-1).gather(-1, part.of)  # (R, S)
-        shadows = hidden[:, columns.shape[1] :][read]  # (N, H)
+        shadows = hidden[:, columns.shape[1] :][read.to(hidden.device)]  # (N, H)
         logits = model.candidates(model.network.project(torch.cat([wanted, shadows])).to(model.device))
         return logits[: len(wanted)], logits[len(wanted) :]
 

@@ -8,10 +8,15 @@ from contextlib import nullcontext
 from typing import Any, Protocol
 
 import torch
+import transformers
+from packaging.version import Version
 from torch import Tensor, nn
 from transformers import StaticCache
 
 from pbcore.models.last_layer import last_layer
+
+# Before 5.2 transformers' own masks are causal whatever the config says, and before 5.4 caches are told their columns.
+OLD = Version(transformers.__version__) < Version("5.4")
 
 
 class Network(Protocol):
@@ -62,9 +67,14 @@ class NativeNetwork:
     def hidden(
         self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int, skip: int = 0
     ) -> Tensor:
+        if mask is None and OLD and self.pairwise:
+            mask = torch.ones(1, ids.shape[1] if cache is None else cache.max_cache_len, device=ids.device).bool()
         if mask is not None:
             mask = self._added(mask)
-        if isinstance(cache, StaticCache):
+        where: dict[str, Tensor] = {}
+        if OLD and cache is not None:
+            where["cache_position"] = torch.arange(start, start + ids.shape[1], device=ids.device)
+        elif isinstance(cache, StaticCache):
             layers: Any = cache.layers
             for layer in layers:
                 layer.cumulative_length.fill_(start)
@@ -73,7 +83,12 @@ class NativeNetwork:
         narrow = 0 if cache is not None or self._last is None or again else skip
         with nullcontext() if self._last is None else self._last.skipping(narrow):
             output = self._module.model(
-                ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=cache is not None
+                ids,
+                attention_mask=mask,
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=cache is not None,
+                **where,
             )
         states: Tensor = output.last_hidden_state
         return states[:, skip - narrow :]
@@ -84,7 +99,7 @@ class NativeNetwork:
         PyTorch's kernels for CPUs turn a mask of booleans into numbers in every layer, one for each query and key.
         Kernels for GPUs choose by the mask, and flash attention takes (R, T) alone, so there it stays as it is.
         """
-        if mask.dim() == 2 and not (self.pairwise and mask.device.type == "cpu"):
+        if mask.dim() == 2 and not (self.pairwise and (mask.device.type == "cpu" or OLD)):
             return mask
         dtype = self._module.dtype
         numbers = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)

@@ -139,12 +139,33 @@ def resolve_model(name: str) -> ModelEntry:
         return ModelEntry(name, family="user", factory=factory, gpus=getattr(factory, "gpus", 1))
     path = Path(name).expanduser()
     if path.is_dir():
+        _check_folder(name, path)
         return ModelEntry(path.name or name, family=family_of_folder(path), folder=path.resolve())
+    if path.is_absolute() or name.startswith(("./", "../", "~")):
+        what = "is a file" if path.is_file() else "does not exist"
+        raise ModelError(
+            f"model {name!r}: {path.absolute()} {what}; give the checkpoint's folder, with config.json and "
+            "*.safetensors"
+        )
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
         return ModelEntry(name, family=family_of_hub(name, "main") or UNKNOWN, source=name, revision="main")
     raise ModelError(
         f"unknown model {name!r}; {hint(base, model_names())} A checkpoint folder or a hub id (owner/name) is also a "
         "valid name"
+    )
+
+
+def _check_folder(name: str, path: Path) -> None:
+    """Raises ModelError for a folder that can't be a checkpoint, before a run makes cells of it."""
+    if (path / "config.json").is_file():
+        return
+    if (path / "adapter_config.json").is_file():
+        raise ModelError(
+            f"model {name!r} is a LoRA adapter, not a checkpoint; name the model that it adapts, too: MODEL+{name}"
+        )
+    raise ModelError(
+        f"model {name!r}: {path.absolute()} is not a checkpoint: it has no config.json. Give the folder that holds "
+        "config.json and *.safetensors"
     )
 
 

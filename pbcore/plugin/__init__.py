@@ -5,7 +5,7 @@
 | options | addoption | one option and ini value for each field of `grid.settings.Settings` |
 | state | configure | settings, the plan, and which node is a cell: what all others ask |
 | waiting | load_initial_conftests | how torch's threads wait, chosen before torch is imported |
-| rundir | configure, configure_node, unconfigure | the run directory's path, run.json, the copy of junit.xml |
+| rundir | configure, configure_node, report_header, unconfigure | the run directory, run.json, the copy of junit.xml |
 | collection | generate_tests, itemcollected, collection_modifyitems, report_header | cells and samples as items |
 | fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` holds the work (`cell.Cell`) |
 | recording | pyfunc_call, runtest_makereport | resumed cells, records of cells that failed |

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from pbcore.plugin.options import given
 from pbcore.plugin.state import drilled, plan, settings
+from pbcore.printable import printable
 
 if TYPE_CHECKING:
     from pbcore.results.lock import RunLock
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _PATH = pytest.StashKey[Path]()
 _LOCK: pytest.StashKey[RunLock] = pytest.StashKey()
+_TARGETS = ("--out", "--pbcore-out", "--resume", "--pbcore-resume")  # options that name a run directory
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -99,7 +102,8 @@ def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
     from pbcore.results.plain import plain
     from pbcore.results.resume import differences, finished
 
-    different = differences(run.read_run(), plain(settings(config).remembered, "settings"))
+    earlier = run.read_run()
+    different = differences(earlier, plain(settings(config).remembered, "settings"))
     if not different:
         return
     stored = set(finished(run.path))
@@ -107,9 +111,34 @@ def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
     raise pytest.UsageError(
         f"--resume {run.path}: its settings differ: {'; '.join(different)}. Of its {len(stored)} finished cells up to "
         f"{len(again)} would be measured again and overwritten, {len(stored) - len(again)} are not in this run and "
-        "would stay. "
-        "Give the same options, another --out, or --resume-anyway"
+        f"would stay. Give the same options{_command_of(earlier)}, another --out, or --resume-anyway"
     )
+
+
+def _command_of(facts: dict[str, Any]) -> str:
+    """A run's command as run.json has it, in brackets; nothing if it isn't known."""
+    command = facts.get("command")
+    return f" ({printable(shlex.join(map(str, command)), 400)})" if isinstance(command, list) and command else ""
+
+
+def resume_command(config: pytest.Config) -> str:
+    """The command that resumes this run: its own arguments, with --resume in place of --out."""
+    words, skip = [], False
+    for word in map(str, config.invocation_params.args):
+        name, equals, _ = word.partition("=")
+        if skip or name in _TARGETS:
+            skip = name in _TARGETS and not equals and not skip
+        else:
+            words.append(word)
+    return shlex.join(["pytest", *words, "--resume", str(run_dir(config).path)])
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Whose run is resumed: other tasks and models would be added to it."""
+    if not given(config) or settings(config).resume is None:
+        return []
+    run = run_dir(config)
+    return [f"pbcore: resuming {run.path}{_command_of(run.read_run())}"]
 
 
 def write_facts(config: pytest.Config) -> None:

@@ -18,7 +18,7 @@ from pbcore.plugin.estimate import estimated
 from pbcore.plugin.gate import publish, verdicts
 from pbcore.plugin.options import given
 from pbcore.plugin.recording import record_error
-from pbcore.plugin.rundir import lock, run_dir, write_facts
+from pbcore.plugin.rundir import lock, resume_command, run_dir, write_facts
 from pbcore.plugin.servers import begin_spending, prepare, spending
 from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
 
@@ -236,8 +236,8 @@ class Outcome:
             return []
         named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
         return [
-            f"not finished: {len(missing)} of {len(self.planned)} cells ({named}); resume with --resume "
-            f"{run_dir(self._config).path}"
+            f"not finished: {len(missing)} of {len(self.planned)} cells ({named}); resume with: "
+            f"{resume_command(self._config)}"
         ]
 
     def _left_out(self) -> list[str]:

@@ -19,12 +19,13 @@ _CEILINGS = pytest.StashKey["Ceilings"]()
 def theory_of(
     config: pytest.Config, model: Model, task: Task, sampler: str, answers: Sequence[Answered]
 ) -> dict[str, Any]:
-    """`ceiling` and `bits_lost` of a cell's record."""
+    """`ceiling` and `bits_lost` of a cell's record; None for answers with steps, of which theory knows the end."""
     from pbcore.decoding.theory import mean_bits_lost
 
+    taken = [] if task.cot else [(one.sample, one.answer.steps) for one in answers]
     return {
         "ceiling": _ceilings(config).of(task, sampler, getattr(model, "block", None)),
-        "bits_lost": mean_bits_lost(model, sampler, [(one.sample, one.answer.steps) for one in answers]),
+        "bits_lost": mean_bits_lost(model, sampler, taken),
     }
 
 

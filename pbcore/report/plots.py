@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +44,8 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
         [(label(f"{model} · {category}"), _with(levels, _where(real, model, category))) for category in categories]
         for model in models
     ]
-    files = [_save(figure(panels, "mean score (%)"), folder / "curves.png")]
+    families = {family for row in panels for _, cells in row for family in curves(cells)["family"]}
+    files = [_save(figure(panels, "mean score (%)", families=families), folder / "curves.png")]
     for category in categories:
         for model in models:
             selected = _where(real, model, category)
@@ -53,12 +54,19 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
                 each = {task: _with(levels, selected[selected["task"] == task]) for task in tasks}
                 grid = _rows([(label(task.split("/", 1)[-1]), panel) for task, panel in each.items()])
                 name = f"curves_{_file_part(category)}_{_file_part(model)}.png"
-                files.append(_save(figure(grid, "score (%)", label(f"{model}: {category}")), folder / name))
+                drawn = figure(grid, "score (%)", label(f"{model}: {category}"), families)
+                files.append(_save(drawn, folder / name))
     return files
 
 
-def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], measure: str, title: str = "") -> Figure:
-    """A figure with one panel per (title, cells), shared axes, and one legend below.
+def figure(
+    panels: Sequence[Sequence[tuple[str, pd.DataFrame]]],
+    measure: str,
+    title: str = "",
+    families: Collection[str] = (),
+) -> Figure:
+    """A figure with one panel per (title, cells), shared axes, and one legend below. `families` are those of all
+    figures of a run, in which each then has one look.
 
     Models that report no tokens per step are horizontal lines with their interval: their quality, at any speed.
     """
@@ -69,10 +77,13 @@ def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], measure: str, t
     below = any((table["ceiling"] < 99.95).any() for row in tables for _, table in row)
     fronts = max((table["family"].nunique() for row in tables for _, table in row), default=0) > MOST_CURVES
     data = [[(name, _lines(table, fronts)) for name, table in row] for row in tables]
-    families = sorted({family for row in data for _, lines in row for family in lines}, key=natural)
-    styles = {family: (COLOURS[i % 8], MARKERS[i % 8], ("-", "--")[i // 8 % 2]) for i, family in enumerate(families)}
+    here = sorted({family for row in data for _, lines in row for family in lines}, key=natural)
+    all_of_them = sorted({*here, *families}, key=natural)
+    ranks = all_of_them if len(all_of_them) <= 2 * len(COLOURS) else here  # looks repeat beyond that
+    looks = {family: (COLOURS[i % 8], MARKERS[i % 8], ("-", "--")[i // 8 % 2]) for i, family in enumerate(ranks)}
+    styles = {family: looks[family] for family in here}
     columns = max(len(row) for row in panels)
-    legend_rows = max(1, -(-(len(families) + len(without)) // (2 * columns)))
+    legend_rows = max(1, -(-(len(here) + len(without)) // (2 * columns)))
     head, foot = 0.36 if title else 0.05, 0.42 + 0.2 * legend_rows
     height = PANEL[1] * len(panels) + head + foot
     drawn = Figure(figsize=(PANEL[0] * columns + 0.4, height), dpi=150)
@@ -80,16 +91,16 @@ def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], measure: str, t
     top = max(
         (line["tokens_per_step"].max() for row in data for _, lines in row for line in lines.values()), default=1.0
     )
-    for axis_row, row, levels in zip(axes, data, flat, strict=True):
+    for axis_row, row, levels, cells in zip(axes, data, flat, panels, strict=True):
         for number, axis in enumerate(axis_row):
             if number < len(row):
                 _panel(axis, *row[number], styles, top)
+                if cells[number][1].empty:
+                    axis.text(0.5, 0.5, "not measured", transform=axis.transAxes, ha="center", fontsize=8, color="#777")
                 for name, (score, low, high) in levels[number].items():
                     colour, dashes = shades[name]
                     axis.axhline(score, color=colour, linestyle=dashes, linewidth=1.1)
                     axis.axhspan(low, high, color=colour, alpha=0.1, linewidth=0)
-                if not row[number][1] and not levels[number]:
-                    axis.text(0.5, 0.5, "no scores", transform=axis.transAxes, ha="center", color="0.45", fontsize=9)
             else:
                 axis.set_visible(False)
     _under_gaps(axes, [len(row) for row in data])
@@ -112,7 +123,7 @@ def figure(panels: Sequence[Sequence[tuple[str, pd.DataFrame]]], measure: str, t
         handles,
         [label(text) for text in (*styles, *without)],
         loc="lower center",
-        ncols=max(1, -(-(len(families) + len(without)) // legend_rows)),
+        ncols=max(1, -(-(len(here) + len(without)) // legend_rows)),
         fontsize=8,
         frameon=False,
     )

@@ -75,8 +75,14 @@ def _failures(cells: list[CellRecord]) -> list[str]:
 
 
 def _errors(cells: list[CellRecord]) -> list[str]:
+    """A line per cause: a model that can't be loaded fails all of its cells alike."""
     failed = [cell for cell in cells if cell.status != "ok"]
-    causes = [f"  {printable(cell.id)}: {first_line(cell.error or 'no cause recorded')}" for cell in failed]
+    alike: dict[str, list[str]] = {}
+    for cell in failed:
+        alike.setdefault(first_line(cell.error or "no cause recorded", 320), []).append(printable(cell.id))
+    causes = [
+        f"  {ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''}: {cause}" for cause, ids in alike.items()
+    ]
     return [f"{len(failed)} cells could not be run:", *listed(causes, 10)] if failed else []
 
 

@@ -134,7 +134,9 @@ def _from_directory(source: Path) -> list[CellRecord]:
             return load_cells(source / name)
     if (source / "cells").is_dir():
         return []
-    raise LoadError(f"{source} holds no results: neither cells/, results.json nor junit.xml")
+    runs = sorted((path.parent for path in source.glob("*/cells")), key=lambda path: path.name)
+    below = f"; it holds runs, the last one {runs[-1]}" if runs else ""
+    raise LoadError(f"{source} holds no results: neither cells/, results.json nor junit.xml{below}")
 
 
 def _present_id(cell_id: str) -> str:

@@ -38,6 +38,10 @@ class TestCeilings:
         task = load_task("waiting_line/shuffle", limit=4)
         assert Ceilings().of(task, "random-k4") == ceiling(task.samples, "random-k4")
 
+    def test_none_for_answers_with_steps(self) -> None:
+        """Their canvas holds more than the answers that `ideal` knows."""
+        assert Ceilings().of(load_task("waiting_line/shuffle", limit=4, cot=True), "random-k4") is None
+
     @pytest.mark.parametrize(
         ("task", "sampler", "block"),
         [

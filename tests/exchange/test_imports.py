@@ -149,9 +149,33 @@ class TestErrors:
             import_runs(rewrite.write(tmp_path / "p", {COPY: lines}), tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            {"arguments": {"gen_args_0": None}},
+            {"arguments": {"gen_args_0": {"arg_1": {"until": [float("nan")], "max_tokens": 32}}}},
+            {"nfe": 10**400, "tokens_per_step": -1.0},
+            {"nfe": 1e30},
+            {"tokens_per_step": 1e308},
+        ],
+    )
+    def test_odd_numbers_and_arguments_are_left_out(self, tmp_path: Path, odd: dict[str, object]) -> None:
+        """What a record can't hold is not part of it; the answers and their scores are."""
+        lines = [{**line, **odd} for line in rewrite.rows(COPY, [True, False])]
+        run, _ = import_runs(rewrite.write(tmp_path / "p", {COPY: lines}), tmp_path / "run")
+        [entry] = load_stored(run.path)
+        assert entry.cell.scores["accuracy"].mean == 0.5
+        assert entry.cell.conditions.options["generation"].keys() <= {"max_tokens", "alg_threshold"}
+
     def test_an_existing_target_stays(self, tmp_path: Path) -> None:
         """A run never overwrites another."""
         folder = rewrite.write(tmp_path / "p", {COPY: rewrite.rows(COPY, [True])})
         import_runs(folder, tmp_path / "run")
         with pytest.raises(ValueError, match="exists and is not empty"):
             import_runs(folder, tmp_path / "run")
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is told from one without answers."""
+    assert main(["import", str(tmp_path / "nope")]) == 2
+    assert capsys.readouterr().err == f"pbcore import: {tmp_path / 'nope'} does not exist; give a run folder\n"

@@ -40,6 +40,13 @@ class TestMetrics:
         assert (named["m/t/a_b/score"], named["m/t/a_b_2/score"]) == (0.5, 0.25)
         assert "m/t/a_b/tokens_per_second" not in named
 
+    def test_models_that_are_paths(self) -> None:
+        """MLflow refuses names that a path would be written otherwise: `/data/m`, `./m` and `../m`."""
+        ids = ["/data//m/t/a", "./m/t/a", "../m/t/a"]
+        columns: dict[str, list[Any]] = {name: [0.5, 0.25, 1.0] if name == "score" else [None] * 3 for name in METRICS}
+        named = metrics(Tables({"id": ids, **columns}, {}))
+        assert named == {"data/m/t/a/score": 0.5, "m/t/a/score": 0.25, "m/t/a_2/score": 1.0}
+
 
 class TestMlflow:
     def test_file_store(

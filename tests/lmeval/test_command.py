@@ -53,6 +53,7 @@ def test_the_run_has_a_record_per_task_and_sampler(ran: Path) -> None:
     assert told["toy_copy"]["tokens_per_forward"] == pytest.approx(cell.tokens_per_forward)
     assert results.load(run)["task"].tolist() == ["lm_eval/toy_copy"]
     assert "toy_copy" in (run / "report.md").read_text()
+    assert 'content="4/4"' in (run / "report.html").read_text()  # all answers are on the page
 
 
 def test_its_files_can_be_imported_again(

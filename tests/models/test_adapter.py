@@ -11,8 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pbcore.models import load_model, resolve_model
-from pbcore.models.adapter import CONFIG, WEIGHTS, read_adapter
+from pbcore.models.adapter import CONFIG, WEIGHTS, merge, read_adapter
+from pbcore.models.architecture import architecture
 from pbcore.models.base import Query
+from pbcore.models.checkpoints import random_weights, read_config
 from pbcore.models.errors import ModelError
 from tests.models.causal import causal_checkpoint
 from tests.train.lora.shapes import SHAPES, checkpoint, llada_name
@@ -91,6 +93,13 @@ class TestMerged:
         """It is named with the matrix that doesn't fit."""
         with pytest.raises(ModelError, match=r"belongs to another model: this llama has no .*q_proj.weight of shape"):
             load_model(f"tiny+{write(tmp_path / 'adapter')}")
+
+    def test_weights_that_are_elsewhere(self, tmp_path: Path) -> None:
+        """Where accelerate keeps some on disk or in CPU memory, the model has none to add to."""
+        arch = architecture(read_config(checkpoint(tmp_path / "model", "llada")), "model")
+        module = random_weights(arch, torch.device("cpu"), torch.float32, None).to("meta")
+        with pytest.raises(ModelError, match=r"offloaded.*merge_and_unload"):
+            merge(read_adapter(write(tmp_path / "adapter")), module, arch)
 
 
 class TestInfo:

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, Glm4MoeConfig, LlamaConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig
 
 from pbcore.models.last_layer import last_layer
-from pbcore.models.network import NativeNetwork
+from pbcore.models.network import OLD, NativeNetwork
 
 SIZES = {
     "vocab_size": 50,
@@ -69,11 +69,13 @@ def test_equals_a_forward_of_all_columns(kind: str, padded: bool, attention: str
     torch.testing.assert_close(net.hidden(ids, positions, mask, None, 0), whole, rtol=0, atol=0)
 
 
+@pytest.mark.skipif(OLD, reason="this transformers' own masks are causal, or wait for the cache's columns")
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("kind", CONFIGS)
 @torch.inference_mode()
 def test_masks_as_numbers_are_those_of_transformers(kind: str, attention: str) -> None:
-    """A mask added once for all queries is what transformers makes of the booleans, bit by bit; with a cache, too."""
+    """A mask added once for all queries gives what transformers makes of the booleans, bit by bit; with a cache
+    too."""
     net = network(kind, attention)
     ids, seen = torch.randint(50, (3, 12)), torch.ones(3, 12, dtype=torch.bool)
     seen[0, :4], seen[2, 10:] = False, False

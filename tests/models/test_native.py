@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,10 @@ from pbcore.models.errors import ModelError
 from pbcore.names import parse
 from pbcore.tasks.base import Sample
 from tests.models.checkpoints import word_tokenizer
+
+pytestmark = pytest.mark.skipif(
+    find_spec("transformers.models.diffusion_gemma") is None, reason="this transformers has no DiffusionGemma"
+)
 
 TEXT = {
     "hidden_size": 16,

@@ -92,8 +92,24 @@ class TestResolve:
 
     def test_folder_and_hub_id(self, tmp_path: Path) -> None:
         """A folder's path and owner/name are names too."""
+        (tmp_path / "config.json").write_text("{}")
         assert resolve_model(str(tmp_path)).folder == tmp_path.resolve()
         assert resolve_model("someone/some-model").source == "someone/some-model"
+
+    @pytest.mark.parametrize("name", ["./my-llada", "../my-llada", "~/no/such/folder", "/no/such/folder"])
+    def test_a_path_without_a_folder(self, name: str) -> None:
+        """What can only be a path is not looked for among the names."""
+        with pytest.raises(ModelError, match=r"does not exist; give the checkpoint's folder") as refused:
+            resolve_model(name)
+        assert "known:" not in str(refused.value)
+
+    def test_a_folder_that_is_not_a_checkpoint(self, tmp_path: Path) -> None:
+        """It is refused before there are cells; an adapter's folder with the form of name that takes it."""
+        with pytest.raises(ModelError, match=r"is not a checkpoint: it has no config\.json"):
+            resolve_model(str(tmp_path))
+        (tmp_path / "adapter_config.json").write_text("{}")
+        with pytest.raises(ModelError, match=r"is a LoRA adapter.*MODEL\+"):
+            resolve_model(str(tmp_path))
 
     def test_an_embedded_model_that_is_not_here(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """It is left out of model_names and refused with how to make it."""
@@ -158,3 +174,10 @@ class TestOptions:
         """A quantization that doesn't exist is refused with those that do."""
         with pytest.raises(ModelError, match="bitsandbytes-4bit"):
             LoadOptions(quantization="int2")
+
+    @pytest.mark.parametrize("option", [{"device_map": "auto"}, {"quantization": "torchao-int8"}])
+    def test_what_needs_accelerate(self, monkeypatch: pytest.MonkeyPatch, option: dict[str, str]) -> None:
+        """Without it the extra that brings it is named, before anything is loaded."""
+        monkeypatch.setattr("pbcore.models.entry.find_spec", lambda name: None)
+        with pytest.raises(ModelError, match=rf"{next(iter(option))} needs accelerate.*pbcore\[large\]"):
+            LoadOptions(**option)  # type: ignore[arg-type]

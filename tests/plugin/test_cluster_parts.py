@@ -143,6 +143,25 @@ class TestSplit:
         assert pool.needed(config, big) == 0.0  # type: ignore[arg-type]
 
 
+class TestCrowded:
+    @pytest.mark.parametrize(
+        ("others", "room", "expected"),
+        [
+            ([], 4, False),
+            (["a"], 4, True),
+            (["b", "b"], 4, False),
+            (["", "b"], 4, True),
+            (["", "b"], 1, False),
+            (["a"], 1, True),
+        ],
+    )
+    def test_who_may_compute_there_too(self, others: list[str], room: int, expected: bool) -> None:
+        """Workers on the node, and as many of those that have no node yet as it has room for."""
+        config: Any = None
+        own, *rest = (pool.Remote(f"ray{i}", config, None, config, node) for i, node in enumerate(["a", *others]))
+        assert pool.crowded(own, [own, *rest], room) is expected
+
+
 class TestArguments:
     def test_workers_open_no_file_of_the_controller(self) -> None:
         """--benchmark-json truncates its file when it is read."""

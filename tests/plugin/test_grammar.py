@@ -65,7 +65,7 @@ class TestServerThatDies:
         result.stdout.fnmatch_lines(
             [
                 "2 cells could not be run:",
-                "  speaker/w2s_easy/eb-0.1: ServerDied: *",
+                "  speaker/w2s_easy/eb-0.1 and 1 more: ServerDied: *",
                 "gate FAILED against b.json: 2 error, 1 floor, 1 new",
                 "  ERROR    speaker/w2s_easy/eb-0.1: ServerDied: *",
                 "  FLOOR    speaker/w2s_easy/eb-0.1: *",

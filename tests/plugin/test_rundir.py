@@ -105,6 +105,21 @@ class TestResume:
         said = "Of its 2 finished cells up to 1 would be measured again and overwritten, 1 are not in this run"
         assert said in str(error.value)
         assert "data-seed was 1, is" in str(error.value)
+        assert "Give the same options (pytest benches --limit 4), another --out" in str(error.value)
+
+    def test_whose_run_it_is_stands_at_the_top(self, tmp_path: Path, earlier: Path) -> None:
+        """The earlier command, since cells of other options are added to its run; other runs have no such line."""
+        resumed = rundir.pytest_report_header(Config(tmp_path, resume=earlier))  # type: ignore[arg-type]
+        assert resumed == [f"pbcore: resuming {earlier} (pytest benches --limit 4)"]
+        assert rundir.pytest_report_header(Config(tmp_path)) == []  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("target", ["--out a", "--out=a", "--pbcore-resume b --out=a", "--resume a", ""])
+    def test_the_command_that_resumes(self, tmp_path: Path, target: str) -> None:
+        """The run's own arguments, with --resume in place of the option that named its directory."""
+        config = Config(tmp_path, out=tmp_path / "a")
+        config.invocation_params.args = ("benches", *target.split(), "--limit", 4, "-k", "copy or sort")
+        told = rundir.resume_command(config)  # type: ignore[arg-type]
+        assert told == f"pytest benches --limit 4 -k 'copy or sort' --resume {tmp_path / 'a'}"
 
     def test_the_same_settings_or_anyway(self, tmp_path: Path, earlier: Path) -> None:
         """Neither is refused."""

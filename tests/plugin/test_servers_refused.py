@@ -83,7 +83,7 @@ class TestMoney:
         first.stdout.fnmatch_lines(
             [
                 "*--max-cost 0.18: 0.0900 USD are spent in this run, and the next answer of mine may cost 0.1000*",
-                "not finished: 1 of 2 cells (mine/reverse/ar); resume with --resume *",
+                "not finished: 1 of 2 cells (mine/reverse/ar); resume with: pytest * --resume *",
                 "3 answers of servers are kept in *, 0.0900 USD by the declared prices",
             ]
         )

@@ -28,7 +28,8 @@ class TestEnd:
         assert first == "=== pbcore ==="
         assert any("random-k1" in line for line in rest)
         assert rest[-2:] == [
-            f"not finished: 1 of 3 cells (ideal/copy/random-k4); resume with --resume {tmp_path / 'out'}",
+            f"not finished: 1 of 3 cells (ideal/copy/random-k4); resume with: pytest benches --limit 4 --resume "
+            f"{tmp_path / 'out'}",
             f"{tmp_path / 'out'}: results.json, samples.jsonl, report.md, report.html, curves.png",
         ]
 

@@ -112,12 +112,18 @@ class TestLayout:
         ]
         assert [text.get_text() for text in drawn.texts] == ["score (%)", "tokens per step"]
 
-    def test_a_panel_without_curves_says_so(self) -> None:
-        """Empty axes alone would look like a fault."""
-        full, empty = figure(
-            [[("a", panel(factory.cell()[0])), ("b", panel(factory.cell()[0]).iloc[:0])]], "score"
-        ).axes
-        assert [text.get_text() for text in empty.texts] == ["no scores"]
+    def test_a_family_looks_the_same_in_every_figure_of_a_run(self) -> None:
+        """Also where others of the run have no curve: they keep their colour, and stay out of the legend."""
+        cells = panel(factory.cell(sampler="threshold-0.9")[0])
+        drawn = figure([[("x", cells)]], "score (%)", families={"confidence", "random", "threshold"})
+        (line,) = drawn.legends[0].legend_handles
+        assert (line.get_color(), line.get_marker()) == (COLOURS[2], MARKERS[2])  # type: ignore[union-attr]
+
+    def test_an_empty_panel_says_why(self) -> None:
+        """A model without cells in a category: not measured. A panel with curves says nothing."""
+        cells = panel(factory.cell()[0])
+        full, empty = figure([[("x", cells), ("y", cells.iloc[:0])]], "score (%)").axes
+        assert [text.get_text() for text in empty.texts] == ["not measured"]
         assert not full.texts
 
     def test_a_gap_has_no_axes_and_labels_above_it(self) -> None:

@@ -97,6 +97,15 @@ class TestFailures:
         ]
         assert told[-2:] == ["  tiny/shuffle/random-k9: cause 9", "  … and 2 more"]
 
+    def test_cells_that_failed_alike_share_a_line(self) -> None:
+        """The first of them is named; another cause has a line of its own."""
+        told = lines(*(failed(f"random-k{k}", "no such model") for k in range(3)), failed("ar", "out of memory"))
+        assert told[1:] == [
+            "4 cells could not be run:",
+            "  tiny/shuffle/random-k0 and 2 more: no such model",
+            "  tiny/shuffle/ar: out of memory",
+        ]
+
     def test_twenty_models_are_named(self) -> None:
         """In alphabetical order, each once."""
         named = [

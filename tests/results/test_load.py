@@ -96,6 +96,13 @@ class TestLoad:
         with pytest.raises(LoadError, match=name):
             load(tmp_path / name)
 
+    def test_a_folder_of_runs_names_the_last(self, tmp_path: Path) -> None:
+        """`reports` in place of `reports/RUN` is the usual slip."""
+        for name in ("20260102-a", "20260103-b"):
+            create(tmp_path, name)
+        with pytest.raises(LoadError, match=r"it holds runs, the last one .*20260103-b$"):
+            load(tmp_path)
+
     def test_lists_that_nest_too_deeply(self, tmp_path: Path) -> None:
         """They are named as such, not as a bug."""
         (tmp_path / "results.json").write_text("[" * 10**5)

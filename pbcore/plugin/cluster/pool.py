@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Protocol
@@ -59,6 +59,14 @@ class Remote:
     def shutdown(self) -> None:
         self.shutting_down = True
         self.pool.calls.call(self, "end")
+
+
+def crowded(worker: Remote, others: Iterable[Remote], room: int) -> bool:
+    """Whether others compute on the worker's node, or may before its cell ends: those that have not begun have no node
+    yet, and the node has room for `room` workers."""
+    nodes = [other.node for other in others if other is not worker]
+    here = 1 + nodes.count(worker.node)
+    return min(here + nodes.count(""), max(here, room)) > 1
 
 
 @dataclass(eq=False)

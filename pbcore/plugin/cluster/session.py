@@ -18,7 +18,7 @@ import pytest
 
 from pbcore.plugin import progress, summary
 from pbcore.plugin.cluster.connect import alive, cause_of, facts, fitting, node_name, resources, the_ray
-from pbcore.plugin.cluster.pool import Pool, Remote, split
+from pbcore.plugin.cluster.pool import Pool, Remote, crowded, split
 from pbcore.plugin.cluster.worker import Begun, Done, Order, Refused, Worker, for_workers
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.scheduling import behind_a_server, group_of
@@ -45,6 +45,7 @@ class Cluster:
         self._lost: Counter[str] = Counter()
         self._stillborn = 0  # workers that died before they began, since the last finished cell
         self._nodes: set[str] = set()
+        self._room: dict[str, int] = {}  # node → how many workers without a GPU it can hold
         self._places: dict[str, str] = {}
         self._workers: list[Remote] = []
         self._notes: list[str] = []
@@ -108,8 +109,8 @@ class Cluster:
     def send(self, worker: Remote, node_id: str) -> None:
         """Has the worker run a cell."""
         item, name = self._open[node_id], cell_of(self._config, node_id)
-        neighbours = sum(other.node == worker.node for other, _ in self._calls.values()) + 1
-        shared = worker.pool.gpus % 1 > 0 if worker.pool.gpus else neighbours > 1
+        others = (other for other, _ in self._calls.values())
+        shared = worker.pool.gpus % 1 > 0 if worker.pool.gpus else crowded(worker, others, self._room[worker.node])
         worker.running = node_id
         self._places[node_id] = f"{worker.name}@{worker.node} ({worker.cells}) "
         self._config.hook.pytest_runtest_logstart(nodeid=node_id, location=item.location)
@@ -170,6 +171,10 @@ class Cluster:
         Raises pytest.UsageError if it collected other tests.
         """
         worker.node = begun.node
+        if worker.node not in self._room:
+            nodes = alive()
+            fit = fitting(nodes, settings(self._config).ray_cpus, 0)
+            self._room = {worker.node: 1, **{node_name(node): fit.get(node["NodeID"], 0) for node in nodes}}
         missing = set(worker.pool.ids) - set(begun.collected)
         if missing:
             raise pytest.UsageError(

@@ -15,6 +15,7 @@ from pbcore.report.page.html import as_json
 from pbcore.report.story import wrong
 from pbcore.results.plain import dump_json
 from pbcore.results.record import CellRecord, SampleRecord
+from pbcore.tasks.cot import final_answer
 
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 FINEST = len(DIGITS) ** 2 - 1  # confidences are kept in this many parts
@@ -60,7 +61,7 @@ def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> list[Any]:
         digits(sample.steps),
         "".join(confidence_digits(value) for value in sample.confidences),
         shortened(str(why)) if why else 0,
-        _matches(found, text) if isinstance(found, list) else 0,
+        _matches(found, text, _checked(cell, text)) if isinstance(found, list) else 0,
         [
             [one.at, tokens.number(one.token[:PIECE]), one.step, one.until, round(one.confidence, 4)]
             for one in sample.former
@@ -110,9 +111,14 @@ def _two(number: int) -> str:
     return DIGITS[number // len(DIGITS)] + DIGITS[number % len(DIGITS)]
 
 
-def _matches(found: Iterable[Any], text: str) -> list[list[Any]]:
+def _checked(cell: CellRecord, text: str) -> str:
+    """What LanguageTool was given of an answer: the stripped text; of one with steps, its final answer."""
+    return (final_answer(text) or "" if cell.conditions.options.get("cot") else text).strip()
+
+
+def _matches(found: Iterable[Any], text: str, checked: str) -> list[list[Any]]:
     """Grammar matches as (first character, length, rule, message), by the characters of the whole text."""
-    offset = len(text) - len(text.lstrip())  # LanguageTool is given the stripped text
+    offset = text.rfind(checked)
     keys = {"offset", "length", "rule", "message"}
     return [
         [one["offset"] + offset, one["length"], str(one["rule"]), str(one["message"])]

@@ -101,6 +101,17 @@ class TestFilm:
         assert "Xu .30" in steps[0]
         assert steps[2] == "3 tokens together: Li .70, Bo .50, Ek .40; replacing another token: Li"
 
+    def test_steps_without_confidences(self, tab: Tab, tmp_path: Path) -> None:
+        """A model with its own decoder may tell the steps alone."""
+        cell, samples = filmed(factory.cell(n=1, right=1.0))
+        told = [replace(samples[0], confidences=[])]
+        page = opened(
+            tab, f"{write_page(factory.write(create(tmp_path, 'a'), [(cell, told)]).path).as_uri()}{CELL}&sample=0"
+        )
+        page.get_by_text("All steps as a list").click()
+        words = page.locator("ol.steps li").all_inner_texts()[3]
+        assert words == '4 tokens together: "] –, end × 3 –'
+
     def test_two_samplers_on_one_sample(self, tab: Tab, address: str) -> None:
         """Chosen from a list, they play under one slider, and the address names both."""
         page = opened(tab, f"{address}{CELL}&sample=0")

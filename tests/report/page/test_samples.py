@@ -97,6 +97,17 @@ class TestPacked:
         sample = replace(samples[0], text="\n  an apple", details={"matches": [match, {"rule": "no offset"}, 7]})
         assert packed(cell, sample, Tokens())[9] == [[5, 3, "R", "m"]]
 
+    def test_matches_in_a_final_answer(self) -> None:
+        """Of an answer with steps the final answer alone was checked."""
+        cell, samples = factory.cell(n=1)
+        stepwise = replace(cell, conditions=replace(cell.conditions, options={"cot": True}))
+        match = {"rule": "R", "message": "m", "offset": 2, "length": 3, "category": "C"}
+        text = "an apple first. The answer is: 'an apple'"
+        answer = packed(stepwise, replace(samples[0], text=text, details={"matches": [match]}), Tokens())
+        start, length = answer[9][0][:2]
+        assert (start, text[start : start + length]) == (text.rfind("apple") - 1, " ap")
+        assert packed(stepwise, replace(samples[0], text="no end", details={"matches": []}), Tokens())[9] == []
+
     def test_the_scored_text(self) -> None:
         """With --official-text the whole canvas was scored, so it is what the page shows."""
         cell, samples = factory.cell(n=1)

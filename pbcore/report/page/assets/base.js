@@ -39,5 +39,5 @@ function short(text, length) {
 }
 
 const percent = (share) => (share === null || share === undefined ? "–" : (100 * share).toFixed(share === 0 || share === 1 ? 0 : 1));
-const decimals = (value) => value.toFixed(2).replace(/^0\./, ".");
+const decimals = (value) => (Number.isFinite(value) ? value.toFixed(2).replace(/^0\./, ".") : "–");
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
