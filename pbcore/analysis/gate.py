@@ -17,6 +17,7 @@ from pbcore.errors import InputError
 from pbcore.names import SamplerNameError, parse
 from pbcore.printable import first_line
 from pbcore.results.baseline import BaselineCell, baseline_cell
+from pbcore.results.record import id_order
 from pbcore.results.rundir import StoredCell
 
 RATE_TOLERANCE = 1e-6
@@ -109,7 +110,7 @@ def judge(
     judged = [_judge_cell(pair, cells.get(pair.head or ""), baseline.get(pair.base or "")) for pair in pairs]
     decided = _apply_holm(judged, level)
     broken = [Judgement(name, "floor", reason) for name, reason in broken_floors(floors, [entry.cell for entry in run])]
-    return _with_power(sorted([*decided, *broken], key=lambda judgement: judgement.id), level)
+    return _with_power(sorted([*decided, *broken], key=lambda judgement: id_order(judgement.id)), level)
 
 
 def difference(cell: BaselineCell, base: BaselineCell, renamed: bool = False) -> str | None:

@@ -11,6 +11,7 @@ from typing import Protocol
 from pbcore.errors import InputError
 from pbcore.names import SamplerNameError, canonical
 from pbcore.printable import printable
+from pbcore.results.record import id_order
 from pbcore.tasks.naming import short
 
 LISTED = 12  # names in an error
@@ -78,7 +79,7 @@ def pair_cells(
     InputError for names that A or B lacks, and if nothing has a partner.
     """
     if not models and not samplers:
-        return Pairs(tuple(_same(name, head, base) for name in sorted(head.keys() | base.keys())))
+        return Pairs(tuple(_same(name, head, base) for name in sorted(head.keys() | base.keys(), key=id_order)))
     models = _resolved("model", models or {}, head.values(), base.values())
     samplers = _resolved("sampler", samplers or {}, head.values(), base.values())
     news = {_key(cell): name for name, cell in head.items() if _asked(cell, models, samplers)}
@@ -105,8 +106,8 @@ def _key(cell: Named) -> Key:
     return cell.model, cell.task, cell.sampler
 
 
-def _order(pair: Pair) -> tuple[str, str, str]:
-    return pair.head or pair.base or "", pair.base or "", pair.name
+def _order(pair: Pair) -> tuple[list[str], str, str]:
+    return id_order(pair.head or pair.base or ""), pair.base or "", pair.name
 
 
 def _same(name: str, head: Mapping[str, Named], base: Mapping[str, Named]) -> Pair:

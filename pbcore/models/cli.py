@@ -64,7 +64,8 @@ def run_check(args: argparse.Namespace) -> int:
     shown = [
         (place, row.tokens, f"{row.difference:.1e}", f"{row.same} of {row.tokens}") for place, row in enumerate(rows)
     ]
-    print(tabulate(shown, headers=["prompt", "tokens", "largest difference of a logit", "same likeliest token"]))
+    headers = ["prompt", "tokens", "largest difference of a logit", "same likeliest token"]
+    print(tabulate(shown, headers, disable_numparse=True, colalign=("right",) * len(headers)))
     equal = all(row.same == row.tokens for row in rows)
     print(f"\n{args.name}: {'the same likeliest token everywhere' if equal else 'not what its authors published'}")
     return 0 if equal else 1

@@ -152,14 +152,6 @@ def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
     return Ideal(find_device(device))
 
 
-def load_ideal(device: str = "cpu", dtype: str | None = None, *, noise: float = NOISE) -> Ideal:
-    """The ideal model. `dtype` has no effect (no weights; logits are always float64).
-
-    Raises ModelError for noise out of range.
-    """
-    return Ideal(device, noise)
-
-
 @dataclass(frozen=True, slots=True)
 class _Row:
     """A row of a batch. v tokens occur in its answers."""

@@ -19,9 +19,8 @@ from pbcore.models.blocks import BlockContext
 from pbcore.models.errors import ModelError
 from pbcore.models.network import Network
 from pbcore.models.shadow import with_shadows
-from pbcore.models.tokenizer import Tokenizer, prompt_ids
+from pbcore.models.tokenizer import Tokenizer, canvas_ids, prompt_ids
 from pbcore.tasks.base import Sample
-from pbcore.tasks.lists import MASK
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class MaskedModel:
         sample = prompt if isinstance(prompt, Sample) else None
         ids = prompt_ids(self.tokenizer, prompt, self.name)
         if sample is not None and sample.canvas is not None:
-            canvas = self._infill(sample.canvas)
+            canvas = canvas_ids(sample.canvas, self.tokenizer.piece, self.mask_id)
         else:
             length = max_new_tokens if max_new_tokens is not None or sample is None else sample.max_new_tokens
             if not isinstance(length, int) or length < 1:
@@ -116,13 +115,6 @@ class MaskedModel:
         logits[:, self.mask_id] = -torch.inf
         worst = logits.topk(self.top_k, dim=-1).values[:, -1:]  # (M, 1)
         return logits.masked_fill_(logits < worst, -torch.inf)
-
-    def _infill(self, canvas: str) -> list[int]:
-        first, *rest = canvas.split(MASK)
-        ids = list(self.tokenizer.piece(first))
-        for piece in rest:
-            ids += [self.mask_id, *self.tokenizer.piece(piece)]
-        return ids
 
     def _check(self, ids: Sequence[int], canvas: Sequence[int]) -> None:
         outside = [i for i in (*ids, *canvas) if not 0 <= i < self.vocab_size]

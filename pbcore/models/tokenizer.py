@@ -5,13 +5,16 @@ tokenizer.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pbcore.models.errors import ModelError
 from pbcore.tasks.base import Message, Sample
+from pbcore.tasks.lists import MASK
 from pbcore.tasks.words import tokens
+
+Hole = TypeVar("Hole")
 
 
 class Tokenizer(Protocol):
@@ -54,6 +57,15 @@ def prompt_ids(tokenizer: Tokenizer, prompt: Any, name: str) -> list[int]:
         allowed = "a Sample, messages with role and content, text or token ids"
         raise ModelError(f"{name} can't encode the prompt {str(items)[:80]}: give {allowed}")
     return tokenizer.chat(items)
+
+
+def canvas_ids(canvas: str, piece: Callable[[str], Sequence[int]], hole: Hole) -> list[int | Hole]:
+    """A canvas in which each `[MASK]` is one position, `hole`, and what stands between them the ids of `piece`."""
+    first, *rest = canvas.split(MASK)
+    ids: list[int | Hole] = [*piece(first)]
+    for text in rest:
+        ids += [hole, *piece(text)]
+    return ids
 
 
 class FileTokenizer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -157,9 +157,3 @@ def plain_pairs(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """
     values = [(str(name), plain(value, name)) for name, value in pairs]
     return [(name, _text(value)) for name, value in values]
-
-
-def cell_of(properties: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> CellRecord | None:
-    """The record in a report's properties or a benchmark's extra_info; None if they contain none."""
-    text = dict(properties).get(RECORD_PROPERTY)
-    return None if text is None else CellRecord.from_json(json.loads(text))

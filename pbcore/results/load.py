@@ -15,7 +15,7 @@ from pbcore.results import published
 from pbcore.results.build import error_cell
 from pbcore.results.check import LoadError, check_schema, json_lines, parse_json, read_json
 from pbcore.results.flat import COLUMNS, CONDITIONS, RATES, RECORD_PROPERTY, THEORY, frame
-from pbcore.results.record import READABLE, CellRecord, Conditions, SampleRecord, present_name
+from pbcore.results.record import READABLE, CellRecord, Conditions, SampleRecord, id_order, present_name
 from pbcore.results.rundir import StoredCell, open_run, with_samples
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import all_task_names
@@ -75,7 +75,7 @@ def load_cells(path: str | Path) -> list[CellRecord]:
         raise LoadError(
             f"{source}: can't read {source.suffix or 'such'} files; give a run directory, a .json or an .xml file"
         )
-    return sorted(cells, key=lambda cell: cell.id)
+    return sorted(cells, key=lambda cell: id_order(cell.id))
 
 
 def load_samples(run_dir: str | Path) -> dict[str, list[SampleRecord]]:

@@ -86,16 +86,6 @@ def figures() -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def read_samples(folder: Path) -> dict[str, dict[int, dict[str, Any]]]:
-    """The samples of one run folder of the rewrite: task → `doc_id` → row."""
-    samples: dict[str, dict[int, dict[str, Any]]] = {}
-    for file in sorted(folder.glob("samples_parallelbench_*.jsonl")):
-        task = TASKS.get(file.stem.removeprefix("samples_parallelbench_"), file.stem)
-        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
-        samples[task] = {int(entry["doc_id"]): entry for entry in rows}
-    return samples
-
-
 def sampler_name(method: str, param: str) -> str:
     """Our name for a method and parameter folder of the rewrite, e.g. (`confidence_threshold`, `t0.7`) →
     `threshold-0.7`.

@@ -220,6 +220,11 @@ _cell = adapter(
 )
 
 
+def id_order(cell_id: str) -> list[str]:
+    """A sort key of ids, part by part: the cells of `tiny` before those of `tiny-sedd`."""
+    return cell_id.split("/")
+
+
 def _from_schema_1(data: dict[str, Any], where: str) -> dict[str, Any]:
     """Converts a record of schema 1 to schema 2.
 

@@ -39,7 +39,7 @@ from pbcore.results.check import (
     shape,
 )
 from pbcore.results.plain import dump_json, plain
-from pbcore.results.record import READABLE, SCHEMA, CellRecord, SampleRecord
+from pbcore.results.record import READABLE, SCHEMA, CellRecord, SampleRecord, id_order
 
 ANSWERS = ".answers.jsonl"
 
@@ -97,9 +97,10 @@ class RunDir:
         return self.cells_dir / f"{cell_file(cell_id).removesuffix('.json')}{ANSWERS}"
 
     def read_cells(self, say: Callable[[str], None] | None = None, *, set_aside: bool = False) -> list[StoredCell]:
-        """All finished cells, sorted by id. A damaged file is named through `say` (default: a warning) and left as it
-        is; its cell counts as not run. A run that is resumed passes `set_aside`, so that the file is renamed to
-        `*.corrupt` and the cell can be written anew.
+        """All finished cells in the order of `id_order`.
+
+        A damaged file is named through `say` (default: a warning) and left as it is; its cell counts as not run. A run
+        that is resumed passes `set_aside`, so that the file is renamed to `*.corrupt` and the cell can be written anew.
 
         Raises NewerSchemaError for a record that a newer version wrote, LoadError if two files hold the same cell.
         """
@@ -114,7 +115,8 @@ class RunDir:
                     f"{file} holds cell {printable(entry.cell.id)}, as another file there does; delete one of the two"
                 )
             stored |= dict.fromkeys(names, entry)
-        return [entry for name, entry in sorted(stored.items()) if len(name) == 1]
+        found = [entry for name, entry in stored.items() if len(name) == 1]
+        return sorted(found, key=lambda entry: id_order(entry.cell.id))
 
     def assemble(self, say: Callable[[str], None] | None = None) -> tuple[Path, Path]:
         """Assembles results.json and samples.jsonl from cells/, replacing both atomically.

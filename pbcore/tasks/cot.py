@@ -14,7 +14,7 @@ from pbcore.tasks.lists import formatted
 ASKS = "Think step by step and give your final answer at the end as 'The answer is: {answer}'."  # Table 4
 NEW_TOKENS = 256
 _CLOSES = "The answer is:"
-_MARKER = re.compile(r"the answer is\s*:", re.IGNORECASE)
+_MARKER = re.compile(r"the answer is\s*\**\s*:\**", re.IGNORECASE)  # also in bold type, as chat models write
 _ONLY = (  # what a question says against steps → what stays of it
     (" and provide only the final list.", "."),
     (" Only output the final result.", ""),

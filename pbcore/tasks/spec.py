@@ -15,7 +15,7 @@ from pbcore.tasks.base import Message
 from pbcore.tasks.files import read_yaml
 from pbcore.tasks.generators import Generator, Item
 from pbcore.tasks.lists import LIST_GENERATORS
-from pbcore.tasks.naming import category, short
+from pbcore.tasks.naming import category
 from pbcore.tasks.puzzles import PUZZLE_GENERATORS
 from pbcore.tasks.scoring import scorers
 from pbcore.tasks.texts import TEXT_GENERATORS
@@ -57,11 +57,6 @@ class TaskSpec:
     @property
     def category(self) -> str:
         return category(self.name)
-
-    @property
-    def short(self) -> str:
-        """The name in node ids: the part after the slash for the paper's tasks, the full name for all others."""
-        return short(self.name)
 
     @property
     def generator(self) -> Generator | None:

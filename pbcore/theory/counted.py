@@ -10,7 +10,7 @@ Moves of the last two are sets of positions within the run: 2^K.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import comb, factorial, log2, perm
@@ -44,8 +44,7 @@ class Shuffle:
         return _open(self.n)
 
     def moves(self, state: State) -> Sequence[Move]:
-        m = _number(state)
-        return [self._move(m, j) for j in range(1, m + 1)]
+        return _numbers_of(self._move, state)
 
     def draws(self, state: State, greedy: bool) -> Sequence[Draw]:
         """Of the items drawn d are distinct; of equal ones a sampler can keep one."""
@@ -76,8 +75,7 @@ class Replace:
         return _open(self.n)
 
     def moves(self, state: State) -> Sequence[Move]:
-        m = _number(state)
-        return [self._move(m, j) for j in range(1, m + 1)]
+        return _numbers_of(self._move, state)
 
     def draws(self, state: State, greedy: bool) -> Sequence[Draw]:
         return _all_or_one_more(self._move(_number(state), _number(state)), greedy)
@@ -168,6 +166,12 @@ def _ties(side: Sides) -> Sides:
     found = [float(chance == top) for chance in side]
     before, here, after = (one / sum(found) for one in found)
     return before, here, after
+
+
+def _numbers_of(move: Callable[[int, int], Move], state: State) -> list[Move]:
+    """Moves of a state in which the m places left are alike: only how many are revealed matters, `move(m, j)`."""
+    m = _number(state)
+    return [move(m, j) for j in range(1, m + 1)]
 
 
 def _all_or_one_more(everything: Move, greedy: bool) -> list[Draw]:

@@ -140,27 +140,6 @@ def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) 
     return hull(known.start)
 
 
-@cache
-def bits_hull(op: str, n: int) -> Hull:
-    """Minus the fewest bits lost by decision trees (`least_bits`) over the mean number of steps."""
-    known = states(op, n)
-
-    @cache
-    def hull(state: State | None) -> Hull:
-        if state is None:
-            return ((1.0, 0.0),)
-        return best_of(
-            shifted(
-                WRONG if move.last else mean_of([(outcome.data, hull(outcome.after)) for outcome in move.outcomes]),
-                1,
-                -move.bits,
-            )
-            for move in known.moves(state)
-        )
-
-    return hull(known.start)
-
-
 def _after(move: Move, greedy: bool, hull: Callable[[State | None], Hull]) -> Hull:
     """What follows a move; after a mistake the rest is revealed in one step."""
     chances = [_chance(outcome, greedy) for outcome in move.outcomes]

@@ -47,9 +47,9 @@ def mean_of(weighted: Sequence[tuple[float, Hull]]) -> Hull:
     return tuple(corners)
 
 
-def shifted(hull: Hull, steps: float, value: float = 0.0) -> Hull:
-    """The hull with as many more steps, and more value."""
-    return tuple((s + steps, v + value) for s, v in hull)
+def shifted(hull: Hull, steps: float) -> Hull:
+    """The hull with as many more steps."""
+    return tuple((s + steps, value) for s, value in hull)
 
 
 def value_at(hull: Hull, steps: float) -> float:

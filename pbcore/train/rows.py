@@ -16,8 +16,8 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from pbcore.models.sedd.diffusion import Graph, Noise
+from pbcore.models.tokenizer import canvas_ids
 from pbcore.tasks.base import Sample
-from pbcore.tasks.lists import MASK
 from pbcore.tasks.registry import generate
 from pbcore.train.markers import ASSISTANT, USER
 from pbcore.train.noise import Batch, Row, Words, causal_batch, masked_batch
@@ -116,10 +116,7 @@ def encoded(
 
 def _holes(sample: Sample, answer: Sequence[int], tokenizer: PreTrainedTokenizerFast) -> tuple[bool, ...]:
     """Which tokens of an answer its canvas leaves open. Raises ValueError if the two don't go together."""
-    first, *rest = str(sample.canvas).split(MASK)
-    given: list[int | None] = [*ids_of(first, tokenizer)]
-    for piece in rest:
-        given += [None, *ids_of(piece, tokenizer)]
+    given = canvas_ids(str(sample.canvas), lambda text: ids_of(text, tokenizer), None)
     if len(given) != len(answer) or any(one not in (None, two) for one, two in zip(given, answer, strict=True)):
         raise ValueError(f"{sample.task}: the answer {sample.answer!r} does not fit the canvas {sample.canvas!r}")
     return tuple(one is None for one in given)

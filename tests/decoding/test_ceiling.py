@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from pbcore.decoding.ceiling import NoCeiling, ceiling, exact
 from pbcore.decoding.run import decode
 from pbcore.decoding.samplers import policy
-from pbcore.models.ideal import Ideal, load_ideal
+from pbcore.models.ideal import Ideal
 from pbcore.names import parse
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import load_task
@@ -20,7 +20,7 @@ from pbcore.theory.problems import NotExact
 
 @pytest.fixture(scope="module")
 def model() -> Ideal:
-    return load_ideal()
+    return Ideal()
 
 
 def copies(task: Task, count: int) -> list[Sample]:
@@ -147,7 +147,7 @@ class TestKinds:
             try:
                 value = exact(distribution, policy(name), name)
             except NotExact:
-                value = decoded_share(load_ideal(), f"waiting_line/{task}", n, sampler, 300) / 300
+                value = decoded_share(Ideal(), f"waiting_line/{task}", n, sampler, 300) / 300
                 assert abs(value - sampled.mean) < 0.1
             else:
                 assert sampled.low - 0.01 <= value <= sampled.high + 0.01

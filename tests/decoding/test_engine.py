@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.decoding import DecodingError, decode, denoise, policy, register_policy, resolve
-from pbcore.decoding.step import Move, Step
+from pbcore.decoding import decode, denoise, policy, resolve
 from tests.decoding.toys import EOS, MASK, Toy, scrambled
 
 SAMPLERS = [
@@ -208,66 +205,6 @@ class TestOptions:
         assert [q.refresh for q in toy.queries] == [True, True]
 
 
-class TestErrors:
-    @pytest.mark.parametrize("bad", [math.nan, math.inf])
-    def test_bad_logits_name_the_row(self, bad: float) -> None:
-        """NaN and +inf end the decoding with the row, the step and the model."""
-        rule = lambda c, i, k: [0.0, bad if k == 1 and c.count(MASK) < 8 else 0.0] + [1.0] * 10  # noqa: E731
-        with pytest.raises(DecodingError, match=r"toy .* row 1 \(key 1\) at step 1"):
-            decode(Toy(rule), [[5], [5]], "confidence-k1")
-
-    def test_block_must_divide(self) -> None:
-        """A block length that leaves a remainder is refused."""
-        with pytest.raises(ValueError, match="block length 3 doesn't divide the 8 tokens"):
-            decode(Toy(), [[5]], "confidence-k1+b3")
-
-    def test_cache_must_exist(self) -> None:
-        """A cache that the model lacks is refused with those it has."""
-        with pytest.raises(ValueError, match=r"toy has no dual cache; it has \['prefix'\]"):
-            decode(Toy(caches=frozenset({"prefix"})), [[5]], "confidence-k1+b4+dual")
-
-    def test_idle_policy_is_caught(self, own_policies: None) -> None:
-        """A policy that reveals nothing would never end."""
-        from dataclasses import dataclass
-
-        @register_policy("idle_for_a_test")
-        @dataclass(frozen=True)
-        class Idle:
-            def select(self, step: Step) -> torch.Tensor | Move:
-                return torch.zeros_like(step.masked)
-
-        with pytest.raises(DecodingError, match="revealed nothing for row 0 at step 0"):
-            decode(Toy(), [[5]], "idle_for_a_test")
-
-    def test_empty_prompt(self) -> None:
-        """An empty prompt is refused by its place."""
-        with pytest.raises(ValueError, match="prompt 1 is empty"):
-            decode(Toy(), [[5], []], "confidence-k1")
-
-    def test_batch_size(self) -> None:
-        """A batch size below one is refused."""
-        with pytest.raises(ValueError, match="at least 1, not 0"):
-            decode(Toy(), [[5]], "confidence-k1", batch_size=0)
-
-    @pytest.mark.parametrize(
-        ("changed", "said"),
-        [
-            ({"model": "ideal"}, "load one with pbcore.load_model"),
-            ({"prompts": "one text"}, "not one str"),
-            ({"prompts": [torch.tensor([5, 6])]}, "prompt 0 is a Tensor"),
-            ({"prompts": [5, 6]}, "prompt 0 is a int"),
-            ({"sampler": None}, "sampler None"),
-            ({"seed": "x"}, "seed is a whole number"),
-            ({"batch_size": 2.0}, r"not 2\.0"),
-        ],
-    )
-    def test_arguments_of_the_wrong_kind(self, changed: dict[str, Any], said: str) -> None:
-        """Each is refused by name, with what is allowed."""
-        arguments = {"model": Toy(), "prompts": [[5]], "sampler": "confidence-k1"} | changed
-        with pytest.raises(ValueError, match=said):
-            decode(**arguments)
-
-
 class TestDefaultBatch:
     def test_model_first_then_device(self) -> None:
         """A model may say how many rows it decodes together best; else 8 on a CPU. An argument goes before both."""
@@ -279,26 +216,3 @@ class TestDefaultBatch:
             toy = kind()
             decode(toy, [[5]] * 20, "confidence-k8", batch_size=size)
             assert max(toy.forwards) == rows
-
-
-class TestMemory:
-    def test_halves_when_memory_runs_out(self) -> None:
-        """Out of memory halves the batch and goes on; the answers are the same."""
-
-        class Small(Toy):
-            def prepare(self, requests, *, cache, seed):  # type: ignore[no-untyped-def]
-                if len(requests) > 2:
-                    raise torch.OutOfMemoryError("too many rows")
-                return super().prepare(requests, cache=cache, seed=seed)
-
-        assert decode(Small(), [[5]] * 7, "confidence-k2", batch_size=8) == decode(Toy(), [[5]] * 7, "confidence-k2")
-
-    def test_gives_up_at_one_row(self) -> None:
-        """One row that doesn't fit is an error."""
-
-        class Full(Toy):
-            def prepare(self, requests, *, cache, seed):  # type: ignore[no-untyped-def]
-                raise torch.OutOfMemoryError("no room")
-
-        with pytest.raises(torch.OutOfMemoryError):
-            decode(Full(), [[5]] * 3, "confidence-k2")

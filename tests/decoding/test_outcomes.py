@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 from pbcore.decoding.ceiling import ceiling
 from pbcore.decoding.outcomes import outcomes
 from pbcore.decoding.run import decode
-from pbcore.models.ideal import load_ideal
+from pbcore.models.ideal import Ideal
 from pbcore.tasks.registry import load_task
 from pbcore.theory import answer_distribution, step_bound
 from pbcore.theory.answers import answer_table
@@ -61,7 +61,7 @@ class TestAgainstDecoding:
             "".join(distribution.vocabulary[i] for i in canvas if distribution.vocabulary[i] != EOS): chance
             for canvas, chance in result.chances.items()
         }
-        model = load_ideal()
+        model = Ideal()
         rows = [replace(sample, index=i) for i in range(600)]
         counts = Counter(out.text for out in decode(model, rows, sampler, batch_size=600))
         assert counts.keys() <= texts.keys()

@@ -1,15 +1,13 @@
-"""The store of forwards: the same answers as without it, from fewer forwards, within its memory."""
+"""The store of forwards: the same answers as without it, from fewer forwards."""
 
 from __future__ import annotations
 
 import json
-import tracemalloc
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -21,9 +19,9 @@ from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import is_static
 from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.models import load_model
-from pbcore.models.base import Generation, Query, Request
+from pbcore.models.base import Generation, Query
 from tests.decoding.test_invariants import Fixed
-from tests.decoding.toys import MASK, Toy, ToyContext
+from tests.decoding.toys import MASK, Shareable, Toy, ToyContext
 from tests.reference import reference
 
 REGISTERED = dict(policies())
@@ -31,13 +29,6 @@ SHARING = sorted(name for name, cls in REGISTERED.items() if traits(cls).reads =
 OTHERS = sorted(REGISTERED.keys() - set(SHARING))
 REMASKING = ("+rcr", "+rcr-max", "+remdm1", "+remdm2-early")
 LENGTH = 8
-
-
-@dataclass
-class Shareable(Toy):
-    """A toy whose logits follow from the row's request and canvas alone."""
-
-    deterministic: bool = True
 
 
 def named(name: str, k: int = 2) -> str:
@@ -252,58 +243,3 @@ class TestOutside:
         """A store refuses a model that is not its own."""
         with pytest.raises(ValueError, match="holds forwards of toy; make one ForwardStore for each model"):
             decode(Shareable(), [[5]], "confidence-k1", store=ForwardStore(Shareable()))
-
-
-RISING = Shareable(lambda canvas, i, key: [float((i * 5 + j * 3 + sum(canvas)) % 7) for j in range(12)])
-
-
-class TestMemory:
-    def fill(self, store: ForwardStore, samples: range) -> list[Generation]:
-        return decode(RISING, [[5, i] for i in samples], "confidence-k1", store=store)
-
-    def test_stays_within_its_limit(self) -> None:
-        """Four turns of other samples, each of which alone fills the store: it stays below its limit, and answers stay
-        the same.
-        """
-        store = ForwardStore(RISING, 10_000)
-        for turn in range(4):
-            samples = range(turn * 4, turn * 4 + 4)
-            assert self.fill(store, samples) == decode(RISING, [[5, i] for i in samples], "confidence-k1")
-            assert 0.9 * 10_000 < store.size <= 10_000
-
-    def test_the_limit_is_that_of_the_process(self) -> None:
-        """What Python allocates for a full store is no more than the limit."""
-        store, limit = ForwardStore(RISING, 1 << 20), 1 << 20
-        tracemalloc.start()
-        begin, _ = tracemalloc.get_traced_memory()
-        for key in range(40):
-            (known,) = store.prepare([Request((5,), (MASK,) * 32, key)], 0, 1).rows
-            for canvas in range(100):
-                numbers = np.zeros((4, canvas % 32), dtype=np.float32)
-                store.put(known, np.arange(canvas, canvas + 32, dtype=np.int32).tobytes(), numbers)
-        end, _ = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert 0.5 * limit < end - begin < limit
-
-    def test_oldest_samples_go_first(self) -> None:
-        """When room is short, samples of earlier decodings make room; those in use stay and are still answered for."""
-        probe = ForwardStore(RISING)
-        self.fill(probe, range(4))
-        store = ForwardStore(RISING, probe.size + 100)
-        self.fill(store, range(4))
-        for _ in range(3):
-            self.fill(store, range(10, 14))
-        before = store.computed
-        self.fill(store, range(10, 14))
-        assert store.computed == before
-        self.fill(store, range(4))
-        assert store.computed > before
-
-    def test_a_grid_that_does_not_fit_still_shares(self) -> None:
-        """Samples that each sampler asks about in turn don't drive one another out: those that fit are shared."""
-        probe = ForwardStore(RISING)
-        self.fill(probe, range(8))
-        store = ForwardStore(RISING, probe.size // 2)
-        for _ in range(4):
-            self.fill(store, range(8))
-        assert store.shared >= 0.4 * 3 * probe.computed

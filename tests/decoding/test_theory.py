@@ -9,7 +9,7 @@ import pytest
 from pbcore.decoding.ceiling import ceiling
 from pbcore.decoding.run import decode
 from pbcore.decoding.theory import Ceilings, answers_of, mean_bits_lost
-from pbcore.models.ideal import load_ideal
+from pbcore.models.ideal import Ideal
 from pbcore.models.registry import load_model
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import load_task
@@ -57,7 +57,7 @@ class TestCeilings:
 
 class TestBitsLost:
     def test_the_mean_over_answers(self) -> None:
-        model, task = load_ideal(), load_task("waiting_line/shuffle", limit=6)
+        model, task = Ideal(), load_task("waiting_line/shuffle", limit=6)
         out = decode(model, task.samples, "random-k8")
         pairs = [(sample, one.steps) for sample, one in zip(task.samples, out, strict=True)]
         each = [bits_lost(answer_distribution(sample), steps) for sample, steps in pairs]
@@ -65,21 +65,21 @@ class TestBitsLost:
         assert sum(each) > 0
 
     def test_one_token_at_a_time_loses_nothing(self) -> None:
-        model, task = load_ideal(), load_task("puzzle/latin_square", limit=2)
+        model, task = Ideal(), load_task("puzzle/latin_square", limit=2)
         out = decode(model, task.samples, "confidence-k1")
         assert mean_bits_lost(model, "confidence-k1", zip(task.samples, (one.steps for one in out), strict=True)) == 0
 
     @pytest.mark.parametrize("sampler", ["confidence-k2+rcr", "confidence-k2+remdm1", "wino-0.6", "analytic-s8"])
     def test_samplers_without_a_partition(self, sampler: str) -> None:
         sample = load_task("waiting_line/shuffle", limit=1).samples[0]
-        assert mean_bits_lost(load_ideal(), sampler, [(sample, [0] * 32)]) is None
+        assert mean_bits_lost(Ideal(), sampler, [(sample, [0] * 32)]) is None
 
     def test_none_without_steps_or_answers(self) -> None:
         names = "waiting_line/shuffle", "text_writing/w2s_easy"
         shuffle, text = (load_task(name, limit=1).samples[0] for name in names)
-        assert mean_bits_lost(load_ideal(), "random-k2", [(shuffle, [])]) is None
-        assert mean_bits_lost(load_ideal(), "random-k2", [(text, [0] * 64)]) is None
-        assert mean_bits_lost(load_ideal(), "random-k2", []) is None
+        assert mean_bits_lost(Ideal(), "random-k2", [(shuffle, [])]) is None
+        assert mean_bits_lost(Ideal(), "random-k2", [(text, [0] * 64)]) is None
+        assert mean_bits_lost(Ideal(), "random-k2", []) is None
 
 
 class TestTokens:

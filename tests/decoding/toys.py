@@ -58,6 +58,13 @@ class Toy:
 
 
 @dataclass
+class Shareable(Toy):
+    """A toy whose logits follow from the row's request and canvas alone."""
+
+    deterministic: bool = True
+
+
+@dataclass
 class ToyContext:
     toy: Toy
     keys: Tensor

@@ -9,7 +9,7 @@ import pytest
 
 from pbcore.grid.capabilities import lacks_words, may_decode_itself, why_not
 from pbcore.models import register_model
-from pbcore.models.ideal import load_ideal
+from pbcore.models.ideal import Ideal
 from pbcore.models.registry import FACTORIES
 from pbcore.tasks import load_task
 from pbcore.tasks.base import Task
@@ -22,7 +22,7 @@ COPY = "waiting_line/copy"
 def own(monkeypatch: pytest.MonkeyPatch) -> str:
     """A model registered for one test."""
     monkeypatch.setattr(FACTORIES, "_registered", dict(FACTORIES.all()))
-    register_model("own", lambda **options: load_ideal())
+    register_model("own", lambda **options: Ideal())
     return "own"
 
 

@@ -118,12 +118,12 @@ class TestCheck:
     def test_one_other_token_fails(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], same: int, status: int, said: str
     ) -> None:
-        """The options reach the check, and each prompt has a row."""
+        """The options reach the check, and each prompt has a row, whose difference has two digits and an exponent."""
         asked: dict[str, Any] = {}
 
         def compare(name: str, **options: Any) -> list[Compared]:
             asked.update(options, name=name)
-            return [Compared(5, 0.25, 5), Compared(5, 0.001, same)]
+            return [Compared(5, 0.25, 5), Compared(5, 1.24e-6, same)]
 
         monkeypatch.setattr("pbcore.models.remote_check.compare", compare)
         parser = argparse.ArgumentParser()
@@ -147,7 +147,7 @@ class TestCheck:
         assert asked == {"name": "x", "trust_remote_code": True, "device": "cpu", "options": options}
         lines = capsys.readouterr().out.splitlines()
         assert [line.split() for line in lines[2:4]] == [
-            ["0", "5", "0.25", "5", "of", "5"],
-            ["1", "5", "0.001", str(same), "of", "5"],
+            ["0", "5", "2.5e-01", "5", "of", "5"],
+            ["1", "5", "1.2e-06", str(same), "of", "5"],
         ]
         assert lines[-1].startswith(f"x: {said}")

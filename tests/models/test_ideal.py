@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 from pbcore.decoding.run import decode
 from pbcore.models.base import Denoiser, ModelError, Query
-from pbcore.models.ideal import Ideal, load_ideal
+from pbcore.models.ideal import Ideal
 from pbcore.models.registry import load_model
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import all_task_names, load_task
@@ -20,7 +20,7 @@ ANSWERED = [name for name in all_task_names() if not name.startswith("text_writi
 
 @pytest.fixture(scope="module")
 def model() -> Ideal:
-    return load_ideal()
+    return Ideal()
 
 
 def copies(name: str, n: int, count: int) -> list[Sample]:
@@ -158,7 +158,7 @@ class TestNoise:
     def test_is_small_zero_mean_and_absent_on_request(self) -> None:
         """Against the noiseless logits: below its size, mean near 0, the same support."""
         sample = load_task("list_ops/shuffle", n=10, limit=1).samples[0]
-        exact, noisy = (self.logits(load_ideal(noise=size), [sample]) for size in (0.0, 1e-6))
+        exact, noisy = (self.logits(Ideal(noise=size), [sample]) for size in (0.0, 1e-6))
         possible = exact.isfinite()
         assert (possible == noisy.isfinite()).all()
         difference = (noisy - exact)[possible]
@@ -174,15 +174,15 @@ class TestNoise:
         assert (together[32:64] == alone).all()
         assert (together[:32] != together[32:64]).any()
         assert (self.logits(model, samples[1:2], seed=1) != alone).any()
-        fresh = self.logits(load_ideal(), samples[1:2])
+        fresh = self.logits(Ideal(), samples[1:2])
         assert (fresh == alone[:, : fresh.shape[1]]).all()
 
     @pytest.mark.parametrize("sampler", ["confidence-k3", "random-k2+t1.0"])
     def test_answers_do_not_depend_on_batch_or_order(self, sampler: str) -> None:
         """One row at a time, in reverse, by a fresh model: the same tokens."""
         samples = load_task("waiting_line/shuffle", limit=8).samples
-        together = decode(load_ideal(), samples, sampler)
-        backwards = decode(load_ideal(), samples[::-1], sampler, batch_size=1)[::-1]
+        together = decode(Ideal(), samples, sampler)
+        backwards = decode(Ideal(), samples[::-1], sampler, batch_size=1)[::-1]
         assert [g.token_ids for g in together] == [g.token_ids for g in backwards]
 
 
@@ -221,7 +221,7 @@ class TestContract:
             with pytest.raises(ModelError, match="whole number of at least 1"):
                 model.encode(load_task("waiting_line/copy", limit=1).samples[0], length, 0)  # type: ignore[arg-type]
         with pytest.raises(ModelError, match=r"not 0\.5"):
-            load_ideal(noise=0.5)
+            Ideal(noise=0.5)
 
     def test_text_stops_at_the_first_eos(self, model: Ideal) -> None:
         """Masks are left out, and nothing after EOS is shown."""

@@ -13,8 +13,11 @@ import pytest
 
 from pbcore.decoding.policies.registry import POLICIES
 from pbcore.models.registry import FACTORIES
+from pbcore.plugin import summary
 from pbcore.report import markdown
 from pbcore.tasks.scoring import SCORERS
+from tests.models.servers.fake import FakeServer, serving
+from tests.plugin.served import right
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
@@ -103,6 +106,19 @@ def in_process(project: pytest.Pytester, modules: Modules) -> Run:
 def run(in_process: Run) -> Run:
     """Runs `pytest benches …` in this process."""
     return lambda *arguments: in_process("benches", *arguments)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    """A server whose model copies as it should."""
+    with serving(right) as found:
+        yield found
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupts of the run outside stay as they are."""
+    monkeypatch.setattr(summary, "listen_to_interrupts", lambda: None)
 
 
 SMALL = ("--model", "ideal", "--limit", "4", "--out", "out")

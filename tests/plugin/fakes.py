@@ -1,4 +1,4 @@
-"""A run as the plugin's hooks see it, without pytest running: settings, a plan of named cells, what was reported."""
+"""A run as the plugin's hooks see it, without pytest running: settings, a plan of named cells, items, reports."""
 
 from __future__ import annotations
 
@@ -79,6 +79,33 @@ class Config:
 
     def getini(self, name: str) -> Any:
         return self._ini.get(name)
+
+
+class Item:
+    """A collected test; a cell's is marked."""
+
+    def __init__(self, config: Config, name: CellName | str, mark: bool = True, **facts: Any) -> None:
+        self.nodeid = name if isinstance(name, str) else node_id(name)
+        self.config, self.stash, self.user_properties = config, pytest.Stash(), []
+        self.marks = {"cells"} if mark else set()
+        self.funcargs: dict[str, Any] = {}
+        vars(self).update(facts)
+
+    def get_closest_marker(self, name: str) -> Any:
+        return name if name in self.marks else None
+
+    def add_marker(self, name: str) -> None:
+        self.marks.add(name)
+
+
+def drive(hook: Any, result: Any = None) -> Any:
+    """Runs a wrapper around a hook that returns `result`."""
+    next(hook)
+    try:
+        hook.send(result)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it went on")
 
 
 def report(

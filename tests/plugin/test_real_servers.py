@@ -17,7 +17,7 @@ from pbcore.models.servers.spec import ServerSpec
 from pbcore.models.servers.store import lines
 from tests.models.servers.real import RealServer, llama_cpp_server, transformers_server
 from tests.plugin.conftest import Run
-from tests.plugin.test_servers import stored
+from tests.plugin.served import stored
 
 ASK = Ask(({"role": "user", "content": "Copy this list"},), 8, 0.0, 0, 0)
 

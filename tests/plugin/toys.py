@@ -11,7 +11,7 @@ from typing import Any
 
 from pbcore.models import register_model
 from pbcore.models.base import Context, Generation, Prompt, Request
-from pbcore.models.ideal import load_ideal
+from pbcore.models.ideal import Ideal
 from pbcore.names import SamplerName
 from pbcore.tasks import Sample
 
@@ -20,7 +20,7 @@ class Around:
     """`ideal`, with `before` called on each batch's task."""
 
     def __init__(self, before: Any) -> None:
-        self._ideal = load_ideal()
+        self._ideal = Ideal()
         self._before = before
 
     def __getattr__(self, name: str) -> Any:
@@ -86,7 +86,7 @@ class Weightless:
     """`ideal`, said to have random weights or to have run a checkpoint's code."""
 
     def __init__(self, **info: Any) -> None:
-        self._ideal = load_ideal()
+        self._ideal = Ideal()
         self.info = {**self._ideal.info, **info}
 
     def __getattr__(self, name: str) -> Any:
@@ -154,7 +154,7 @@ def make_moody(**options: Any) -> Any:
     """`ideal`, unless $MOODY is set."""
     if os.environ.get("MOODY"):
         raise RuntimeError("weights not here")
-    return load_ideal()
+    return Ideal()
 
 
 def register() -> None:

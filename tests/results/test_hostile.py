@@ -20,7 +20,6 @@ from pbcore.results.check import LoadError, NewerSchemaError
 from pbcore.results.load import load_cells, load_stored
 from pbcore.results.merge import merge
 from pbcore.results.plain import dump_json, plain
-from pbcore.results.published import read_samples
 from pbcore.results.rundir import CorruptCellWarning, cell_file
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS
@@ -50,13 +49,6 @@ class TestBadBytes:
         shutil.rmtree(run.cells_dir)
         (found,) = load_samples(run.path).values()
         assert [sample.text for sample in found] == [expected["text"]] * 2
-
-    def test_lines_end_at_line_feeds_only(self, tmp_path: Path) -> None:
-        """Rows of other projects may hold U+2028 and U+0085 as they are."""
-        file = tmp_path / "samples_parallelbench_waiting_line_copy.jsonl"
-        rows = [{"doc_id": number, "answer": "a\u2028b\u0085c\x1e"} for number in range(2)]
-        file.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
-        assert read_samples(tmp_path) == {"waiting_line/copy": dict(enumerate(rows))}
 
     def test_long_answers_come_back(self, tmp_path: Path) -> None:
         """A million characters are no limit."""

@@ -18,7 +18,7 @@ from pbcore.report.junit import write_junit
 from pbcore.results import create, error_cell, frame, load, load_many, properties
 from pbcore.results.load import LoadError, load_stored
 from pbcore.results.plain import plain
-from pbcore.results.published import read_samples, sampler_name
+from pbcore.results.published import sampler_name
 from tests.reference import reference
 from tests.results import factory
 
@@ -226,15 +226,6 @@ class TestPublished:
         (tmp_path / "t.csv").write_text("a,b\n1,2\n")
         with pytest.raises(ValueError, match=r"unknown columns \['a', 'b'\].*method, param, task, score"):
             load(tmp_path / "t.csv")
-
-    def test_samples_by_id(self) -> None:
-        """Samples are found by doc_id, not by row."""
-        folder = next(reference("published", "v2_run_example").rglob("*_all"))
-        file = next(folder.glob("*.jsonl"))
-        ids = [json.loads(line)["doc_id"] for line in file.read_text().splitlines()]
-        found = read_samples(folder)["puzzle/sudoku"]
-        assert sorted(found) == sorted(ids)
-        assert all(found[i]["doc_id"] == i for i in ids)
 
     def test_published_tables(self) -> None:
         """Both CSVs load: 17 tasks for each of 42 runs; Table 5's LLaDA copy at 100 %."""

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pbcore.report.tables import trade_off_tables
 from pbcore.results import SCHEMA, RunDir, create, load, load_samples, open_run
 from pbcore.results.rundir import CorruptCellWarning, RunDirError, cell_file, write_atomic
 from tests.results import factory
@@ -53,6 +54,18 @@ class TestCells:
         entries = factory.grid(tasks=("waiting_line/copy", "puzzle/sudoku"))
         stored = factory.write(create(tmp_path, "a"), entries).read_cells()
         assert [(entry.cell, list(entry.samples)) for entry in stored] == sorted(entries, key=lambda entry: entry[0].id)
+
+    def test_a_model_stands_before_those_whose_names_begin_with_its_name(self, tmp_path: Path) -> None:
+        """In the cells, in the tables made of them, and in results.json alone."""
+        models = ["tiny", "tiny-ar", "tiny-sedd", "tiny-sedd-uniform"]
+        run = factory.write(create(tmp_path, "a"), [factory.cell(model) for model in reversed(models)])
+        results, _ = run.assemble()
+        assert [entry.cell.model for entry in run.read_cells()] == models
+        (table,) = trade_off_tables(load(run.path))
+        assert [line.model for line in table.lines] == models
+        data = json.loads(results.read_text())
+        results.write_text(json.dumps(data | {"cells": data["cells"][::-1]}))
+        assert list(load(results)["model"]) == models
 
     @pytest.mark.parametrize("damage", ["", "{", '{"schema": 1}', "[1]", "null"])
     def test_corrupt_cell_is_set_aside(self, tmp_path: Path, damage: str) -> None:

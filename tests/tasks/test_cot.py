@@ -87,6 +87,8 @@ class TestFinalAnswer:
             ("The answer is: 'The dog runs'.", "The dog runs"),
             ("The answer is:\n1,2\n2,1\n", "1,2\n2,1"),
             ("The answer is:", ""),
+            ("**The answer is:** a\n", "a"),
+            ("The answer is**: a", "a"),
             ("I don't know", None),
         ],
     )

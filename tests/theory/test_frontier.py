@@ -15,7 +15,6 @@ from pbcore.theory.frontier import (
     ALIKE,
     accuracy_hull,
     best_accuracy,
-    bits_hull,
     fewest_bits,
     frontier_of,
     least_bits,
@@ -198,8 +197,6 @@ class TestShape:
                 assert steps_for(hull, value_at(hull, steps)) == pytest.approx(min(steps, hull[-1][0]))
             for T in range(1, positions(op, n) + 1):
                 assert value_at(hull, T) >= best_accuracy(op, n, T, greedy=greedy, seen=seen) - 1e-9
-        lost = bits_hull(op, n)
-        assert all(-value_at(lost, T) <= least_bits(op, n, T) + 1e-9 for T in range(1, positions(op, n) + 1))
 
 
 class TestKnownValues:

@@ -19,10 +19,9 @@ from pbcore.models.draws import uniform
 from pbcore.models.errors import ModelError
 from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw
 from pbcore.models.sedd.network import SeddNetwork
-from pbcore.models.tokenizer import Tokenizer, prompt_ids
+from pbcore.models.tokenizer import Tokenizer, canvas_ids, prompt_ids
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample
-from pbcore.tasks.lists import MASK
 
 OPEN = -1  # marks the positions to decode in a canvas of a model without a mask token
 START = 1 << 40  # the "step" of the draw of a uniform graph's first tokens, which no real step has
@@ -72,7 +71,7 @@ class Sedd:
         sample = prompt if isinstance(prompt, Sample) else None
         before = prompt_ids(self._tokenizer, prompt, self.name)
         if sample is not None and sample.canvas is not None:
-            canvas = self._infill(sample.canvas)
+            canvas = canvas_ids(sample.canvas, self._tokenizer.piece, self._hole)
         else:
             length = max_new_tokens or (sample.max_new_tokens if sample else None)
             if not isinstance(length, int) or length < 1:
@@ -104,14 +103,6 @@ class Sedd:
         if not number.isdigit() or int(number) < 1:
             raise InputError(f"sampler {sampler}: the number of steps is a whole number of at least 1, e.g. -s32")
         return int(number)
-
-    def _infill(self, canvas: str) -> list[int]:
-        """The ids of a canvas in which each `[MASK]` is one position to decode."""
-        first, *rest = canvas.split(MASK)
-        ids = list(self._tokenizer.piece(first))
-        for piece in rest:
-            ids += [self._hole, *self._tokenizer.piece(piece)]
-        return ids
 
     @torch.inference_mode()
     def _decode(self, rows: Sequence[Request], predictor: str, steps: int, seed: int) -> list[Generation]:

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from pbcore.report.page import write_page
+from tests.report.page.films import run
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -30,6 +33,12 @@ def browser() -> Iterator[Any]:
         driver.chromium.launch(executable_path=path, args=["--no-sandbox"]) as started,  # containers run as root
     ):
         yield started
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A page of eight cells."""
+    return write_page(run(tmp_path_factory.mktemp("page")).path).as_uri()
 
 
 class Tab:

@@ -1,17 +1,16 @@
-"""report.html in a real browser: sorting, filters, addresses, films, keyboard, colours, hostile text, accessibility."""
+"""report.html in a real browser: sorting, filters, addresses, keyboard, colours, hostile text, accessibility."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pbcore.cli import main
 from pbcore.report.page import write_page
 from pbcore.results import create
-from pbcore.results.record import FormerToken
+from tests.report.page.browsing import CELL, column, opened, settled
 from tests.report.page.conftest import Tab
 from tests.report.page.films import filmed, run
 from tests.report.page.test_view import served
@@ -19,47 +18,6 @@ from tests.results import factory
 
 pytestmark = pytest.mark.browser
 OVERVIEW = "table >> nth=0 >>"
-CELL = "#cell=tiny/shuffle/confidence-k2"
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A page of eight cells."""
-    return write_page(run(tmp_path_factory.mktemp("page")).path).as_uri()
-
-
-def opened(tab: Tab, address: str) -> Any:
-    tab.page.goto(address)
-    if "java_script_enabled" not in tab.settings:
-        settled(tab.page)
-    return tab.page
-
-
-def settled(page: Any) -> None:
-    """Waits until the page shows what its address says."""
-    until(page, "document.documentElement.dataset.shown === location.hash")
-
-
-def until(page: Any, condition: str) -> None:
-    """Waits for a condition. The page's policy forbids playwright's own `wait_for_function`, which calls eval there."""
-    for _ in range(500):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(20)
-    raise AssertionError(f"not within 10 s: {condition}")
-
-
-def stopped(tab: Tab, address: str) -> Any:
-    """A page whose clock runs only when the test says so."""
-    tab.page.clock.install(time=0)
-    page = opened(tab, address)
-    page.clock.pause_at(3600)
-    return page
-
-
-def column(page: Any, table: str, number: int) -> list[str]:
-    rows = page.locator(f"{table} tbody tr:visible")
-    return [rows.nth(i).locator("td, th").nth(number).inner_text() for i in range(rows.count())]
 
 
 class TestTables:
@@ -160,129 +118,6 @@ class TestCells:
             tab.context.close()
         assert tab.requests
         assert all(url.startswith(local) for url in tab.requests)
-
-
-class TestFilm:
-    def test_step_by_step(self, tab: Tab, address: str) -> None:
-        """Each step reveals its tokens as one outlined group, with step and confidence."""
-        page = opened(tab, f"{address}{CELL}&sample=0")
-        film = page.locator(".film")
-        film.get_by_role("button", name="first step").click()
-        assert film.locator(".tok.mask").count() == 10
-        film.get_by_role("button", name="one step on").click()
-        assert film.locator(".tok.fresh").count() == 2
-        assert film.locator(".tok.fresh .at").all_inner_texts() == ["1", "1"]
-        assert "2 tokens together" in film.locator(".told").inner_text()
-        assert ".90" in film.locator(".told").inner_text()
-        film.get_by_role("button", name="last step").click()
-        assert film.locator(".tok.mask").count() == 0
-        assert "end × 3" in film.locator(".told").inner_text()
-
-    def test_keyboard_and_slider(self, tab: Tab, address: str) -> None:
-        """Arrow keys, Home and End step; the slider says where it is."""
-        page = opened(tab, f"{address}{CELL}&sample=0")
-        film = page.locator(".film")
-        film.focus()
-        page.keyboard.press("Home")
-        page.keyboard.press("ArrowRight")
-        page.keyboard.press("ArrowRight")
-        slider = film.get_by_role("slider")
-        assert slider.get_attribute("aria-valuetext") == "step 2 of 4"
-        slider.focus()
-        page.keyboard.press("ArrowRight")
-        assert slider.get_attribute("aria-valuetext") == "step 3 of 4"
-        page.keyboard.press("End")
-        assert slider.get_attribute("aria-valuetext") == "step 4 of 4"
-
-    def test_play(self, tab: Tab, address: str) -> None:
-        """Play begins anew at the end, goes on by itself and ends at the last step."""
-        page = stopped(tab, f"{address}{CELL}&sample=0")
-        film = page.locator(".film")
-        film.get_by_role("button", name="play").click()
-        assert film.locator("output").inner_text() == "step 0 of 4"
-        page.clock.run_for(1500)
-        assert film.locator("output").inner_text() == "step 2 of 4"
-        film.get_by_role("button", name="pause").click()
-        page.clock.run_for(5000)
-        assert film.locator("output").inner_text() == "step 2 of 4"
-        film.get_by_role("button", name="play").click()
-        page.clock.run_for(5000)
-        assert film.locator("output").inner_text() == "step 4 of 4"
-        assert film.get_by_role("button", name="play").count() == 1
-
-    @pytest.mark.parametrize("tab", [{"reduced_motion": "reduce"}], indirect=True)
-    def test_less_motion(self, tab: Tab, address: str) -> None:
-        """For those who want less motion it plays slower and nothing slides."""
-        page = stopped(tab, f"{address}{CELL}&sample=0")
-        page.get_by_role("button", name="play").click()
-        page.clock.run_for(1500)
-        assert page.locator(".film output").inner_text() == "step 0 of 4"
-        assert page.locator(".tok").first.evaluate("e => getComputedStyle(e).transitionDuration") == "0s"
-
-    def test_tokens_that_went(self, tab: Tab, tmp_path: Path) -> None:
-        """A token masked again is there, then struck out, then another."""
-        cell, samples = filmed(factory.cell(n=1, right=1.0))
-        went = replace(samples[0], former=[FormerToken(2, " Xu", 0, 2, 0.3)], steps=[0, 0, 3, 1, 2, 2, 3, 3, 3, 3])
-        file = write_page(factory.write(create(tmp_path, "a"), [(cell, [went])]).path)
-        page = opened(tab, f"{file.as_uri()}{CELL}&sample=0")
-        film, token = page.locator(".film"), page.locator(".tok").nth(2)
-        film.focus()
-        page.keyboard.press("Home")
-        seen = []
-        for _ in range(4):
-            page.keyboard.press("ArrowRight")
-            seen.append((token.locator(".piece").inner_text().strip(), token.locator(".at").inner_text()))
-        assert seen == [("Xu", "1"), ("Xu", "1"), ("Xu", "masked"), ("Li", "4")]
-
-    def test_replaced_tokens(self, tab: Tab, tmp_path: Path) -> None:
-        """A token that replaces another in one step is named."""
-        cell, samples = filmed(factory.cell(n=1, right=1.0))
-        went = replace(samples[0], former=[FormerToken(2, " Xu", 0, 2, 0.3)], steps=[0, 0, 2, 1, 2, 2, 3, 3, 3, 3])
-        file = write_page(factory.write(create(tmp_path, "a"), [(cell, [went])]).path)
-        page = opened(tab, f"{file.as_uri()}{CELL}&sample=0")
-        page.get_by_text("All steps as a list").click()
-        steps = page.locator("ol.steps li").all_inner_texts()
-        assert "Xu .30" in steps[0]
-        assert steps[2] == "3 tokens together: Li .70, Bo .50, Ek .40; replacing another token: Li"
-
-    def test_steps_without_confidences(self, tab: Tab, tmp_path: Path) -> None:
-        """A model with its own decoder may tell the steps alone."""
-        cell, samples = filmed(factory.cell(n=1, right=1.0))
-        told = [replace(samples[0], confidences=[])]
-        page = opened(
-            tab, f"{write_page(factory.write(create(tmp_path, 'a'), [(cell, told)]).path).as_uri()}{CELL}&sample=0"
-        )
-        page.get_by_text("All steps as a list").click()
-        words = page.locator("ol.steps li").all_inner_texts()[3]
-        assert words == '4 tokens together: "] –, end × 3 –'
-
-    def test_two_samplers_on_one_sample(self, tab: Tab, address: str) -> None:
-        """Chosen from a list, they play under one slider, and the address names both."""
-        page = opened(tab, f"{address}{CELL}&sample=0")
-        page.get_by_label("beside it").select_option("tiny/shuffle/threshold-0.9")
-        until(page, "document.querySelectorAll('.film ol.canvas').length === 2")
-        assert "with=tiny/shuffle/threshold-0.9" in page.url
-        assert page.locator(".film").get_by_role("slider").count() == 1
-        assert page.locator(".told b").all_inner_texts() == ["tiny · confidence-k2", "tiny · threshold-0.9"]
-
-    def test_no_film(self, tab: Tab, tmp_path: Path) -> None:
-        """An answer without tokens, as of a server, says why there is none."""
-        cell, samples = factory.cell(n=1)
-        told = [replace(samples[0], served={"finish_reason": "stop"})]
-        file = write_page(factory.write(create(tmp_path, "a"), [(cell, told)]).path)
-        text = opened(tab, f"{file.as_uri()}{CELL}&sample=0").locator("#view").inner_text()
-        assert "No film: a model behind a server does not tell its steps." in text
-        assert "The prompt was not kept with this run." in text
-
-    def test_grammar(self, tab: Tab, tmp_path: Path) -> None:
-        """A match is underlined with its rule in the answer, and its tokens in the film."""
-        cell, samples = filmed(factory.cell(n=1, right=1.0))
-        match = {"rule": "EN_A_VS_AN", "message": "Use an", "offset": 2, "length": 3, "category": "MISC"}
-        told = [replace(samples[0], details={"matches": [match]})]
-        file = write_page(factory.write(create(tmp_path, "a"), [(cell, told)]).path)
-        page = opened(tab, f"{file.as_uri()}{CELL}&sample=0")
-        assert page.locator("mark").inner_text() == "AnnEN_A_VS_AN"
-        assert page.locator(".tok.match .piece").all_inner_texts() == ["Ann"]
 
 
 class TestLooks:

@@ -12,9 +12,9 @@ from pbcore.cli import main
 from pbcore.report.page.compare import comparison_page
 from pbcore.results import RunDir, create
 from pbcore.results.load import load_stored
+from tests.report.page.browsing import settled
 from tests.report.page.conftest import Tab
 from tests.report.page.films import filmed, run
-from tests.report.page.test_browser import settled
 from tests.report.page.test_write import Reader, data_of
 from tests.results import factory
 

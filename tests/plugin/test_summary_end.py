@@ -1,0 +1,191 @@
+"""What the controller says at a run's end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pbcore.plugin import summary
+from pbcore.plugin.state import plan
+from pbcore.plugin.summary import Outcome
+from pbcore.results import create
+from pbcore.ruling import Ruling
+from tests.plugin.ends import begun, last_lines, session, stored, take
+from tests.plugin.fakes import A, B, C, Config, report
+
+pytestmark = pytest.mark.usefixtures("apart")
+
+
+class TestEnd:
+    def test_tables_then_what_is_missing_then_files(self, tmp_path: Path) -> None:
+        """A cell is missing if it neither reported nor left a record."""
+        config = Config(tmp_path, out=tmp_path / "out")
+        outcome = begun(config)
+        stored(config, A)
+        take(outcome, report(B))
+        outcome.pytest_sessionfinish(session())
+        first, *rest = last_lines(outcome)
+        assert first == "=== pbcore ==="
+        assert any("random-k1" in line for line in rest)
+        assert rest[-2:] == [
+            f"not finished: 1 of 3 cells (ideal/copy/random-k4); resume with: pytest benches --limit 4 --resume "
+            f"{tmp_path / 'out'}",
+            f"{tmp_path / 'out'}: results.json, samples.jsonl, report.md, report.html, curves.png",
+        ]
+
+    def test_without_a_finished_cell_no_file_is_written(self, tmp_path: Path) -> None:
+        """There is nothing to report, and all cells are missing."""
+        outcome = begun(Config(tmp_path, out=tmp_path / "out"))
+        outcome.pytest_sessionfinish(session())
+        assert last_lines(outcome)[-1].startswith(
+            "not finished: 3 of 3 cells (ideal/copy/random-k1, ideal/copy/random-k2, idea"
+        )
+        assert [path.name for path in (tmp_path / "out").iterdir() if path.suffix == ".md"] == []
+
+    def test_a_full_disk_is_a_note(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The cells are on disk."""
+
+        def full(path: Path) -> list[Path]:
+            raise OSError("no space")
+
+        monkeypatch.setattr("pbcore.report.markdown.write_report", full)
+        config = Config(tmp_path, out=tmp_path / "out")
+        outcome = begun(config)
+        stored(config, A)
+        outcome.pytest_sessionfinish(session())
+        folder = tmp_path / "out" / "cells"
+        assert outcome.notes == [f"the report could not be written (no space); the finished cells are in {folder}"]
+
+    def test_a_resumed_run_says_what_it_kept(self, tmp_path: Path) -> None:
+        """Before any other note."""
+        run = create(tmp_path, "out")
+        config = Config(tmp_path, resume=run.path)
+        outcome = begun(config)
+        outcome.notes.append("a note")
+        for name, *properties in ((A, ("pbcore_resumed", True)), (B,), (C,)):
+            take(outcome, report(name, "call", "passed", *properties))
+            take(outcome, report(name))
+        assert last_lines(outcome)[-2:] == ["resumed: 1 cells kept, 2 measured", "a note"]
+
+    @pytest.mark.parametrize(("status", "after"), [(0, 1), (2, 2)])
+    def test_a_failed_ruling_fails_the_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, after: int
+    ) -> None:
+        """An exit status that says more, such as that of an interrupt, stays; the verdict is shown."""
+        ruling = Ruling(["gate FAILED"], [("ideal/copy/random-k1", "worse")], ["# gate\n"])
+        monkeypatch.setattr("pbcore.ruling.rule", lambda *parts: ruling)
+        monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+        config = Config(tmp_path, out=tmp_path / "out", floor=("* accuracy>=0",))
+        outcome, ended = begun(config), session(status)
+        outcome.pytest_sessionfinish(ended)
+        assert ended.exitstatus == after
+        assert [(one.nodeid, one.when, one.outcome, one.longrepr) for one in config.reports] == [
+            ("gate::ideal/copy/random-k1", "call", "failed", "worse"),
+            ("gate::ideal/copy/random-k1", "teardown", "passed", None),
+        ]
+        assert (tmp_path / "out" / "gate.md").read_text() == "# gate\n"
+        assert last_lines(outcome)[-1] == "gate FAILED"
+
+    def test_only_a_complete_run_is_ruled_as_such(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """And a passed ruling leaves the exit status alone."""
+        complete: list[bool] = []
+        monkeypatch.setattr("pbcore.ruling.rule", lambda plan, run, whole, *rest: complete.append(whole) or Ruling())
+        ended = session()
+        for cells in ((A, B, C), (A,)):
+            outcome = begun(Config(tmp_path, out=tmp_path / f"out{len(cells)}", floor=("* accuracy>=0",)))
+            for name in cells:
+                take(outcome, report(name))
+            outcome.pytest_sessionfinish(ended)
+        assert (complete, ended.exitstatus) == ([True, False], 0)
+
+    def test_without_settings_to_judge_by_there_is_no_ruling(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Neither with cells nor without."""
+        monkeypatch.setattr("pbcore.ruling.rule", None)
+        monkeypatch.setattr("pbcore.ruling.nothing_to_judge", None)
+        begun(Config(tmp_path, out=tmp_path / "out")).pytest_sessionfinish(session())
+        Outcome(Config(tmp_path, cells=())).pytest_sessionfinish(session())  # type: ignore[arg-type]
+
+
+class TestNoCells:
+    def outcome(self, config: Config, deselected: int = 0) -> Outcome:
+        outcome = Outcome(config)  # type: ignore[arg-type]
+        outcome._deselected = deselected
+        return outcome
+
+    def test_what_models_cannot_run_is_the_reason(self, tmp_path: Path) -> None:
+        """Sorted by reason."""
+        config = Config(tmp_path)
+        summary.left_out(config).update({"b: no": 2, "a: no": 1})  # type: ignore[arg-type]
+        assert last_lines(self.outcome(config)) == [
+            "=== pbcore ===",
+            "no cell is left to measure",
+            "left out: 1 cells, a: no",
+            "left out: 2 cells, b: no",
+        ]
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"keyword": "abc", "markexpr": "x"}, "'abc'"),
+            ({"keyword": "", "markexpr": "slow"}, "'slow'"),
+            ({}, "'the selection'"),
+        ],
+    )
+    def test_a_selection_is_the_reason(self, tmp_path: Path, options: dict[str, str], words: str) -> None:
+        """With its words and how many cells there were."""
+        assert last_lines(self.outcome(Config(tmp_path, options=options), 7)) == [
+            "=== pbcore ===",
+            "no cell is left to measure",
+            f"none of 7 cells matches {words}; `--co -q` lists them",
+        ]
+
+    def test_no_test_of_the_category_is_the_reason(self, tmp_path: Path) -> None:
+        """A task was named, and no collected test takes its cells. Without such an option other tests run in peace, and
+        so does a collection that failed, which has its own message."""
+        named = Config(tmp_path, cells=(), task=("kitchen/reverse",))
+        plan(named).categories = {"kitchen"}  # type: ignore[arg-type, misc]
+        outcome = self.outcome(named)
+        assert last_lines(outcome) == []
+        outcome._begin([])
+        assert last_lines(outcome) == [
+            "=== pbcore ===",
+            "--pbcore-task: no collected test takes cells of kitchen; mark one with pytest.mark.cells, or run the "
+            "stock cells: pytest --pyargs pbcore.benches",
+        ]
+        unnamed = self.outcome(Config(tmp_path, cells=()))
+        unnamed._begin([])
+        assert last_lines(unnamed) == []
+
+    def test_gates_that_nothing_met(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The ruling alone is shown; collecting only asks for none."""
+        monkeypatch.setattr("pbcore.ruling.nothing_to_judge", lambda requested, ini: Ruling(["nothing judged"]))
+        monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+        outcome = self.outcome(Config(tmp_path, floor=("* accuracy>=0",)))
+        outcome.pytest_sessionfinish(session())
+        assert last_lines(outcome) == ["=== pbcore ===", "nothing judged"]
+        outcome = self.outcome(Config(tmp_path, floor=("* accuracy>=0",), options={"collectonly": True}))
+        outcome.pytest_sessionfinish(session())
+        assert last_lines(outcome) == []
+
+    def test_other_projects_read_nothing(self, tmp_path: Path) -> None:
+        """Not a line."""
+        assert last_lines(self.outcome(Config(tmp_path))) == []
+
+    def test_collecting_only_shows_no_tables(self, tmp_path: Path) -> None:
+        """Not even a title."""
+        assert last_lines(begun(Config(tmp_path, options={"collectonly": True}))) == []
+
+
+class TestRerun:
+    def test_a_cell_of_the_run_by_its_node_id(self, tmp_path: Path) -> None:
+        """One that only the baseline has by its parts."""
+        (tmp_path / "benches").mkdir()
+        (tmp_path / "benches" / "test_waiting_line.py").touch()
+        outcome = begun(Config(tmp_path, out=tmp_path / "out"))
+        assert outcome._rerun("ideal/copy/random-k2", 5) == (
+            "pytest 'benches/test_waiting_line.py::test_cell[ideal/copy/random-k2/5]'"
+        )
+        assert outcome._rerun("copy/random-k2", 5) == 'pytest benches -k "copy and random-k2" --sample 5'
