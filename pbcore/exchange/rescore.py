@@ -36,8 +36,11 @@ from pbcore.results.questions import DATA, Questions, selected
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
 from pbcore.tasks.base import Task
+from pbcore.tasks.harness import is_harness
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.scoring import scorer
+
+HARNESS = "lm-evaluation-harness asked and scored them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,8 @@ def rescore(
     source: Path, target: Path | None = None, data_dir: Path | None = None, tasks: Sequence[Path] = ()
 ) -> tuple[RunDir, list[Rescored]]:
     """Scores all finished cells of a run again and writes them as a new run directory (default: beside the parent),
-    whose run.json names the parent. Cells that could not be run are copied.
+    whose run.json names the parent. Cells that could not be run, and those of lm-evaluation-harness beside others, are
+    copied.
 
     Raises the errors of `load_stored`, QuestionsError where a cell's questions can't be had, and RunDirError if the
     target exists; nothing is written before every cell is scored.
@@ -97,8 +101,10 @@ def rescore(
         raise InputError(f"{source} has no kept answers; give a run directory with cells/ or samples.jsonl")
     questions = Questions(parent.path, facts, data_dir, tuple(tasks))
     ran = [entry for entry in stored if entry.cell.status == "ok" and entry.samples]
-    asked = {entry.cell.id: questions.of(entry.cell) for entry in ran}
-    results = [rescore_cell(entry, asked[entry.cell.id]) for entry in ran]
+    own = [entry for entry in ran if not is_harness(entry.cell.task)]
+    asked = {entry.cell.id: questions.of(entry.cell) for entry in own or ran}
+    results = [rescore_cell(entry, asked[entry.cell.id]) for entry in own]
+    results += [Rescored(entry, entry, {}, HARNESS) for entry in ran if is_harness(entry.cell.task)]
     path = target or parent.path.parent / new_name()
     run = create(path.parent, path.name)
     run.write_run({**facts, "parent": _parent(parent, facts, results)})

@@ -69,6 +69,8 @@ def _evaluate(given: Sequence[str]) -> int:
     if output is None:
         output = target / "lm_eval"
         added += ["--output_path", str(output)]
+    elif output.suffix == ".json":
+        raise InputError(f"--output_path {output}: give a folder, from which the run is made")
     before = set(results_files(output))
     status = _harness(["run", *added, *given])
     written = [file for file in results_files(output) if file not in before]

@@ -16,7 +16,7 @@ from pbcore.plugin.collection import left_out
 from pbcore.plugin.drilldown import rerun
 from pbcore.plugin.estimate import estimated
 from pbcore.plugin.gate import publish, verdicts
-from pbcore.plugin.options import given
+from pbcore.plugin.options import given, on_command_line
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import lock, resume_command, run_dir, write_facts
 from pbcore.plugin.servers import begin_spending, prepare, spending
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pbcore.ruling import Ruling
 
 NAME = "pbcore-outcome"
+WHAT = ("model", "sampler", "task")  # options that name cells
 
 
 class Outcome:
@@ -42,6 +43,7 @@ class Outcome:
         self.judged: Counter[str] = Counter()
         self.resumed = 0
         self._refused = False  # before the first cell
+        self._collected = False
         self._deselected = 0  # cells that -k, -m or --shard leave out
         self._crashed: dict[str, list[tuple[str, Any]]] = {}  # node id → properties of its record
         self.notes: list[str] = []
@@ -155,6 +157,13 @@ class Outcome:
                 )
                 reasons.append(f"none of {self._deselected} cells matches {words!r}; `--co -q` lists them")
             terminalreporter.write_line("\n".join([*reasons, *self._verdict()]))
+        elif not self.planned and self._collected and (options := on_command_line(self._config, *WHAT)):
+            terminalreporter.write_sep("=", "pbcore")
+            terminalreporter.write_line(
+                f"{' and '.join(options)}: no collected test takes cells of "
+                f"{', '.join(sorted(plan(self._config).categories))}; mark one with pytest.mark.cells, or run the "
+                "stock cells: pytest --pyargs pbcore.benches"
+            )
         if not self.planned or self._refused or self._config.getoption("collectonly", False):
             return
         if estimated(self._config):
@@ -182,6 +191,7 @@ class Outcome:
             terminalreporter.write_line(f"{run.path}: {', '.join(self.written)}")
 
     def _begin(self, node_ids: Sequence[str]) -> None:
+        self._collected = True
         if self.planned:
             return
         self.planned = {node_id: name for node_id in node_ids if (name := cell_of(self._config, node_id)) is not None}

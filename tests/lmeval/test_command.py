@@ -79,6 +79,17 @@ def test_an_empty_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "--log_samples" in capsys.readouterr().err
 
 
+def test_output_goes_into_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For the name of a file the harness writes files of other names, of which no run would be made."""
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--model_args", "pretrained=tiny,sampler=threshold-0.9", "--tasks", "none", "--output_path=all.json"]
+    assert main(["lm-eval", *arguments]) == 2
+    assert "--output_path all.json: give a folder" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_error_of_ours_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A model that can't be used ends with status 2 and no traceback."""
     tasks = copy_task(tmp_path / "tasks")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.plugin import summary
+from pbcore.plugin.state import plan
 from pbcore.plugin.summary import Outcome
 from pbcore.results import create
 from pbcore.ruling import Ruling
@@ -140,6 +141,23 @@ class TestNoCells:
             "no cell is left to measure",
             f"none of 7 cells matches {words}; `--co -q` lists them",
         ]
+
+    def test_no_test_of_the_category_is_the_reason(self, tmp_path: Path) -> None:
+        """A task was named, and no collected test takes its cells. Without such an option other tests run in peace, and
+        so does a collection that failed, which has its own message."""
+        named = Config(tmp_path, cells=(), task=("kitchen/reverse",))
+        plan(named).categories = {"kitchen"}  # type: ignore[arg-type, misc]
+        outcome = self.outcome(named)
+        assert last_lines(outcome) == []
+        outcome._begin([])
+        assert last_lines(outcome) == [
+            "=== pbcore ===",
+            "--pbcore-task: no collected test takes cells of kitchen; mark one with pytest.mark.cells, or run the "
+            "stock cells: pytest --pyargs pbcore.benches",
+        ]
+        unnamed = self.outcome(Config(tmp_path, cells=()))
+        unnamed._begin([])
+        assert last_lines(unnamed) == []
 
     def test_gates_that_nothing_met(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The ruling alone is shown; collecting only asks for none."""
