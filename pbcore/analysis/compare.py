@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pbcore.analysis.overall import Overall, overall
 from pbcore.analysis.paired import holm, interval, two_sided
 from pbcore.analysis.pairs import Pair, pair_cells
 from pbcore.printable import first_line
@@ -87,13 +88,15 @@ class CellComparison:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """All cells of two runs, sorted by id; `level` is the chance of any false alarm among them. `models` and `samplers`
-    are the given names, A's → B's; `left_out` counts the cells of A and of B under other names."""
+    are the given names, A's → B's; `left_out` counts the cells of A and of B under other names. `overall` has the mean
+    of the compared cells."""
 
     cells: tuple[CellComparison, ...]
     level: float
     models: Mapping[str, str] = field(default_factory=dict)
     samplers: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[int, int] = (0, 0)
+    overall: Overall = field(default_factory=lambda: overall([]))
 
     def of(self, *statuses: str) -> list[CellComparison]:
         return [cell for cell in self.cells if cell.status in statuses]
@@ -148,7 +151,12 @@ def compare_runs(
     tested = [i for i, cell in enumerate(cells) if cell.p is not None]
     adjusted = dict(zip(tested, holm([cells[i].p or 0.0 for i in tested]), strict=True))
     final = tuple(replace(cell, p_adjusted=adjusted.get(i)) for i, cell in enumerate(cells))
-    return Comparison(final, level, models or {}, samplers or {}, pairs.left_out)
+    both = [
+        (cell.task, _by_sample(heads[pair.head or ""], cell.metric), _by_sample(bases[pair.base or ""], cell.metric))
+        for pair, cell in zip(pairs.pairs, final, strict=True)
+        if cell.status == "compared"
+    ]
+    return Comparison(final, level, models or {}, samplers or {}, pairs.left_out, overall(both))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +166,10 @@ class _Side:
     row: BaselineCell
     cell: CellRecord | None = None
     samples: tuple[SampleRecord, ...] = ()
+
+
+def _by_sample(side: _Side, metric: str) -> dict[int, float]:
+    return dict(zip(side.row.indices, side.row.scores[metric], strict=True))
 
 
 def _side(entry: StoredCell) -> _Side:

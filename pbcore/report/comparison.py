@@ -169,7 +169,8 @@ def _notes(comparison: Comparison) -> list[str]:
     """What the columns mean, and which cells are not in the table."""
     compared = comparison.of("compared")
     unchanged, renamed = sum(cell.unchanged for cell in compared), any(cell.renamed for cell in compared)
-    notes = [f"in every cell, B → A: {printable(note, 200)}" for note in _common(comparison)]
+    notes = [_mean(comparison)] if comparison.overall.cells > 1 else []
+    notes += [f"in every cell, B → A: {printable(note, 200)}" for note in _common(comparison)]
     notes += [f"{unchanged} cells without any change are left out"] if unchanged else []
     if any(comparison.left_out):
         notes.append("not compared, under other names: {} cells of A, {} of B".format(*comparison.left_out))
@@ -180,6 +181,14 @@ def _notes(comparison: Comparison) -> list[str]:
         f"scores in %, differences A − B in points; p: two-sided, adjusted for {len(compared)} cells (Holm); intervals "
         f"are not adjusted; worse, better: flipped answers{'; names in cells: B→A' if renamed else ''}",
     ]
+
+
+def _mean(comparison: Comparison) -> str:
+    mean = comparison.overall
+    return (
+        f"mean of {mean.cells} cells: B {100 * mean.base:.1f}, A {100 * mean.head:.1f}, difference "
+        f"{100 * mean.change:+.1f}, 95 % interval {100 * mean.low:+.1f} to {100 * mean.high:+.1f}"
+    )
 
 
 def _flipped(cell: CellComparison) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.analysis.gate import Judgement, Verdict
+from pbcore.analysis.overall import Overall
 from pbcore.report.comparison import comparison_markdown, comparison_text, headline
 
 RATES = {"nfe": (16.0, 8.0), "tokens_per_step": (2.0, 4.0), "samples_per_second": (None, 3.25)}
@@ -39,6 +41,15 @@ class TestText:
         row = "tiny/shuffle/confidence-k2 90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4 – → 3.25"
         assert told[3].split() == row.split()
         assert told[4] == "1 cells without any change are left out"
+
+    def test_the_mean_over_cells(self) -> None:
+        """A line of its own where there are two cells or more, in the terminal and in Markdown."""
+        mean = Overall(2, 0.9, 0.5, -0.4, -0.55, -0.2)
+        for cells in (1, 2):
+            comparison = Comparison((worse(),), 0.05, overall=replace(mean, cells=cells))
+            line = "mean of 2 cells: B 90.0, A 50.0, difference -40.0, 95 % interval -55.0 to -20.0"
+            assert (line in comparison_text(comparison, "a", "b").splitlines()) == (cells == 2)
+            assert (line in comparison_markdown(comparison, "a", "b")) == (cells == 2)
 
     def test_cells_of_one_reason_are_one_line(self) -> None:
         """Ten missing cells are named in a line, as far as it goes."""
