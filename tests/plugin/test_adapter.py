@@ -25,7 +25,7 @@ def test_the_record_says_which_adapter_and_the_key_depends_on_it(
 ) -> None:
     """A model beside itself with an adapter; the name splits at the task, whatever the folder is called."""
     run("--model model --model model+shuffle", *CELL, "--out", "a").assert_outcomes(passed=2)
-    adapted, plain = pbcore.results.load(project.path / "a").to_dict("records")
+    plain, adapted = pbcore.results.load(project.path / "a").to_dict("records")
     assert (plain["model"], adapted["model"]) == ("model", "model+shuffle")
     assert adapted["task"] == "list_ops/shuffle"
     assert "adapter" not in plain["model_info"]
