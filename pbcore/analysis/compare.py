@@ -152,7 +152,7 @@ def compare_runs(
     adjusted = dict(zip(tested, holm([cells[i].p or 0.0 for i in tested]), strict=True))
     final = tuple(replace(cell, p_adjusted=adjusted.get(i)) for i, cell in enumerate(cells))
     both = [
-        (cell.task, _by_sample(heads[pair.head or ""], cell.metric), _by_sample(bases[pair.base or ""], cell.metric))
+        (cell.task, rows[pair.head or ""].by_sample(cell.metric), others[pair.base or ""].by_sample(cell.metric))
         for pair, cell in zip(pairs.pairs, final, strict=True)
         if cell.status == "compared"
     ]
@@ -166,10 +166,6 @@ class _Side:
     row: BaselineCell
     cell: CellRecord | None = None
     samples: tuple[SampleRecord, ...] = ()
-
-
-def _by_sample(side: _Side, metric: str) -> dict[int, float]:
-    return dict(zip(side.row.indices, side.row.scores[metric], strict=True))
 
 
 def _side(entry: StoredCell) -> _Side:

@@ -186,7 +186,7 @@ def _by_score(cell: BaselineCell, base: BaselineCell, metric: str) -> Judgement:
     if not metric:
         paired = Paired(len(cell.indices), 0.0, 0.0, 1.0, True, (), ())
     else:
-        paired = compare(*(dict(zip(row.indices, row.scores[metric], strict=True)) for row in (cell, base)))
+        paired = compare(cell.by_sample(metric), base.by_sample(metric))
     return Judgement(
         cell.id,
         "passed",

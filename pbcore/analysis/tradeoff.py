@@ -143,14 +143,15 @@ def means(cells: pd.DataFrame, column: str = "score") -> pd.DataFrame:
     return pd.DataFrame({**by_category, "overall": wide.mean(axis=1, skipna=False)}).dropna(how="all")
 
 
-def mean_interval(scores: Sequence[ScoreInterval]) -> ScoreInterval:
-    """The plain mean of (score, low, high) with the 95 % interval of that mean, from independent intervals (MOVER); NaN
-    without.
+def mean_interval(scores: Sequence[ScoreInterval], weights: Sequence[int] | None = None) -> ScoreInterval:
+    """The mean of (score, low, high), weighted or plain, with the 95 % interval of that mean, from independent
+    intervals (MOVER, Zou and Donner 2008); NaN without.
     """
-    count = len(scores)
-    mean = sum(score for score, _, _ in scores) / count
-    below = math.sqrt(sum((score - low) ** 2 for score, low, _ in scores)) / count
-    above = math.sqrt(sum((high - score) ** 2 for score, _, high in scores)) / count
+    sizes = [1] * len(scores) if weights is None else weights
+    weighed, total = list(zip(sizes, scores, strict=True)), sum(sizes)
+    mean = sum(size * score for size, (score, _, _) in weighed) / total
+    below = math.sqrt(sum((size * (score - low)) ** 2 for size, (score, low, _) in weighed)) / total
+    above = math.sqrt(sum((size * (high - score)) ** 2 for size, (score, _, high) in weighed)) / total
     return mean, mean - below, mean + above
 
 

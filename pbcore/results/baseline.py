@@ -65,6 +65,10 @@ class BaselineCell:
     tokens_per_step: float | None
     official_text: bool = False
 
+    def by_sample(self, name: str) -> dict[int, float]:
+        """A score by the sample's index."""
+        return dict(zip(self.indices, self.scores[name], strict=True))
+
 
 def baseline_cell(stored: StoredCell) -> BaselineCell:
     """A finished cell as a baseline row. Scores missing in any sample are left out."""
