@@ -13,10 +13,10 @@ import numpy as np
 from scipy import stats
 
 from pbcore.errors import InputError
+from pbcore.results.stats import graded_interval
 
 RESOLUTION = 1e-4
 GRID = 400_000
-RESAMPLES = 4000  # of the bootstrap
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,23 +110,14 @@ def two_sided(differences: Sequence[float], binary: bool) -> float:
 def interval(differences: Sequence[float], binary: bool) -> tuple[float, float]:
     """The 95 % interval of a mean paired difference (head − base), scores in [0, 1].
 
-    0/1 scores: Tango's score interval (`tango`). Others: the bootstrap's percentile interval, at the percentiles that
-    Student's t would have for this n (the expanded interval of Hesterberg 2015), with a fixed seed. Where no sample
-    differs, and for a single sample, the bootstrap would be a point; Tango's interval for no flips holds there too,
-    because a mean difference is at most the share of samples that differ. Raises InputError without differences.
+    0/1 scores: Tango's score interval (`tango`). Others: `results.stats.graded_interval` between −1 and 1; without any
+    difference both are the same. Raises InputError without differences.
     """
-    n = len(differences)
-    if n == 0:
+    if not differences:
         raise InputError("no paired differences; compare at least one sample")
-    data = np.asarray(differences, dtype=np.float64)
-    if binary or not data.any():
-        return tango(int((data < 0).sum()), int((data > 0).sum()), n)
-    if n == 1:
-        return -1.0, 1.0
-    tail = float(stats.norm.cdf(-np.sqrt(n / (n - 1)) * stats.t.isf(0.025, n - 1)))
-    drawn = np.random.default_rng(0).integers(0, n, size=(RESAMPLES, n))  # (R, n)
-    low, high = np.quantile(data[drawn].mean(axis=1), [tail, 1 - tail])
-    return float(low), float(high)
+    if not binary:
+        return graded_interval(differences, -1.0, 1.0)
+    return tango(sum(d < 0 for d in differences), sum(d > 0 for d in differences), len(differences))
 
 
 def tango(newly_wrong: int, newly_right: int, n: int) -> tuple[float, float]:
