@@ -1,22 +1,25 @@
-"""What the intervals of graded scores cover, by simulation: `python benches/check_statistics.py`.
+"""What the statistics of graded scores hold, by simulation: `python benches/check_statistics.py`.
 
-Draws samples from distributions with a known mean and counts how often the 95 % interval holds it, beside Student's t
-interval clipped to the bounds, whose mean width is the unit.
+- The 95 % interval of a mean: how often it holds the known mean, beside Student's t interval clipped to the bounds,
+  whose mean width is the unit.
+- The test for a drop: how often it finds one, at 5 %, in differences whose mean is 0.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 from tabulate import tabulate
 
+from pbcore.analysis.paired import graded_drop, permutation
 from pbcore.results.stats import graded_interval
 
 SIZES = (8, 16, 40)
+SIZES_OF_TESTS = (10, 20, 40)
 Generator = np.random.Generator
 
 
@@ -82,6 +85,24 @@ def coverage(source: Source, n: int, draws: int, seed: int = 0) -> Coverage:
     return Coverage(source.name, n, held, known, float(np.ptp(ours, axis=1).mean() / np.ptp(students, axis=1).mean()))
 
 
+# Differences with mean 0.
+NULLS = (
+    Source("normal, sd .1", 0.0, lambda generator, n: generator.normal(0, 0.1, n), -1.0),
+    Source(".1 (exponential − 1)", 0.0, lambda generator, n: 0.1 * (generator.exponential(size=n) - 1), -1.0),
+    Source(".1 (1 − exponential)", 0.0, lambda generator, n: 0.1 * (1 - generator.exponential(size=n)), -1.0),
+    Source("Beta(1, 4) − .2", 0.0, lambda generator, n: generator.beta(1, 4, n) - 0.2, -1.0),
+    Source("Beta(1, 4) − .2 with .6, else 0", 0.0, mostly(0.0, 0.4, lambda g, n: g.beta(1, 4, n) - 0.2), -1.0),
+)
+DROP = Source("a drop: normal, mean −.05, sd .1", -0.05, lambda generator, n: generator.normal(-0.05, 0.1, n), -1.0)
+TESTS = {"graded_drop": graded_drop, "permutation": permutation}
+
+
+def found(source: Source, n: int, draws: int, test: Callable[[Sequence[float]], float], seed: int = 0) -> float:
+    """The share of draws in which the one-sided test at 5 % finds a drop."""
+    generator = np.random.default_rng(seed)
+    return float(np.mean([test(source.draw(generator, n).tolist()) <= 0.05 for _ in range(draws)]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=20_000, help="samples drawn of each kind (default 20,000)")
@@ -93,6 +114,13 @@ def main() -> None:
             rows.append([row.source, n, f"{100 * row.held:.1f}", f"{100 * row.students:.1f}", f"{row.width:.2f}"])
     print(f"The 95 % interval of a mean, {draws:,} draws each: how often it holds the true mean")
     print(tabulate(rows, ["values", "n", "covers %", "Student's t, clipped %", "width / t's"], disable_numparse=True))
+    print(f"\nThe one-sided test at 5 %, {draws // 10:,} draws each: how often it finds a drop, in %")
+    rows = [
+        [source.name, n, *(f"{100 * found(source, n, draws // 10, test):.1f}" for test in TESTS.values())]
+        for source in (*NULLS, DROP)
+        for n in SIZES_OF_TESTS
+    ]
+    print(tabulate(rows, ["differences", "n", *TESTS], disable_numparse=True))
 
 
 if __name__ == "__main__":
