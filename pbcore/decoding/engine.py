@@ -35,7 +35,7 @@ from pbcore.decoding.sharing import ForwardStore, SharedContext
 from pbcore.decoding.state import clear
 from pbcore.decoding.step import Move, Step
 from pbcore.models.base import Context, Denoiser, Generation, Query, Request, complete
-from pbcore.models.draws import Draw, uniform
+from pbcore.models.counter_rng import Draw, uniform
 from pbcore.names import SamplerName
 
 Source = Context | SharedContext
