@@ -88,9 +88,14 @@ def skewed_t(differences: Sequence[float]) -> float:
     """One-sided p for a drop of the mean by Student's t, with the skewness γ taken out by Hall's transformation
     (Hall 1992): g(T) = T + γT²/(3√n) + γ²T³/(27n) + γ/(6√n), compared with t of n − 1 degrees of freedom.
 
-    Differences that are all alike have p = 0 for a drop, else 1.
+    As in McNemar's test, the n samples that differ decide: if their mean is 0, so is that of all. Differences that are
+    all alike have p = 0 for a drop, else 1.
     """
-    data, n = np.asarray(differences, dtype=np.float64), len(differences)
+    data = np.asarray(differences, dtype=np.float64)
+    data = data[data != 0]
+    n = len(data)
+    if n == 0:
+        return 1.0
     spread = float(data.std(ddof=1)) if n > 1 else 0.0
     if spread < RESOLUTION**2:
         return 0.0 if data.mean() < 0 else 1.0
