@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pbcore.models.base import Former, Generation
 from pbcore.results import CellRecord, Conditions, SampleRecord, build_cell, error_cell
+from pbcore.results.build import length_text
 from pbcore.results.record import FormerToken
 from pbcore.results.stats import score_of, wilson
 from pbcore.tasks.scoring import Scored
@@ -138,6 +139,24 @@ class TestBuildCell:
         """Results, analysis and report load without torch."""
         code = "import sys, pbcore.results, pbcore.analysis, pbcore.report.commands; sys.exit('torch' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class TestLengths:
+    @pytest.mark.parametrize(
+        ("lengths", "text"),
+        [
+            ((), ""),
+            ((3, 5, 7), "3,5,7"),
+            ((15,), "15"),
+            ((3, 4), "3,4"),
+            ((5, 3, 4), "3-5"),
+            ((5, 20, 10), "5,10,20"),
+            ((3, 4, 6), "3,4,6"),
+        ],
+    )
+    def test_a_span_of_lengths(self, lengths: tuple[int, ...], text: str) -> None:
+        """Three or more without a gap are a range."""
+        assert length_text(lengths) == text
 
 
 class TestIntervals:
