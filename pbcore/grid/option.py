@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pbcore.grid.settings import Settings
 
 
 class Role(StrEnum):
@@ -65,3 +68,20 @@ def option(
     arguments = {"help": help, "role": role, "kind": kind, "many": many, "metavar": metavar, "const": const}
     arguments["negated"] = negated
     return field(default=default, metadata={"option": arguments})
+
+
+class OptionGroup(Protocol):
+    """Options of an integration: a frozen dataclass whose fields are made by `option`, derived from this class."""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the cells run on other machines, so that this one needs no GPU."""
+        return False
+
+    def check(self, settings: Settings) -> None:
+        """Raises InputError for options that exclude each other or lack one another."""
+
+
+def options_of(group: type[Any]) -> list[Option]:
+    """The options that a dataclass declares."""
+    return [Option(f.name, **f.metadata["option"]) for f in fields(group) if "option" in f.metadata]

@@ -218,7 +218,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     check_loading(settings)
     samplers = tuple(dict.fromkeys(sampler_of(text, models) for text in settings.sampler)) or None
     named = [CellName(name.model, name.task, sampler_of(name.sampler, [name.model]), name.sample) for name in named]
-    if settings.gpu and settings.ray is None:  # there, the nodes need it
+    if settings.gpu and not any(part.elsewhere for part in settings.parts):  # there, the nodes need it
         check_gpu()
     numbered = bool(settings.sample) or any(name.sample is not None for name in named)
     drilled = settings.per_sample or numbered or (exit_first and not settings.gated)

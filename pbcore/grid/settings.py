@@ -7,15 +7,19 @@ Options, records and resume keys derive from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from pbcore.extensions import provided
 from pbcore.grid import values
-from pbcore.grid.option import Option, Role, option
+from pbcore.grid.option import OptionGroup, Role, option, options_of
 
 BASELINE = Path("reports/baselines/embedded-cpu.json")
 PROFILES = ("quick", "ci", "paper", "full")
+Group = TypeVar("Group", bound=OptionGroup)
 SHARING = ("paper", "full")  # profiles that share forwards unless told otherwise
 
 
@@ -114,21 +118,6 @@ class Settings:
     )
     no_download: bool = option(
         Role.COMPUTES, "download nothing: scores whose tools are not installed are absent, with that reason", None
-    )
-    ray: str | None = option(
-        Role.COMPUTES,
-        "run the cells on a Ray cluster: HOST:PORT of its head, or local (default: the running cluster, else a local "
-        "one; docs/cluster.md)",
-        values.ray_address,
-        metavar="ADDRESS",
-        const="auto",
-    )
-    ray_gpus: float | None = option(
-        Role.COMPUTES, "GPUs of each of Ray's workers (default: 1 with --gpu, else 0)", values.gpus, metavar="N"
-    )
-    ray_cpus: int = option(Role.COMPUTES, "CPUs of each of Ray's workers (default: 1)", values.positive, 1, metavar="N")
-    ray_workers: int | None = option(
-        Role.COMPUTES, "at most N workers on Ray's nodes (default: as many as fit)", values.positive, metavar="N"
     )
     tasks: tuple[Path, ...] = option(
         Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"
@@ -247,15 +236,27 @@ class Settings:
     shard: tuple[int, int] | None = option(
         Role.SELECTS, "run part I of N of the cells, split by model first", values.shard, metavar="I/N"
     )
+    more: Mapping[str, Any] = field(default_factory=dict, hash=False)  # options of integrations, by field
+
+    @classmethod
+    def of(cls, **given: Any) -> Settings:
+        """The settings with these options, those of integrations included. Raises TypeError for an unknown one."""
+        more = {o.field for group in GROUPS for o in options_of(group)}
+        own = {name: value for name, value in given.items() if name not in more}
+        return cls(**own, more={name: given[name] for name in given if name in more})
 
     @property
     def device(self) -> str:
         return "cuda" if self.gpu else "cpu"
 
+    def part(self, group: type[Group]) -> Group:
+        """The options of an integration, by their class."""
+        return group(**{f.name: self.more[f.name] for f in fields(group) if f.name in self.more})  # type: ignore[arg-type]
+
     @property
-    def gpus(self) -> float:
-        """GPUs that a Ray worker reserves for a model that asks for none of its own."""
-        return float(self.gpu) if self.ray_gpus is None else self.ray_gpus
+    def parts(self) -> list[OptionGroup]:
+        """The options of each integration that is here."""
+        return [self.part(group) for group in GROUPS]
 
     @property
     def load_options(self) -> dict[str, Any]:
@@ -293,8 +294,9 @@ class Settings:
 
     def _given(self, *roles: Role) -> dict[str, Any]:
         """Name → value of the options of these roles that are neither off nor empty; no shots at all is a choice."""
-        chosen = {o.field: getattr(self, o.field) for o in OPTIONS if o.role in roles}
+        chosen = {o.field: self.more.get(o.field, getattr(self, o.field, None)) for o in OPTIONS if o.role in roles}
         return {name: value for name, value in chosen.items() if value or (name == "shots" and value == 0)}
 
 
-OPTIONS = tuple(Option(f.name, **f.metadata["option"]) for f in fields(Settings))
+GROUPS: tuple[type[OptionGroup], ...] = provided("options")
+OPTIONS = (*options_of(Settings), *chain.from_iterable(map(options_of, GROUPS)))

@@ -18,7 +18,7 @@ from pbcore.plugin import drilldown
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.servers import asking, counted, is_served, timed, told, untimed
 from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
-from pbcore.plugin.state import drilled, plan, settings
+from pbcore.plugin.state import drilled, hands_out, plan, settings
 from pbcore.plugin.theory import theory_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pbcore.tasks.base import Sample, Task
     from pbcore.tasks.scoring import Scored
 
-CONTROLLERS = ("dsession", "pbcore-cluster")  # plugins of processes that hand cells to workers and run none
 RECORDED = pytest.StashKey[bool]()  # of an item: its record is written
 
 
@@ -254,7 +253,7 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
         "seeds": list(requested.seed),
     }
     worker = getattr(config, "workerinput", {})
-    if worker or not any(map(config.pluginmanager.hasplugin, CONTROLLERS)):
+    if worker or not hands_out(config):
         known |= {
             "worker": str(worker.get("workerid", "")),
             "shared_device": bool(worker.get("pbcore_shared", False)),

@@ -17,10 +17,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not estimated(config):
         return
     requested = settings(config)
-    if config.getoption("numprocesses", None) or requested.ray is not None:
-        raise pytest.UsageError(
-            "--estimate times forwards in one process; leave -n and --ray out, and divide by the workers"
-        )
+    if config.getoption("numprocesses", None):
+        raise pytest.UsageError("--estimate times forwards in one process; leave -n out, and divide by the workers")
     if requested.gated or requested.per_sample or requested.sample or config.getoption("maxfail", 0) == 1:
         raise pytest.UsageError(
             "--estimate measures no answers: leave gates, floors, --sample, --per-sample and -x out"

@@ -90,7 +90,7 @@ def read(config: pytest.Config) -> Settings:
         if value is not None:
             values[option.field] = tuple(value) if option.many else value
     try:
-        return check(Settings(**values))
+        return check(Settings.of(**values))
     except InputError as error:
         raise pytest.UsageError(str(error)) from error
 

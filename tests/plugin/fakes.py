@@ -53,7 +53,7 @@ class Config:
     ) -> None:
         self.rootpath, self.inipath, self.args = root, root / "pytest.ini", []
         self.stash = pytest.Stash()
-        self.settings = self.stash[state._SETTINGS] = Settings(**settings)
+        self.settings = self.stash[state._SETTINGS] = Settings.of(**settings)
         self.stash[state._PLAN] = SimpleNamespace(  # type: ignore[assignment]
             drilled=drilled,
             items=lambda: {name.item_id: name for name in cells},

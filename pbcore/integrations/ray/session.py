@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
+from pbcore.integrations.ray.connect import alive, cause_of, facts, fitting, node_name, resources, the_ray
+from pbcore.integrations.ray.options import RayOptions
+from pbcore.integrations.ray.pool import Pool, Remote, crowded, split
+from pbcore.integrations.ray.worker import Begun, Done, Order, Refused, Worker, for_workers
 from pbcore.plugin import progress, run_lifecycle
-from pbcore.plugin.cluster.connect import alive, cause_of, facts, fitting, node_name, resources, the_ray
-from pbcore.plugin.cluster.pool import Pool, Remote, crowded, split
-from pbcore.plugin.cluster.worker import Begun, Done, Order, Refused, Worker, for_workers
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.scheduling import behind_a_server, group_of
 from pbcore.plugin.state import cell_of, settings
@@ -121,7 +122,7 @@ class Cluster:
 
     def _begin(self) -> None:
         """Asks Ray for the workers; it places them as there is room."""
-        requested, nodes = settings(self._config), alive()
+        requested, nodes = settings(self._config).part(RayOptions), alive()
         for gpus, ids in split(self._config, list(self._open)).items():
             room = sum(fitting(nodes, requested.ray_cpus, gpus).values())
             if not room and not requested.ray_workers:
@@ -134,7 +135,7 @@ class Cluster:
         self._patience = max(8, len(self._workers))  # how many workers may die before their first cell
 
     def _add_worker(self, pool: Pool) -> None:
-        requested, name = settings(self._config), f"ray{next(self._numbers)}"
+        requested, name = settings(self._config).part(RayOptions), f"ray{next(self._numbers)}"
         actor = self._ray.remote(Worker).options(num_cpus=requested.ray_cpus, num_gpus=pool.gpus, max_restarts=0)
         worker = Remote(name, pool, actor.remote(), self._config)
         self._workers.append(worker)
@@ -173,7 +174,7 @@ class Cluster:
         worker.node = begun.node
         if worker.node not in self._room:
             nodes = alive()
-            fit = fitting(nodes, settings(self._config).ray_cpus, 0)
+            fit = fitting(nodes, settings(self._config).part(RayOptions).ray_cpus, 0)
             self._room = {worker.node: 1, **{node_name(node): fit.get(node["NodeID"], 0) for node in nodes}}
         missing = set(worker.pool.ids) - set(begun.collected)
         if missing:

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.grid import values
 from pbcore.grid.settings import Settings
 from pbcore.grid.validate_settings import check
-from pbcore.plugin.cluster import connect, pool, worker
+from pbcore.integrations.ray import connect, options, pool, worker
 from tests.plugin.conftest import SMALL, Run
 from tests.plugin.fakes import A, B, C, Config, node_id
 
@@ -24,32 +23,34 @@ class TestOptions:
     @pytest.mark.parametrize("text", ["auto", "local", "10.0.0.1:6379", "head:1", "[::1]:6379"])
     def test_addresses(self, text: str) -> None:
         """Host and port, or the two words."""
-        assert values.ray_address(text) == text
+        assert options.address(text) == text
 
     @pytest.mark.parametrize("text", ["benches", "10.0.0.1", "ray://head:10001", "head:", ":6379", ""])
     def test_what_is_no_address(self, text: str) -> None:
         """A path that was put after a bare --ray is the usual case, so the message says where paths go."""
         with pytest.raises(argparse.ArgumentTypeError, match="paths before --ray"):
-            values.ray_address(text)
+            options.address(text)
 
     @pytest.mark.parametrize(("text", "number"), [("0", 0.0), ("2", 2.0), ("0.5", 0.5)])
     def test_gpus(self, text: str, number: float) -> None:
         """Whole ones, or a part of one."""
-        assert values.gpus(text) == number
+        assert options.number_of_gpus(text) == number
 
     @pytest.mark.parametrize("text", ["1.5", "-1", "all"])
     def test_what_is_no_number_of_gpus(self, text: str) -> None:
         """Ray refuses more than one and a part, too."""
         with pytest.raises(argparse.ArgumentTypeError, match="number of GPUs"):
-            values.gpus(text)
+            options.number_of_gpus(text)
 
     def test_sizes_go_with_ray(self) -> None:
         """Alone they would say nothing."""
-        for settings in (Settings(ray_gpus=1.0), Settings(ray_cpus=2), Settings(ray_workers=3)):
+        for settings in (Settings.of(ray_gpus=1.0), Settings.of(ray_cpus=2), Settings.of(ray_workers=3)):
             with pytest.raises(InputError, match="go with --ray"):
                 check(settings)
-        assert check(Settings(ray="auto", ray_gpus=1.0, ray_cpus=2, ray_workers=3))
-        assert [Settings(gpu=gpu, ray_gpus=gpus).gpus for gpu, gpus in ((False, None), (True, None), (True, 0.5))] == [
+        assert check(Settings.of(ray="auto", ray_gpus=1.0, ray_cpus=2, ray_workers=3))
+        assert [
+            options.RayOptions(ray_gpus=gpus).gpus(gpu) for gpu, gpus in ((False, None), (True, None), (True, 0.5))
+        ] == [
             0,
             1,
             0.5,
@@ -73,7 +74,7 @@ class TestUsage:
         [
             ("-n 2", "--ray and -n both say where cells run"),
             ("--pdb", "--pdb can't reach the workers"),
-            ("--estimate", "leave -n and --ray out"),
+            ("--estimate", "leave --ray out"),
         ],
     )
     def test_what_does_not_go_with_ray(self, run: Run, option: str, message: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import pytest
 
 from pbcore.grid.cellid import CellName
+from pbcore.integrations.ray.options import RayOptions
 from pbcore.plugin.scheduling import Group, ModelScheduling
 from pbcore.plugin.state import cell_of, plan, settings
 
@@ -121,5 +122,5 @@ def needed(config: pytest.Config, name: CellName | None) -> float:
     """GPUs that a worker needs for a cell: what the options say, or the model's own number if that is more."""
     from pbcore.models import resolve_model
 
-    least = settings(config).gpus
+    least = settings(config).part(RayOptions).gpus(settings(config).gpu)
     return least if name is None or not least else max(least, float(resolve_model(name.model).gpus))

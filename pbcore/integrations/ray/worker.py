@@ -152,7 +152,7 @@ class Worker:
         `root` is pytest's root directory on the controller and `folder` where it was called, relative to it; they lie
         under the current directory here. `here` are the controller's versions. Raises Refused.
         """
-        from pbcore.plugin.cluster.connect import differences, facts, place
+        from pbcore.integrations.ray.connect import differences, facts, place
         from pbcore.results.facts import machine
 
         where, copy = place(), os.getcwd()

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 import pbcore
+from tests.integrations.ray.nodes import Nodes, Project
 from tests.plugin.conftest import ROOT, TIMES
-from tests.plugin.nodes import Nodes, Project
 
 pytestmark = pytest.mark.ray
 TEN = ("--limit", "2", "--task", "waiting_line/*", "--sampler", "random-k4")

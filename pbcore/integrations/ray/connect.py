@@ -110,7 +110,7 @@ def check_nodes(nodes: Sequence[Mapping[str, Any]]) -> None:
 
     def probe() -> dict[str, str]:  # defined here, it goes to the node as code and needs no pbcore there to arrive
         try:
-            from pbcore.plugin.cluster.connect import facts
+            from pbcore.integrations.ray.connect import facts
 
             return facts()
         except ImportError as error:

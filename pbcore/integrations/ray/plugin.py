@@ -1,19 +1,21 @@
-"""`--ray`: cells on the nodes of a Ray cluster (docs/cluster.md). pytest stays the runner: a worker on a node is an
-actor with a pytest session of its own, and the controller's loop hands it cells and takes back reports and records.
-"""
+"""pytest's hooks for `--ray`: the connection, and the loop that replaces pytest's own."""
 
 from __future__ import annotations
 
 import pytest
 
+from pbcore.integrations.ray.options import RayOptions
 from pbcore.plugin.options import given
-from pbcore.plugin.state import settings
+from pbcore.plugin.state import HANDS_OUT, settings
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Connects before anything is collected. Raises pytest.UsageError for what can't go together or be reached."""
-    if hasattr(config, "workerinput") or not given(config) or settings(config).ray is None:
+    if hasattr(config, "workerinput") or not given(config):
+        return
+    requested = settings(config).part(RayOptions)
+    if requested.ray is None:
         return
     if config.getoption("numprocesses", None) or config.getoption("tx", None):
         raise pytest.UsageError(
@@ -25,14 +27,15 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--pdb can't reach the workers of --ray; leave one of the two out")
     if config.getoption("collectonly", False):
         return
-    from pbcore.plugin.cluster.connect import alive, check_nodes, connect, fitting, the_ray
-    from pbcore.plugin.cluster.session import NAME, Cluster
+    from pbcore.integrations.ray.connect import alive, check_nodes, connect, fitting, the_ray
+    from pbcore.integrations.ray.session import NAME, Cluster
 
     the_ray()
-    connect(str(settings(config).ray), config.rootpath)
-    usable = fitting(alive(), settings(config).ray_cpus, settings(config).gpus)
+    connect(requested.ray, config.rootpath)
+    usable = fitting(alive(), requested.ray_cpus, requested.gpus(settings(config).gpu))
     check_nodes([node for node in alive() if node["NodeID"] in usable])
     config.pluginmanager.register(Cluster(config), NAME)
+    config.stash[HANDS_OUT] = True
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:
         terminal.showfspath = False  # cells of several files run at once
@@ -42,17 +45,18 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     """How many workers there will be."""
     if not config.pluginmanager.hasplugin("pbcore-cluster"):
         return []
-    from pbcore.plugin.cluster.connect import alive, fitting
+    from pbcore.integrations.ray.connect import alive, fitting
 
-    requested, nodes = settings(config), alive()
-    fit = fitting(nodes, requested.ray_cpus, requested.gpus)
-    size = f"{requested.ray_cpus} CPUs and {requested.gpus:g} GPUs"
+    requested, nodes = settings(config).part(RayOptions), alive()
+    gpus = requested.gpus(settings(config).gpu)
+    fit = fitting(nodes, requested.ray_cpus, gpus)
+    size = f"{requested.ray_cpus} CPUs and {gpus:g} GPUs"
     return [f"pbcore: Ray has {len(nodes)} nodes, with room for {sum(fit.values())} workers of {size}"]
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin("pbcore-cluster"):
-        from pbcore.plugin.cluster.connect import the_ray
+        from pbcore.integrations.ray.connect import the_ray
 
         the_ray().shutdown()
