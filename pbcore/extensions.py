@@ -24,11 +24,19 @@ class Integration:
     - `commands`: command of `pbcore` → the module with its `add_parser`, and its line in `pbcore --help`
     - `plugins`: pytest plugins, modules
     - `options`: a dataclass of options of a run (`grid.option.OptionGroup`)
+    - `models`: models by name (`models.entry.ModelSource`)
+    - `served`: the class of a record's part `served` (`results.record.RecordPart`)
+    - `report`: what reports say of these parts (`report.parts.Section`)
+    - `decides`: its code decides answers or scores, so that it counts in a cell's key
     """
 
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()
     options: str | None = None
+    models: str | None = None
+    served: str | None = None
+    report: str | None = None
+    decides: bool = False
 
 
 @cache

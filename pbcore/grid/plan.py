@@ -189,7 +189,6 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole (DESIGN.md,
     decision 6). Raises InputError for what doesn't exist or can't be used, with close matches.
     """
-    from pbcore.models.registry import add_models_file
     from pbcore.tasks import add_tasks_file, all_task_names
 
     if settings.profile not in profiles():
@@ -199,11 +198,8 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         own = [name for file in settings.tasks for name in add_tasks_file(file)]
     except (OSError, ValueError) as error:
         raise InputError(f"--tasks: {error}") from error
-    try:
-        for file in settings.models:
-            add_models_file(file)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--models: {error}") from error
+    for part in settings.parts:
+        part.prepare()
     if settings.data_dir is not None and not settings.data_dir.is_dir():
         raise InputError(
             f"--data-dir {settings.data_dir}: no such folder; give the one that holds waiting_line/, puzzle/ …"

@@ -44,7 +44,9 @@ class Settings:
         Role.SELECTS, f"which grid of cells: {', '.join(PROFILES)} (default: quick)", default="quick", metavar="NAME"
     )
     limit: int | None = option(Role.SELECTS, "at most N samples a task", values.positive, metavar="N")
-    gpu: bool = option(Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None)
+    gpu: bool = option(
+        Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None, recorded=False
+    )
     dtype: str | None = option(Role.ANSWERS, "dtype of the model: float32, bfloat16, float16, float64", metavar="DTYPE")
     quantization: str | None = option(
         Role.LOADS, "load weights quantized: bitsandbytes-4bit, torchao-int8 … (docs/models.md)", metavar="KIND"
@@ -100,6 +102,7 @@ class Settings:
         values.seeds,
         (0,),
         metavar="N",
+        recorded=False,
     )
     data_seed: int = option(
         Role.ANSWERS, "seed of the project's own samples (default: 0)", values.natural, 0, metavar="N"
@@ -120,7 +123,7 @@ class Settings:
         Role.COMPUTES, "download nothing: scores whose tools are not installed are absent, with that reason", None
     )
     tasks: tuple[Path, ...] = option(
-        Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"
+        Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE", recorded=False
     )
     lm_eval_path: Path | None = option(
         Role.ANSWERS,
@@ -133,18 +136,12 @@ class Settings:
         "run code that models write where a task of lm-evaluation-harness asks for it; needs HF_ALLOW_CODE_EVAL=1 too",
         None,
     )
-    models: tuple[Path, ...] = option(
-        Role.ANSWERS,
-        "YAML file with models behind servers (repeatable; docs/servers.md)",
-        Path,
-        many=True,
-        metavar="FILE",
-    )
     n: tuple[int, ...] | None = option(
         Role.ANSWERS,
         "items of the lists (2-60) and words of the word sets (1-7): 15, 3-6 or 5,10,20",
         values.lengths,
         metavar="N",
+        recorded=False,
     )
     shots: int | None = option(
         Role.ANSWERS,
@@ -181,13 +178,6 @@ class Settings:
         Role.SELECTS,
         "drill-down: every sample is an item and a wrong answer fails it (implied by -x unless a gate is given)",
         None,
-    )
-    max_cost: float | None = option(
-        Role.SELECTS,
-        "stop before the answers of priced models behind servers cost more than USD, earlier runs of the same "
-        "directory included",
-        values.dollars,
-        metavar="USD",
     )
     gate: tuple[Path, ...] = option(
         Role.JUDGES,
@@ -282,8 +272,8 @@ class Settings:
         was timed.
         """
         given = self._given(Role.ANSWERS, Role.LOADS)
-        own = ("seed", "gpu", "n", "tasks", "models")  # seeds, device, length, task and model of the record
-        kept = {name: value for name, value in given.items() if name not in own}
+        elsewhere = {o.field for o in OPTIONS if not o.recorded}  # seeds, device, length, task and model of the record
+        kept = {name: value for name, value in given.items() if name not in elsewhere}
         return {"device": self.device, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
 
     @property

@@ -74,13 +74,6 @@ def share(text: str) -> float:
     return float(match[1]) / (100 if match[2] else 1)
 
 
-def dollars(text: str) -> float:
-    """An amount of money above 0."""
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) or float(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no amount in USD; write e.g. 5 or 0.50")
-    return float(text)
-
-
 def level(text: str) -> float:
     """A level of significance, `0.05` or `5%`."""
     value = share(text)

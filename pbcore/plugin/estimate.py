@@ -46,11 +46,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[str]:
-    from pbcore.grid.capabilities import server
+    from pbcore.grid.capabilities import served
     from pbcore.grid.cost_estimate import bill, lines
     from pbcore.models.base import BatchDecoder, OwnDecoder
 
-    if server(model) is not None:
+    if served(model):
         return [f"{model}: {len(cells):,} cells behind a server; `--collect-only` says what its answers can cost"]
     loaded = _load(config, model)
     if isinstance(loaded, OwnDecoder | BatchDecoder):

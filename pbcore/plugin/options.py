@@ -13,8 +13,13 @@ from pbcore.grid.option import Option
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.grid.validate_settings import check
 from pbcore.grid.values import natural, positive
+from pbcore.plugin import hookspecs
 
 _SHORT = pytest.StashKey[frozenset[str]]()
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

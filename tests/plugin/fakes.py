@@ -71,7 +71,12 @@ class Config:
             register=lambda plugin, name: self._plugins.update({name: plugin}),
         )
         self.reports: list[Any] = []
-        self.hook = SimpleNamespace(pytest_runtest_logreport=lambda report: self.reports.append(report))
+        self.hook = SimpleNamespace(
+            pytest_runtest_logreport=lambda report: self.reports.append(report),
+            pytest_pbcore_check=lambda config, cells: None,
+            pytest_pbcore_begin=lambda config: None,
+            pytest_pbcore_summary=lambda config: [],
+        )
         self.invocation_params = SimpleNamespace(args=("benches", "--limit", 4))
 
     def getoption(self, name: str, default: Any = None) -> Any:

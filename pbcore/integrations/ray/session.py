@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 
+from pbcore.grid.capabilities import served
 from pbcore.integrations.ray.connect import alive, cause_of, facts, fitting, node_name, resources, the_ray
 from pbcore.integrations.ray.options import RayOptions
 from pbcore.integrations.ray.pool import Pool, Remote, crowded, split
 from pbcore.integrations.ray.worker import Begun, Done, Order, Refused, Worker, for_workers
 from pbcore.plugin import progress, run_lifecycle
 from pbcore.plugin.rundir import run_dir
-from pbcore.plugin.scheduling import behind_a_server, group_of
+from pbcore.plugin.scheduling import group_of
 from pbcore.plugin.state import cell_of, settings
 
 NAME = "pbcore-cluster"
@@ -56,9 +57,9 @@ class Cluster:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Raises pytest.UsageError for models behind servers: their answers and bills are kept on one machine."""
         names = [name for item in session.items if (name := cell_of(self._config, item.nodeid)) is not None]
-        served = sorted({name.model for name in names if behind_a_server(name.model)})
-        if served:
-            raise pytest.UsageError(f"--ray: {', '.join(served)} answers behind a server; run it without --ray")
+        others = sorted({name.model for name in names if served(name.model)})
+        if others:
+            raise pytest.UsageError(f"--ray: {', '.join(others)} answers behind a server; run it without --ray")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:

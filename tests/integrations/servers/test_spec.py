@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from pbcore.errors import InputError
+from pbcore.integrations.servers import entries
+from pbcore.integrations.servers.spec import KEYS, ServerSpec, read_specs, refusal, server_specs
 from pbcore.models import model_names, resolve_model
 from pbcore.models.errors import ModelError
 from pbcore.models.registry import add_models_file, register_model
-from pbcore.models.servers.spec import KEYS, read_specs, refusal, server_specs
 from pbcore.names import parse
 
 GOOD = "qwen:\n  base_url: http://localhost:8000/v1/\n  model: qwen2.5-7b\n"
@@ -20,7 +21,7 @@ GOOD = "qwen:\n  base_url: http://localhost:8000/v1/\n  model: qwen2.5-7b\n"
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test adds stays with it."""
     for name in ("_ADDED", "_FILES"):
-        monkeypatch.setattr(f"pbcore.models.servers.spec.{name}", {})
+        monkeypatch.setattr(f"pbcore.integrations.servers.spec.{name}", {})
 
 
 def write(path: Path, text: str) -> Path:
@@ -141,3 +142,14 @@ class TestSamplers:
         assert refusal(spec, parse("threshold-0.95+b32")) is None
         assert refusal(spec, parse("threshold-0.9+b32")) is not None
         assert refusal(spec, parse("ar")) is not None
+
+
+class TestEntries:
+    def test_keys_of_servers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whether the variable is set, never what is in it."""
+        spec = ServerSpec("x", "m", "http://h/v1", key="SOME_KEY")
+        monkeypatch.setenv("SOME_KEY", "abc")
+        assert entries._status(spec) == "server, SOME_KEY set"
+        monkeypatch.setenv("SOME_KEY", "")
+        assert entries._status(spec) == "server, SOME_KEY not set"
+        assert entries._status(ServerSpec("x", "m", "http://h/v1")) == "server, no key needed"

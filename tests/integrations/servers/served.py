@@ -8,7 +8,7 @@ import pytest
 
 from pbcore.results.rundir import RunDir
 from pbcore.tasks import load_task
-from tests.models.servers.fake import Act, FakeServer
+from tests.integrations.servers.fake import Act, FakeServer
 
 COPY = {sample.prompt: sample.answer for sample in load_task("waiting_line/copy", limit=100).samples}
 

@@ -6,27 +6,28 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pbcore.errors import InputError
-from pbcore.grid.capabilities import server
 from pbcore.grid.cellid import CellName
 from pbcore.grid.plan import Plan
+from pbcore.integrations.servers.options import ServerOptions
+from pbcore.integrations.servers.spec import server_specs
 
 if TYPE_CHECKING:
-    from pbcore.models.servers.money import Estimate
-    from pbcore.models.servers.reply import Ask
-    from pbcore.models.servers.spec import ServerSpec
+    from pbcore.integrations.servers.money import Estimate
+    from pbcore.integrations.servers.reply import Ask
+    from pbcore.integrations.servers.spec import ServerSpec
 
 Kept = Callable[[CellName], Iterable[str]]
 
 
 def server_models(names: Iterable[CellName]) -> dict[str, ServerSpec]:
     """The models behind servers among these cells, by name."""
-    models = dict.fromkeys(name.model for name in names)
-    return {model: spec for model in models if (spec := server(model)) is not None}
+    specs = server_specs()
+    return {model: specs[model] for model in dict.fromkeys(name.model for name in names) if model in specs}
 
 
 def requests(plan: Plan, name: CellName, spec: ServerSpec) -> Iterator[Ask]:
     """What a cell, or a sample in the drill-down, asks."""
-    from pbcore.models.servers.reply import Ask
+    from pbcore.integrations.servers.reply import Ask
     from pbcore.names import parse
 
     numbers = plan.settings.sample if name.sample is None else (name.sample,)
@@ -39,7 +40,7 @@ def requests(plan: Plan, name: CellName, spec: ServerSpec) -> Iterator[Ask]:
 
 def estimates(plan: Plan, names: Iterable[CellName], kept: Kept = lambda name: ()) -> dict[str, Estimate]:
     """Model → what its cells will take, without the answers whose digests `kept` gives. Asks nothing of the network."""
-    from pbcore.models.servers.money import estimate
+    from pbcore.integrations.servers.money import estimate
 
     cells = list(names)
     found = {}
@@ -63,7 +64,7 @@ def estimate_lines(plan: Plan, names: Iterable[CellName], kept: Kept = lambda na
 
 def check_limit(plan: Plan, names: Iterable[CellName]) -> None:
     """Raises InputError if --max-cost is to limit what has no price."""
-    if plan.settings.max_cost is None:
+    if plan.settings.part(ServerOptions).max_cost is None:
         return
     for model, spec in server_models(names).items():
         if spec.prices is None and spec.key is not None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pbcore.integrations.servers.reply import Ask, Reply
+from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
-from pbcore.models.servers.reply import Ask, Reply
-from pbcore.models.servers.spec import ServerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

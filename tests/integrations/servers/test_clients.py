@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from pbcore.integrations.servers.model import client_of
+from pbcore.integrations.servers.reply import Ask, Reply
+from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
-from pbcore.models.servers.model import client_of
-from pbcore.models.servers.reply import Ask, Reply
-from pbcore.models.servers.spec import ServerSpec
-from tests.models.servers.fake import CANARY, FAILURES, Act, FakeServer, failing, serving
+from tests.integrations.servers.fake import CANARY, FAILURES, Act, FakeServer, failing, serving
 
 ASK = Ask(({"role": "user", "content": "Say hello."},), 32, 0.0, 5, 0)
 SDKS = pytest.mark.parametrize("kind", ["openai", "anthropic"])

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from pbcore.integrations.servers import reported
+from pbcore.integrations.servers.failures import NO_KEY, failure, imported, key_of, masked
+from pbcore.integrations.servers.money import Budget, CostLimitError, Estimate, cost, estimate, most
+from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, texts, word
+from pbcore.integrations.servers.spec import Prices, ServerSpec
 from pbcore.models.errors import ModelError
-from pbcore.models.servers import reported
-from pbcore.models.servers.failures import NO_KEY, failure, imported, key_of, masked
-from pbcore.models.servers.money import Budget, CostLimitError, Estimate, cost, estimate, most
-from pbcore.models.servers.reply import Ask, Reply, count, field_of, outcomes, texts, word
-from pbcore.models.servers.spec import Prices, ServerSpec
 
 SPEC = ServerSpec("mine", "m", "http://h/v1", key="SOME_KEY", retries=2, timeout=9.0)
 PRICED = replace(SPEC, prices=Prices(2.0, 10.0))

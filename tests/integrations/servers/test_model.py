@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from pbcore.decoding import decode
+from pbcore.integrations.servers.model import ServerModel
+from pbcore.integrations.servers.money import Budget, CostLimitError, Estimate, estimate, most
+from pbcore.integrations.servers.reply import Ask
+from pbcore.integrations.servers.spec import Prices, ServerSpec
+from pbcore.integrations.servers.store import AnswerStore, lines
 from pbcore.models.errors import ModelError
-from pbcore.models.servers.model import ServerModel
-from pbcore.models.servers.money import Budget, CostLimitError, Estimate, estimate, most
-from pbcore.models.servers.reply import Ask
-from pbcore.models.servers.spec import Prices, ServerSpec
-from pbcore.models.servers.store import AnswerStore, lines
 from pbcore.tasks import load_task
-from tests.models.servers.fake import CANARY, Act, FakeServer, serving
+from tests.integrations.servers.fake import CANARY, Act, FakeServer, serving
 
 PROMPTS = [f"Say {word}." for word in ("one", "two", "three", "four", "five", "six")]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pbcore.models.servers.failures import masked
-from pbcore.models.servers.kinds import KINDS
-from pbcore.models.servers.reply import field_of, word
-from pbcore.models.servers.spec import ServerSpec
+from pbcore.integrations.servers.failures import masked
+from pbcore.integrations.servers.kinds import KINDS
+from pbcore.integrations.servers.reply import field_of, word
+from pbcore.integrations.servers.spec import ServerSpec
 
 _LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{.*\})?\s+([-+0-9.eE]+)")
 SECONDS = 10.0

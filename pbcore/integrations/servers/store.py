@@ -10,7 +10,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from pbcore.models.servers.reply import Reply
+from pbcore.integrations.servers.reply import Reply
 
 _NAMES = frozenset(f.name for f in fields(Reply))
 

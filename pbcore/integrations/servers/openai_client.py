@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from pbcore.integrations.servers.failures import failure, imported, key_of, masked
+from pbcore.integrations.servers.kinds import KINDS
+from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, texts, word
+from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
-from pbcore.models.servers.failures import failure, imported, key_of, masked
-from pbcore.models.servers.kinds import KINDS
-from pbcore.models.servers.reply import Ask, Reply, count, field_of, outcomes, texts, word
-from pbcore.models.servers.spec import ServerSpec
 from pbcore.registry import hint
 
 
@@ -20,7 +20,7 @@ class OpenAIClient:
 
     def __init__(self, spec: ServerSpec) -> None:
         sdk = imported("openai", spec)
-        from pbcore.models.servers.clock import time_limit
+        from pbcore.integrations.servers.clock import time_limit
 
         self._spec, self._sdk = spec, sdk
         self._client = sdk.OpenAI(

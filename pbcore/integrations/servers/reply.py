@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from pbcore.models.servers.spec import ServerSpec
+from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.tasks.base import Message
 
 

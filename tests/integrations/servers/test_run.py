@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import pbcore
-from pbcore.models.servers.store import lines
-from tests.models.servers.fake import Act, FakeServer, serving
+from pbcore.integrations.servers.store import lines
+from tests.integrations.servers.fake import Act, FakeServer, serving
+from tests.integrations.servers.served import COPY, FIVE, MINE, declare, right, stored
 from tests.plugin.conftest import Run
-from tests.plugin.served import COPY, FIVE, MINE, declare, right, stored
 
 
 class TestRecord:

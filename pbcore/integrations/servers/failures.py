@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
+from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
-from pbcore.models.servers.spec import ServerSpec
 from pbcore.printable import printable
 
 NO_KEY = "none"  # sent to servers that need no key: an SDK would otherwise look for one of its own in the environment

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from pbcore.analysis.tradeoff import mean_interval
+from pbcore.integrations.servers.record import Served
+from pbcore.integrations.servers.report import served_lines
 from pbcore.report import summary
 from pbcore.report.plots import COLOURS, MARKERS, figure, level_lines
-from pbcore.report.served import served_lines
 from pbcore.report.speed import speed_figure, write_speed
 from pbcore.report.tables import markdown, terminal, trade_off_tables
 from pbcore.results import CellRecord, frame
-from pbcore.results.served import Served
 from tests.results import factory
 
 TASKS = ("waiting_line/copy", "waiting_line/sort")

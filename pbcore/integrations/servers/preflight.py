@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pbcore.models.servers.failures import imported, key_of
-from pbcore.models.servers.kinds import KINDS
-from pbcore.models.servers.model import client_of
-from pbcore.models.servers.spec import ServerSpec
+from pbcore.integrations.servers.failures import imported, key_of
+from pbcore.integrations.servers.kinds import KINDS
+from pbcore.integrations.servers.model import client_of
+from pbcore.integrations.servers.spec import ServerSpec
 
 
 def check_server(spec: ServerSpec) -> None:

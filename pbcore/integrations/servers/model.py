@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pbcore.errors import InputError
+from pbcore.integrations.servers.failures import masked
+from pbcore.integrations.servers.kinds import KINDS
+from pbcore.integrations.servers.money import Budget, CostLimitError, cost, most
+from pbcore.integrations.servers.reply import Ask, Client, Reply
+from pbcore.integrations.servers.reported import counters, version
+from pbcore.integrations.servers.spec import ServerSpec, refusal, server_specs
+from pbcore.integrations.servers.store import AnswerStore
 from pbcore.models.base import Generation, Prompt
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.servers.failures import masked
-from pbcore.models.servers.kinds import KINDS
-from pbcore.models.servers.money import Budget, CostLimitError, cost, most
-from pbcore.models.servers.reply import Ask, Client, Reply
-from pbcore.models.servers.reported import counters, version
-from pbcore.models.servers.spec import ServerSpec, refusal, server_specs
-from pbcore.models.servers.store import AnswerStore
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample
 
@@ -45,6 +45,8 @@ class Session:
 
 class ServerModel:
     """One declared model. `info` is what decides its answers; a session adds what the server reports."""
+
+    served = True
 
     def __init__(self, spec: ServerSpec) -> None:
         self.spec, self.name = spec, spec.name
@@ -190,10 +192,10 @@ def _generation(spec: ServerSpec, reply: Reply, kept: bool) -> Generation:
 def client_of(spec: ServerSpec) -> Client:
     """The client of a server, through its SDK. Raises ModelError without the SDK or the key."""
     if KINDS[spec.kind].sdk == "anthropic":
-        from pbcore.models.servers.anthropic_client import AnthropicClient
+        from pbcore.integrations.servers.anthropic_client import AnthropicClient
 
         return AnthropicClient(spec)
-    from pbcore.models.servers.openai_client import OpenAIClient
+    from pbcore.integrations.servers.openai_client import OpenAIClient
 
     return OpenAIClient(spec)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pbcore.models.servers.store import lines
-from tests.models.servers.fake import CANARY, FAILURES, FakeServer, failing, serving
+from pbcore.integrations.servers.store import lines
+from tests.integrations.servers.fake import CANARY, FAILURES, FakeServer, failing, serving
+from tests.integrations.servers.served import FIVE, MINE, declare, right
 from tests.plugin.conftest import Run
-from tests.plugin.served import FIVE, MINE, declare, right
 
 
 class TestBeforeTheFirstCell:

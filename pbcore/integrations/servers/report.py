@@ -7,18 +7,9 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
-import pandas as pd
-
 from pbcore.report.text import name
 
 KINDS = {"empty": "empty", "length": "cut off", "refusal": "refused", "content_filter": "filtered"}
-
-
-def behind_servers(cells: pd.DataFrame) -> pd.Series:
-    """Which rows are of models behind servers."""
-    if "served" not in cells:
-        return pd.Series(False, index=cells.index)
-    return cells["served"].map(lambda told: isinstance(told, dict)).astype(bool)
 
 
 def served_lines(cells: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
@@ -60,3 +51,16 @@ def _total(cells: list[Mapping[str, Any]], key: str, form: str = ",") -> str:
     """The sum over cells; `–` if one of them doesn't have it."""
     values = [told[key] for told in cells]
     return "–" if any(value is None for value in values) else format(sum(values), form)
+
+
+class ServerSection:
+    """The section of reports (`report.parts.Section`)."""
+
+    title = "Models behind servers"
+    note = "Their seconds are wall-clock time of concurrent requests; cells with kept answers have none."
+
+    def lines(self, cells: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+        return served_lines(cells)
+
+
+SECTION = ServerSection()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from pbcore.errors import InputError
-from pbcore.models.servers.kinds import KINDS
+from pbcore.integrations.servers.kinds import KINDS
 from pbcore.names import SamplerName, canonical, parse
 from pbcore.printable import printable, shown
 from pbcore.tasks.files import read_text, read_yaml
@@ -128,7 +128,7 @@ def read_specs(text: str, where: str) -> dict[str, ServerSpec]:
 @cache
 def _built_in() -> tuple[dict[str, dict[str, Any]], dict[str, ServerSpec]]:
     """The package's own entries, as written and as read."""
-    text = files("pbcore.models").joinpath("data/servers.yaml").read_text(encoding="utf-8")
+    text = files("pbcore.integrations.servers").joinpath("servers.yaml").read_text(encoding="utf-8")
     entries = _entries(text, "servers.yaml")
     return entries, {name: _spec(name, entry, f"servers.yaml, model {name}") for name, entry in entries.items()}
 

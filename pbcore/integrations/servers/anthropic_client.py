@@ -6,10 +6,10 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+from pbcore.integrations.servers.failures import failure, imported, key_of
+from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, texts, word
+from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
-from pbcore.models.servers.failures import failure, imported, key_of
-from pbcore.models.servers.reply import Ask, Reply, count, field_of, outcomes, texts, word
-from pbcore.models.servers.spec import ServerSpec
 
 # Anthropic's words for an answer's end that are failures of ours to count.
 _ENDS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
@@ -21,7 +21,7 @@ class AnthropicClient:
 
     def __init__(self, spec: ServerSpec) -> None:
         sdk = imported("anthropic", spec)
-        from pbcore.models.servers.clock import time_limit
+        from pbcore.integrations.servers.clock import time_limit
 
         self._spec, self._sdk = spec, sdk
         self._client = sdk.Anthropic(

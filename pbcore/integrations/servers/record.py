@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
@@ -47,6 +47,11 @@ class Served:
     finish: dict[str, _Count] = field(default_factory=dict)
     outcomes: dict[str, _Count] = field(default_factory=dict)
     counters: dict[str, _Amount] = field(default_factory=dict)
+    COLUMNS: ClassVar[tuple[str, ...]] = ("first_token_seconds", "tokens_in", "tokens_out", "cost")
+
+    def columns(self) -> tuple[float | None, ...]:
+        """The values of COLUMNS."""
+        return self.first_token, self.tokens_in, self.tokens_out, self.cost
 
 
 def served(

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from pbcore.integrations.servers.model import client_of
+from pbcore.integrations.servers.reply import Ask
+from pbcore.integrations.servers.spec import ServerSpec
+from pbcore.integrations.servers.store import lines
 from pbcore.models.errors import ModelError
-from pbcore.models.servers.model import client_of
-from pbcore.models.servers.reply import Ask
-from pbcore.models.servers.spec import ServerSpec
-from pbcore.models.servers.store import lines
-from tests.models.servers.real import RealServer, llama_cpp_server, transformers_server
+from tests.integrations.servers.real import RealServer, llama_cpp_server, transformers_server
+from tests.integrations.servers.served import stored
 from tests.plugin.conftest import Run
-from tests.plugin.served import stored
 
 ASK = Ask(({"role": "user", "content": "Copy this list"},), 8, 0.0, 0, 0)
 
