@@ -25,6 +25,7 @@ class Integration:
     - `plugins`: pytest plugins, modules
     - `options`: a dataclass of options of a run (`grid.option.OptionGroup`)
     - `models`: models by name (`models.entry.ModelSource`)
+    - `tasks`: tasks that are asked and scored in another way (`tasks.sources.TaskSource`)
     - `served`: the class of a record's part `served` (`results.record.RecordPart`)
     - `report`: what reports say of these parts (`report.parts.Section`)
     - `decides`: its code decides answers or scores, so that it counts in a cell's key
@@ -34,6 +35,7 @@ class Integration:
     plugins: tuple[str, ...] = ()
     options: str | None = None
     models: str | None = None
+    tasks: str | None = None
     served: str | None = None
     report: str | None = None
     decides: bool = False

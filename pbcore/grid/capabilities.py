@@ -70,6 +70,16 @@ def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
     return f"{model} × {task.category}: infilling, and a model that decodes by itself can't keep given tokens"
 
 
+def otherwise_asked(load_task: Callable[[], Task], task: str, sampler: str) -> str | None:
+    """Why a sampler contradicts what an integration's task asks for, such as greedy decoding; None if it doesn't."""
+    from pbcore.names import parse
+    from pbcore.tasks.sources import asked_by
+
+    source = asked_by(task)
+    why = None if source is None else source.refuses(load_task(), parse(sampler))
+    return None if why is None else f"{task} × {sampler}: {why}"
+
+
 def no_steps(model: str, task: str, cot: bool) -> str | None:
     """Why a model can't answer a task in steps (`cot`: those of the run, beside tasks that ask for them by
     themselves); None if it can, or isn't asked to."""

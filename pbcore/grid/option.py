@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -84,6 +84,12 @@ class OptionGroup:
 
     def prepare(self) -> None:
         """Makes available what these options name, before the plan is made. Raises InputError."""
+
+    def tasks(self, patterns: Sequence[str], arguments: Sequence[str]) -> Sequence[str]:
+        """The tasks that `--task` asks for, those of the integration by their names, once they are available; likewise
+        those that only a node id among pytest's arguments names. Raises InputError.
+        """
+        return patterns
 
     def check(self, settings: Settings) -> None:
         """Raises InputError for options that exclude each other or lack one another."""

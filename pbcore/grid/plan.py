@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName
-from pbcore.grid.harness import is_harness, otherwise_asked, with_harness
 from pbcore.grid.named import (
     cells_named,
     check_gpu,
@@ -81,7 +80,7 @@ class Plan:
 
     def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
         """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
-        from pbcore.grid.capabilities import no_infilling, no_steps, own_samplers, why_not
+        from pbcore.grid.capabilities import no_infilling, no_steps, otherwise_asked, own_samplers, why_not
         from pbcore.tasks.naming import category
 
         wanted = set(categories)
@@ -152,9 +151,9 @@ class Plan:
     def _lacks_words(self, model: str, task: str) -> str | None:
         """Why a model can't read the prompts of data that don't ship with the package; None if it can."""
         from pbcore.grid.capabilities import lacks_words
+        from pbcore.tasks.sources import asked_by
 
-        foreign = is_harness(task)
-        if not (foreign or self.settings.data_dir or self.settings.tasks or self.settings.cot):
+        if not (asked_by(task) or self.settings.data_dir or self.settings.tasks or self.settings.cot):
             return None
         if (model, task) not in self._unread:
             self._unread[model, task] = lacks_words(model, self.task(task, model))
@@ -204,7 +203,9 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         raise InputError(
             f"--data-dir {settings.data_dir}: no such folder; give the one that holds waiting_line/, puzzle/ …"
         )
-    wanted = with_harness(settings, arguments)
+    wanted: Sequence[str] = settings.task
+    for part in settings.parts:
+        wanted = part.tasks(wanted, arguments)
     known = all_task_names()
     tasks = tasks_of(wanted, known) if settings.task else [*tasks_of(profile.tasks, known), *own]
     named = list(cells_named(arguments, known))

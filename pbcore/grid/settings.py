@@ -125,17 +125,6 @@ class Settings:
     tasks: tuple[Path, ...] = option(
         Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE", recorded=False
     )
-    lm_eval_path: Path | None = option(
-        Role.ANSWERS,
-        "folder with task files of your own for lm-evaluation-harness, for --task lm_eval/NAME (docs/lm-eval.md)",
-        Path,
-        metavar="DIR",
-    )
-    confirm_run_unsafe_code: bool = option(
-        Role.ANSWERS,
-        "run code that models write where a task of lm-evaluation-harness asks for it; needs HF_ALLOW_CODE_EVAL=1 too",
-        None,
-    )
     n: tuple[int, ...] | None = option(
         Role.ANSWERS,
         "items of the lists (2-60) and words of the word sets (1-7): 15, 3-6 or 5,10,20",

@@ -19,15 +19,15 @@ from lm_eval.api.model import LM
 from pbcore.decoding import decode, resolve
 from pbcore.decoding.run import default_batch
 from pbcore.errors import InputError
-from pbcore.lmeval.likelihood import bounds
-from pbcore.lmeval.request_stats import TaskTold, Told, of_generation
+from pbcore.integrations.lm_eval.generation import asked, cut
+from pbcore.integrations.lm_eval.likelihood import bounds
+from pbcore.integrations.lm_eval.request_stats import TaskTold, Told, of_generation
+from pbcore.integrations.lm_eval.tasks import MAX_GEN_TOKS
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.models.tokenizer import FileTokenizer
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.printable import shown
-from pbcore.tasks.generation import asked, cut
-from pbcore.tasks.harness import MAX_GEN_TOKS
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance

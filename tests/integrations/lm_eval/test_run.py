@@ -9,7 +9,7 @@ import pytest
 
 import pbcore
 from pbcore.cli import main
-from tests.lmeval.harness import copy_task, needs_harness, write_task
+from tests.integrations.lm_eval.harness import copy_task, needs_harness, write_task
 from tests.plugin.conftest import Run
 
 ANSWER = ["--model", "speaker", "--sampler", "eb-0.1", "--out", "out"]
@@ -60,7 +60,7 @@ def test_a_cell_is_what_the_harness_itself_finds(run: Run, project: pytest.Pytes
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
-    from pbcore.lmeval.model import PbcoreLM
+    from pbcore.integrations.lm_eval.model import PbcoreLM
 
     manager = TaskManager(include_path=str(folder), include_defaults=False)
     lm = PbcoreLM("tiny", "threshold-0.9", device="cpu")
@@ -129,7 +129,7 @@ def test_the_opt_in_admits_tasks_that_run_code(run: Run, project: pytest.Pyteste
 
 def test_without_the_harness_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The usage error says what to install."""
-    monkeypatch.setattr("pbcore.tasks.harness.find_spec", lambda name: None)
+    monkeypatch.setattr("pbcore.integrations.lm_eval.tasks.find_spec", lambda name: None)
     output = run(*ANSWER, "--task", "lm_eval/gsm8k")
     assert output.ret == pytest.ExitCode.USAGE_ERROR
     output.stderr.fnmatch_lines(["*pip install 'pbcore[[]lm-eval]'*"])

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
+from pbcore.integrations.lm_eval.generation import asked, cut
 from pbcore.names import SamplerName
 from pbcore.printable import first_line, shown
 from pbcore.tasks.base import Sample, Task
-from pbcore.tasks.generation import asked, cut
+from pbcore.tasks.registry import add_specs
 from pbcore.tasks.scoring import SCORERS, Scored
 from pbcore.tasks.spec import TaskSpec
 
@@ -83,11 +84,6 @@ def _cut(prediction: str, sample: Sample) -> str:
     return cut(prediction, asked(sample.input["generation_kwargs"], None, MAX_GEN_TOKS).until)
 
 
-def is_harness(name: str) -> bool:
-    """Whether a task's name is one of the harness's."""
-    return name.startswith(PREFIX)
-
-
 def metric_name(metric: str, kind: str) -> str:
     """A score's name, as the harness writes it: `exact_match,strict-match`; without the filter if that is `none`."""
     return metric if kind == "none" else f"{metric},{kind}"
@@ -99,6 +95,15 @@ def score(value: Any) -> float | None:
     if not isinstance(value, bool | int | float) or not math.isfinite(value) or not 0 <= value <= 1:
         return None
     return float(value)
+
+
+def add_harness_tasks(patterns: Iterable[str], folder: Path | None = None, unsafe: bool = False) -> list[str]:
+    """Adds tasks of lm-evaluation-harness (`lm_eval/gsm8k`, a group, `lm_eval/mbpp*`) and returns their names.
+
+    `folder` has task files of the user's own. Code that models write runs only with `unsafe`. Raises the errors of
+    `harness_specs`.
+    """
+    return add_specs(harness_specs(patterns, folder, unsafe))
 
 
 def harness_specs(patterns: Iterable[str], folder: Path | None, unsafe: bool) -> list[TaskSpec]:
@@ -129,6 +134,21 @@ def load(spec: TaskSpec, limit: int | None) -> Task:
     scorer.task.build_all_requests(limit=limit, rank=0, world_size=1)
     samples = tuple(_sample(spec.name, scorer.task, instance) for instance in scorer.task.instances)
     return Task(spec.name, KIND, samples, spec.scorer, spec.headline, KIND)
+
+
+class HarnessTasks:
+    """The harness's tasks, for `pbcore.tasks` (`tasks.sources.TaskSource`)."""
+
+    name, prefix = "lm-evaluation-harness", PREFIX
+
+    def load(self, spec: TaskSpec, limit: int | None) -> Task:
+        return load(spec, limit)
+
+    def refuses(self, task: Task, sampler: SamplerName) -> str | None:
+        return contradicts(task.samples[0], sampler)
+
+
+TASKS = HarnessTasks()
 
 
 def contradicts(sample: Sample, sampler: SamplerName) -> str | None:

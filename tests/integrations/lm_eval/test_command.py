@@ -9,7 +9,7 @@ import pytest
 
 from pbcore import results
 from pbcore.cli import main
-from tests.lmeval.harness import copy_task, needs_harness
+from tests.integrations.lm_eval.harness import copy_task, needs_harness
 
 needs_harness()
 

@@ -12,7 +12,7 @@ import torch
 
 import pbcore
 from pbcore.errors import InputError
-from pbcore.lmeval.likelihood import bounds
+from pbcore.integrations.lm_eval.likelihood import bounds
 from tests.models.checkpoints import llama_checkpoint
 
 PROMPT, ANSWER = [2, 7, 8, 9], [10, 11, 12]

@@ -10,12 +10,12 @@ import pytest
 
 import pbcore
 from pbcore.errors import InputError
-from tests.lmeval.harness import copy_task, needs_harness, write_task
+from tests.integrations.lm_eval.harness import copy_task, needs_harness, write_task
 from tests.models.checkpoints import llama_checkpoint
 
 needs_harness()
 
-from pbcore.lmeval.model import PbcoreLM  # noqa: E402  without the harness it can't be imported
+from pbcore.integrations.lm_eval.model import PbcoreLM  # noqa: E402  without the harness it can't be imported
 
 CHOICES: dict[str, Any] = {
     "output_type": "multiple_choice",

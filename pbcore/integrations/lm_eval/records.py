@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
+from pbcore.integrations.lm_eval.tasks import KIND, NOT_A_SCORE, PREFIX, metric_name, score
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results.build import build_cell
@@ -25,7 +26,6 @@ from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.tasks.base import Sample
 from pbcore.tasks.files import UnreadableFile, read_json_lines
-from pbcore.tasks.harness import KIND, NOT_A_SCORE, PREFIX, metric_name, score
 from pbcore.tasks.scoring import Scored
 
 CACHED = "answers came from the harness's cache, without their forwards"

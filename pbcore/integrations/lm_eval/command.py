@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbcore.errors import InputError
-from pbcore.tasks.harness import MISSING
+from pbcore.integrations.lm_eval.tasks import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(given: Sequence[str]) -> int:
     """Runs the harness, then makes a run directory of the results that it wrote."""
-    from pbcore.lmeval.records import results_files, write_run
+    from pbcore.integrations.lm_eval.records import results_files, write_run
     from pbcore.results.rundir import create, new_name
 
     has = {argument.partition("=")[0] for argument in given}
@@ -81,7 +81,7 @@ def _evaluate(given: Sequence[str]) -> int:
 
 
 def _import(given: Sequence[str]) -> int:
-    from pbcore.lmeval.records import results_files, write_run
+    from pbcore.integrations.lm_eval.records import results_files, write_run
     from pbcore.results.rundir import create, new_name
 
     if not 1 <= len(given) <= 2:
@@ -118,7 +118,7 @@ def _harness(arguments: Sequence[str]) -> int:
     """The harness's command line; its exit status."""
     from lm_eval.__main__ import cli_evaluate
 
-    from pbcore.lmeval.model import register
+    from pbcore.integrations.lm_eval.model import register
 
     register()
     with _arguments(arguments):

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.lmeval.harness import needs_harness
+from tests.integrations.lm_eval.harness import needs_harness
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "examples" / "lm-eval"
 
 
 def test_the_harness_reads_them_from_the_projects_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every question of the file is one of the task's, and a right answer scores 1."""
     needs_harness()
-    from pbcore.tasks import add_harness_tasks, load_task, registry
+    from pbcore.integrations.lm_eval.tasks import add_harness_tasks
+    from pbcore.tasks import load_task, registry
     from pbcore.tasks.scoring import SCORERS
 
     monkeypatch.setattr(registry, "_ADDED", {})
