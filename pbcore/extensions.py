@@ -26,6 +26,8 @@ class Integration:
     - `options`: a dataclass of options of a run (`grid.option.OptionGroup`)
     - `models`: models by name (`models.entry.ModelSource`)
     - `tasks`: tasks that are asked and scored in another way (`tasks.sources.TaskSource`)
+    - `folders`: folders of questions in another layout (`tasks.sources.Folders`)
+    - `exporter`: where `pbcore export` sends a run (`exchange.export.Exporter`)
     - `served`: the class of a record's part `served` (`results.record.RecordPart`)
     - `report`: what reports say of these parts (`report.parts.Section`)
     - `decides`: its code decides answers or scores, so that it counts in a cell's key
@@ -36,6 +38,8 @@ class Integration:
     options: str | None = None
     models: str | None = None
     tasks: str | None = None
+    folders: str | None = None
+    exporter: str | None = None
     served: str | None = None
     report: str | None = None
     decides: bool = False

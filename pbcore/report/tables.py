@@ -14,7 +14,7 @@ from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import printable
 from pbcore.report.parts import elsewhere
 from pbcore.report.text import NAME, ascii_text, code, md, name
-from pbcore.tasks.rewrite import SOURCE as REWRITE
+from pbcore.tasks.naming import REWRITE
 
 NOT_RUN = "·"
 NOT_MEASURED = "–"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pbcore.results import record
 from pbcore.results.json_values import encodable, plain
 from pbcore.results.record import CellRecord
-from pbcore.tasks.naming import PAPER_TASKS, category
-from pbcore.tasks.rewrite import SOURCE as REWRITE
+from pbcore.tasks.naming import PAPER_TASKS, REWRITE, category
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,9 +20,8 @@ from pbcore.tasks.generators import Asked, Order
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.official import official_rows, read_rows
 from pbcore.tasks.prompt_options import as_asked, first
-from pbcore.tasks.rewrite import is_run_folder, rewrite_samples
 from pbcore.tasks.scoring import scorers
-from pbcore.tasks.sources import TaskSource, asked_by
+from pbcore.tasks.sources import TaskSource, asked_by, folders_of
 from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_scorer
 
 _ADDED: dict[str, TaskSpec] = {}
@@ -250,10 +249,11 @@ def _stream(
 
 def _from_folder(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None, shots: int | None) -> Iterable[Sample]:
     """The samples of a folder in the official layout, or of a run folder of the 2026 rewrite."""
-    if is_run_folder(folder):
+    other = folders_of(folder)
+    if other is not None:
         if shots is not None or spec.cot:
             raise InputError(f"{spec.name}: the questions in {folder} are whole chats; drop shots and cot")
-        return rewrite_samples(spec, folder, lengths)
+        return other.samples(spec, folder, lengths)
     rows = official_rows(spec, folder, lengths)
     if shots is not None:
         rows = ((index, Asked(row.item, first(row.shots, shots, f"{spec.name}, row {index}"))) for index, row in rows)

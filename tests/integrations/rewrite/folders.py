@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pbcore.results.published import NAMES
 from pbcore.tasks import load_task
-from pbcore.tasks.rewrite import NAMES
 
 PARTS = ("org__model-7B", "confidence_threshold", "t0.9", "20260319_172837_all")
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from pbcore.cli import main
-from pbcore.exchange.imports import import_runs, imported_text
 from pbcore.exchange.rescore import rescore
+from pbcore.integrations.rewrite.command import import_runs, imported_text
 from pbcore.results import load, questions
 from pbcore.results.load import load_stored
 from pbcore.tasks import load_task
-from tests.exchange import rewrite
+from tests.integrations.rewrite import folders as rewrite
 from tests.reference import reference
 
 COPY, SHUFFLE = "waiting_line/copy", "waiting_line/shuffle"

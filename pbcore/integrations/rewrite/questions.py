@@ -16,21 +16,14 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import shown
+from pbcore.results.published import NAMES
 from pbcore.tasks.base import Message, Sample
 from pbcore.tasks.files import UnreadableFile, read_json_lines
-from pbcore.tasks.lists import OPERATIONS, formatted
+from pbcore.tasks.lists import formatted
+from pbcore.tasks.naming import REWRITE
 from pbcore.tasks.official import RowError, check_label, field_of, row_length
 from pbcore.tasks.spec import TaskSpec
 
-SOURCE = "rewrite-2026"
-NAMES = {
-    **{f"waiting_line/{operation}": f"waiting_line_{operation}" for operation in OPERATIONS},
-    **{f"text_writing/w2s_{level}": f"text_writing_words_to_sentence_{level}" for level in ("easy", "medium", "hard")},
-    "text_writing/summarization": "text_writing_summarization",
-    "text_writing/paraphrasing": "text_writing_paraphrasing",
-    "puzzle/latin_square": "puzzles_latin_square_n4",
-    "puzzle/sudoku": "puzzles_sudoku_n4",
-}
 _PREFIX = "samples_parallelbench_"
 _ROLES = ("system", "user", "assistant")
 
@@ -103,7 +96,7 @@ def _sample(spec: TaskSpec, row: Any) -> Sample:
         label=label,
         max_new_tokens=spec.tokens(length),
         length=length,
-        source=SOURCE,
+        source=REWRITE,
     )
 
 
@@ -156,3 +149,16 @@ def _pattern(prompt: str) -> re.Pattern[str]:
             parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>{number})")
             seen.add(name)
     return re.compile("".join(parts), re.DOTALL)
+
+
+class RewriteFolders:
+    """Run folders of the rewrite as a source of questions (`tasks.sources.Folders`)."""
+
+    def reads(self, folder: Path) -> bool:
+        return is_run_folder(folder)
+
+    def samples(self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
+        return rewrite_samples(spec, folder, lengths)
+
+
+FOLDERS = RewriteFolders()

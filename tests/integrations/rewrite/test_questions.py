@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from pbcore.integrations.rewrite.questions import values_of
+from pbcore.results.published import NAMES
 from pbcore.tasks import load_task, task_names, task_spec
+from pbcore.tasks.naming import REWRITE as SOURCE
 from pbcore.tasks.official import RowError
-from pbcore.tasks.rewrite import NAMES, SOURCE, values_of
 from tests.reference import reference
 
 INSERTED = (

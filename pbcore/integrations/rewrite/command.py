@@ -17,6 +17,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.errors import InputError
+from pbcore.integrations.rewrite.questions import samples_file
 from pbcore.printable import printable, shown
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
@@ -26,16 +27,15 @@ from pbcore.results.build import build_cell
 from pbcore.results.check import LoadError
 from pbcore.results.facts import versions
 from pbcore.results.json_values import dump_json
-from pbcore.results.published import RESULTS_FILE, TASKS, sampler_name
+from pbcore.results.published import NAMES, RESULTS_FILE, TASKS, sampler_name
 from pbcore.results.questions import DATA
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, write_atomic
 from pbcore.tasks.base import Task
 from pbcore.tasks.files import UnreadableFile, read_json_lines
-from pbcore.tasks.naming import short
+from pbcore.tasks.naming import REWRITE, short
 from pbcore.tasks.registry import load_task
-from pbcore.tasks.rewrite import NAMES, SOURCE, samples_file
 from pbcore.tasks.scoring import Scored
 
 # Scores of a sample's row → ours. Its ROUGE-L is without stemmer.
@@ -99,7 +99,7 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
     path = target or Path("reports") / new_name()
     run = create(path.parent, path.name)
     now = datetime.now().astimezone().isoformat(timespec="seconds")
-    origin = {"from": str(folder), "source": SOURCE, "imported": now, "versions": versions()}
+    origin = {"from": str(folder), "source": REWRITE, "imported": now, "versions": versions()}
     run.write_run({"command": ["pbcore", "import", str(folder)], "seeds": [0], "imported": origin})
     for name, text in questions.items():
         write_atomic(run.path / DATA / name, text)
@@ -152,7 +152,7 @@ def _cell(file: Path, task: Task, rows: Mapping[int, Mapping[str, Any]], model: 
         model,
         task.name,
         sampler,
-        Conditions.unknown(data_source=SOURCE, data_hash=task.data_hash, dummy=False),
+        Conditions.unknown(data_source=REWRITE, data_hash=task.data_hash, dummy=False),
         length=_lengths(task),
         headline=task.headline,
     )

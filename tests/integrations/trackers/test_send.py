@@ -11,7 +11,7 @@ import pytest
 
 from pbcore.cli import main
 from pbcore.exchange.tables import Tables, tables
-from pbcore.exchange.trackers import METRICS, metrics
+from pbcore.integrations.trackers.send import METRICS, metrics
 from pbcore.results import RunDir, create, error_cell
 from tests.results import factory
 
