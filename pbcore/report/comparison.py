@@ -179,7 +179,8 @@ def _notes(comparison: Comparison) -> list[str]:
     return [
         *notes,
         f"scores in %, differences A − B in points; p: two-sided, adjusted for {len(compared)} cells (Holm), while a "
-        f"gate's is one-sided; intervals are not adjusted; worse, better: flipped answers{'; names in cells: B→A' if renamed else ''}",
+        "gate's is one-sided; intervals are not adjusted; worse, better: flipped answers"
+        f"{'; names in cells: B→A' if renamed else ''}",
     ]
 
 
