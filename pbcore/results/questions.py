@@ -19,7 +19,7 @@ from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.results.check import LoadError, adapter, check_schema, checked, read_json, shape
 from pbcore.results.json_values import dump_json, plain
-from pbcore.results.record import READABLE, SCHEMA, CellRecord, Count
+from pbcore.results.record import SCHEMA, CellRecord, Count
 from pbcore.results.rundir import RunDir, cell_file, write_atomic
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.harness import is_harness
@@ -91,7 +91,7 @@ def kept(run: RunDir) -> dict[Key, dict[int, Question]]:
     found: dict[Key, dict[int, Question]] = {}
     for path in sorted((run.path / FOLDER).glob("*.json")):
         try:
-            data = checked(_file(), check_schema(read_json(path), READABLE, str(path)), str(path))
+            data = checked(_file(), check_schema(read_json(path), SCHEMA, str(path)), str(path))
         except LoadError:
             continue
         found[data["task"], data["data_hash"]] = {one["index"]: Question(**one) for one in data["questions"]}

@@ -88,8 +88,6 @@ def row(cell: CellRecord) -> dict[str, Any]:
     for name, score in cell.scores.items():
         flat |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
     flat |= {name: getattr(cell, _FIELDS.get(name, name)) if ran else None for name in RATES}
-    if "nfe" in cell.absent:  # records of the first release have 0 there
-        flat |= dict.fromkeys(RATES[:5])
     told = cell.served
     values = (None,) * 4 if told is None else (told.first_token, told.tokens_in, told.tokens_out, told.cost)
     flat |= dict(zip(SERVED, values, strict=True))
