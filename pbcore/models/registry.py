@@ -19,7 +19,7 @@ import yaml
 from pbcore.errors import InputError
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.family import family_of_folder, family_of_hub
+from pbcore.models.families import FAMILIES, family_of_folder, family_of_hub
 from pbcore.models.servers.spec import add_models_file as add_server_models
 from pbcore.models.servers.spec import server_specs
 from pbcore.printable import shown
@@ -259,6 +259,9 @@ def _entry(name: str, values: Mapping[str, Any], shapes: Mapping[str, Any]) -> M
     fields = dict(values)
     folder, shape = fields.pop("folder", None), fields.pop("shape", None)
     fields["stop_ids"] = tuple(fields.get("stop_ids", ()))
+    known = FAMILIES.get(fields.get("architecture", ""))
+    if known is not None and fields["family"] == "masked":
+        fields |= {"mask_id": known.mask_id, "shift": known.shift, "block": known.block}
     return ModelEntry(
         name,
         **fields,
