@@ -22,20 +22,19 @@ from tabulate import tabulate
 from pbcore.errors import InputError
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIABLE
+from pbcore.names import is_harness
 from pbcore.printable import printable
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.report.text import show
-from pbcore.results.build import with_scores
 from pbcore.results.check import refuse
 from pbcore.results.facts import versions
 from pbcore.results.load import load_stored
-from pbcore.results.questions import DATA, Questions, gather, selected
+from pbcore.results.questions import DATA, Questions, gather, scored_again
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
 from pbcore.tasks.base import Task
-from pbcore.tasks.harness import is_harness
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.scoring import scorer
 
@@ -60,12 +59,9 @@ def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
     not here now is left as it was.
     """
     cell, samples = entry.cell, entry.samples
-    official = bool(cell.conditions.options.get("official_text"))
-    texts = [(official and sample.official_text) or sample.text for sample in samples]
-    asked = selected(task, [sample.index for sample in samples])
-    scored = asked.score_many(texts, asked.samples)
-    record, again = with_scores(replace(cell, headline=task.headline), samples, scored)
-    if all("absent" not in result.details for result in scored):
+    after = scored_again(entry, task)
+    record, again = after.cell, after.samples
+    if all("absent" not in sample.details for sample in again):
         record = replace(record, absent={k: why for k, why in record.absent.items() if k not in record.scores})
     lost = [
         f"{name}: {why}" for name, why in record.absent.items() if name in cell.scores.keys() - record.scores.keys()
@@ -81,7 +77,7 @@ def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
         )
         for name in names
     }
-    return Rescored(entry, StoredCell(record, tuple(again)), {name: n for name, n in changed.items() if n})
+    return Rescored(entry, StoredCell(record, again), {name: n for name, n in changed.items() if n})
 
 
 def rescore(

@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING
 
 from pbcore.grid.cellid import bracketed
 from pbcore.grid.settings import Settings
+from pbcore.names import HARNESS, is_harness
 
 if TYPE_CHECKING:
     from pbcore.tasks.base import Task
-
-PREFIX = "lm_eval/"
-
-
-def is_harness(task: str) -> bool:
-    """Whether a task's name is one of the harness's."""
-    return task.startswith(PREFIX)
 
 
 def with_harness(settings: Settings, arguments: Iterable[str]) -> tuple[str, ...]:
@@ -30,8 +24,8 @@ def with_harness(settings: Settings, arguments: Iterable[str]) -> tuple[str, ...
     wanted: list[str] = []
     for pattern in settings.task:
         wanted += add_harness_tasks([pattern], folder, unsafe) if is_harness(pattern) else [pattern]
-    ids = [text.partition(f"/{PREFIX}")[2] for text in map(bracketed, arguments) if text is not None]
-    named = dict.fromkeys(PREFIX + rest.split("/")[0] for rest in ids if rest)
+    ids = [text.partition(f"/{HARNESS}")[2] for text in map(bracketed, arguments) if text is not None]
+    named = dict.fromkeys(HARNESS + rest.split("/")[0] for rest in ids if rest)
     add_harness_tasks([name for name in named if name not in wanted], folder, unsafe)
     return tuple(wanted)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName
-from pbcore.grid.harness import is_harness, otherwise_asked, with_harness
+from pbcore.grid.harness import otherwise_asked, with_harness
 from pbcore.grid.named import (
     cells_named,
     check_gpu,
@@ -22,6 +22,7 @@ from pbcore.grid.named import (
 )
 from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
+from pbcore.names import is_harness
 
 if TYPE_CHECKING:
     from pbcore.tasks.base import Sample, Task

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
+from pbcore.names import HARNESS
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results.build import build_cell
@@ -25,7 +26,7 @@ from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.tasks.base import Sample
 from pbcore.tasks.files import UnreadableFile, read_json_lines
-from pbcore.tasks.harness import KIND, NOT_A_SCORE, PREFIX, metric_name, score
+from pbcore.tasks.harness import KIND, NOT_A_SCORE, metric_name, score
 from pbcore.tasks.scoring import Scored
 
 CACHED = "answers came from the harness's cache, without their forwards"
@@ -112,7 +113,7 @@ def _cells(file: Path) -> list[tuple[StoredCell, _Questions]]:
 def _cell(
     task: str, rows: Sequence[Mapping[str, Any]], told: Mapping[str, Any], results: Mapping[str, Any]
 ) -> tuple[StoredCell, _Questions]:
-    name = f"{PREFIX}{task}"
+    name = f"{HARNESS}{task}"
     filters = list(dict.fromkeys(row["filter"] for row in rows))
     by_filter = {one: [row for row in rows if row["filter"] == one] for one in filters}
     documents = by_filter[filters[0]]

@@ -110,8 +110,7 @@ class Cell:
         as it is. Its answers and seconds stay.
         """
         from pbcore.metrics.text import TextScorer, now_measurable
-        from pbcore.results.build import with_scores
-        from pbcore.results.rundir import StoredCell
+        from pbcore.results.questions import scored_again
         from pbcore.tasks.scoring import scorer
 
         if not stored.cell.absent or not isinstance(scorer(task.scorer), TextScorer):
@@ -119,12 +118,9 @@ class Cell:
         self._install(task)
         if not now_measurable(stored.cell):
             return stored
-        asked = {sample.index: sample for sample in task.samples}
-        texts = [self._text(sample) for sample in stored.samples]
-        scored = task.score_many(texts, [asked[sample.index] for sample in stored.samples])
-        cell, samples = with_scores(stored.cell, stored.samples, scored)
-        run_dir(self.item.config).write_cell(cell, samples)
-        return StoredCell(cell, tuple(samples))
+        again = scored_again(stored, task)
+        run_dir(self.item.config).write_cell(again.cell, again.samples)
+        return again
 
     def _install(self, task: Task) -> None:
         """Downloads the grammar checker if the task needs it and it is missing, with its progress on the terminal."""

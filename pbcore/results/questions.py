@@ -16,13 +16,14 @@ from types import GenericAlias
 from typing import Any, Protocol
 
 from pbcore.errors import InputError
+from pbcore.names import is_harness
 from pbcore.printable import printable
+from pbcore.results.build import with_scores
 from pbcore.results.check import LoadError, adapter, check_schema, checked, read_json, shape
 from pbcore.results.json_values import dump_json, plain
 from pbcore.results.record import SCHEMA, CellRecord, Count
-from pbcore.results.rundir import RunDir, cell_file, write_atomic
+from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_atomic
 from pbcore.tasks.base import Sample, Task
-from pbcore.tasks.harness import is_harness
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.registry import add_tasks_file, all_task_names, load_task, task_spec
 
@@ -208,6 +209,17 @@ def selected(task: Task, indices: list[int]) -> Task:
     if missing:
         raise QuestionsError(f"{task.name} has no sample {missing[0]}, which an answer names")
     return replace(task, samples=tuple(known[index] for index in indices))
+
+
+def scored_again(stored: StoredCell, task: Task) -> StoredCell:
+    """A cell whose kept answers are scored again; its answers, seconds and key stay. Raises QuestionsError for an
+    answer to a sample that the task lacks."""
+    official = bool(stored.cell.conditions.options.get("official_text"))
+    texts = [(official and sample.official_text) or sample.text for sample in stored.samples]
+    samples = selected(task, [sample.index for sample in stored.samples]).samples
+    cell = replace(stored.cell, headline=task.headline)
+    record, again = with_scores(cell, stored.samples, task.score_many(texts, samples))
+    return StoredCell(record, tuple(again))
 
 
 def redrawn(task: str, length: str, count: int, options: Mapping[str, Any], digest: str | None) -> Task | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.names import SamplerName
+from pbcore.names import HARNESS, SamplerName
 from pbcore.printable import first_line, shown
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.generation import asked, cut
@@ -26,7 +26,6 @@ from pbcore.tasks.scoring import SCORERS, Scored
 from pbcore.tasks.spec import TaskSpec
 
 KIND = "lm_eval"
-PREFIX = f"{KIND}/"
 MISSING = "lm-evaluation-harness is not installed: pip install 'pbcore[lm-eval]'"
 MAX_GEN_TOKS = 256  # the harness's default where a task has no max_gen_toks
 FEWSHOT_SEED = 1234  # the harness's default
@@ -81,11 +80,6 @@ class HarnessScorer:
 
 def _cut(prediction: str, sample: Sample) -> str:
     return cut(prediction, asked(sample.input["generation_kwargs"], None, MAX_GEN_TOKS).until)
-
-
-def is_harness(name: str) -> bool:
-    """Whether a task's name is one of the harness's."""
-    return name.startswith(PREFIX)
 
 
 def metric_name(metric: str, kind: str) -> str:
@@ -149,7 +143,7 @@ def _found(pattern: str, folder: Path | None) -> tuple[Any, list[str]]:
     own = [] if folder is None else [{"include_path": str(folder), "include_defaults": False}]
     for options in [*own, {}]:
         manager = TaskManager(**options)
-        names = manager.match_tasks([pattern.removeprefix(PREFIX)])
+        names = manager.match_tasks([pattern.removeprefix(HARNESS)])
         if names:
             return manager, list(names)
     raise InputError(f"{pattern}: the harness has no such task; `lm_eval ls tasks` lists them")
@@ -164,7 +158,7 @@ def _loaded(manager: Any, names: Sequence[str], pattern: str) -> Mapping[str, An
 
 
 def _spec(name: str, task: Any, unsafe: bool) -> TaskSpec:
-    full = PREFIX + name
+    full = HARNESS + name
     why = _why_not(task, unsafe)
     if why is not None:
         raise InputError(f"{full}: {why}")

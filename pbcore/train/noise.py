@@ -137,6 +137,14 @@ def _open(rows: Sequence[Row], length: int) -> Tensor:
     return free
 
 
+def target_weights(row: Tensor, weights: Tensor, rows: int, balance: float) -> tuple[Tensor, Tensor]:
+    """The summed weights (R,) of each row's targets, and the weight (M,) of each target in the loss, by which a row
+    counts in proportion to its sum to the power of 1 − `balance`. `row` and `weights` (M,) are the targets'.
+    """
+    sums = torch.zeros(rows, device=weights.device).index_add_(0, row, weights)  # (R,)
+    return sums, weights * sums[row] ** -balance
+
+
 def _paired(
     noise: Tensor, ids: Tensor, words: Words, where: Tensor, share: float, power: float, rng: torch.Generator
 ) -> Tensor:
