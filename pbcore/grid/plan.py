@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName
-from pbcore.grid.harness import otherwise_asked, with_harness
 from pbcore.grid.named import (
     cells_named,
     check_gpu,
     check_loading,
     check_model,
     default_models,
+    otherwise_asked,
     sampler_of,
     tasks_of,
+    with_harness,
 )
 from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
@@ -238,3 +239,28 @@ def _check_samples(task: Task, requested: Sequence[int]) -> None:
     missing = set(requested) - set(numbers)
     if missing:
         raise InputError(f"--sample {min(missing)}: {task.name} has samples {numbers[0]} to {numbers[-1]}")
+
+
+def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellName]:
+    """The cells of shard `number` (1-based) of `shards`.
+
+    While there are models enough, each model goes whole to the shard with the fewest cells so far, biggest model first;
+    with fewer models than shards, every model gets a fair number of shards of its own, which take its cells in turns.
+    """
+    by_model: dict[str, list[CellName]] = {}
+    for cell in cells:
+        by_model.setdefault(cell.model, []).append(cell)
+    models = sorted(by_model, key=lambda model: (-len(by_model[model]), model))
+    if not models:
+        return set()
+    if len(models) >= shards:
+        loads: list[list[CellName]] = [[] for _ in range(shards)]
+        for model in models:
+            min(loads, key=len).extend(by_model[model])
+        return set(loads[number - 1])
+    parts = dict.fromkeys(models, 1)
+    for _ in range(shards - len(models)):
+        parts[max(models, key=lambda model: len(by_model[model]) / parts[model])] += 1
+    places = [(model, part) for model in models for part in range(parts[model])]
+    model, part = places[number - 1]
+    return set(by_model[model][part :: parts[model]])
