@@ -91,7 +91,7 @@ def threshold_panel(
     return _drawing("figure2e", places, model, "γ", "Figure 2e: confidence threshold, greedy")
 
 
-def table(model: Model, count: int, lengths: Sequence[int] = (10,), seed: int = 0) -> tuple[str, list[Row]]:
+def measured_table1(model: Model, count: int, lengths: Sequence[int] = (10,), seed: int = 0) -> tuple[str, list[Row]]:
     """Table 1 as text and rows: bits from closed forms, accuracies as predicted and as measured; a row per n."""
     rows: list[Row] = []
     pairs = []

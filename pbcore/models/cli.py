@@ -9,7 +9,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.models.entry import LoadOptions, ModelEntry
-from pbcore.models.families import FAMILIES, table
+from pbcore.models.families import FAMILIES, families_table
 from pbcore.models.registry import add_models_file, all_entries, missing_here
 from pbcore.models.servers.spec import ServerSpec, server_specs
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     for file in args.models:
         add_models_file(file)
     if args.families:
-        print(table())
+        print(families_table())
         return 0
     entries = all_entries()
     if args.long:

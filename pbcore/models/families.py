@@ -233,7 +233,7 @@ def block_of(entry: ModelEntry) -> int | None:
     return block if type(block) is int else None
 
 
-def table() -> str:
+def families_table() -> str:
     """The table in docs/models.md."""
     rows = [{"family": f"`{name}`", **family.columns()} for name, family in FAMILIES.items()]
     return tabulate(rows, headers="keys", tablefmt="pipe", disable_numparse=True)

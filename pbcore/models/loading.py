@@ -31,7 +31,7 @@ from pbcore.models.tokenizer import FileTokenizer, HashTokenizer, Tokenizer, rea
 _DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
-def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> MaskedModel:
+def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> MaskedModel:
     """The masked model of a registry entry. Raises ModelError that says what to do."""
     place = find_device(device)
     kind = find_dtype(dtype, place)

@@ -32,12 +32,12 @@ _HERE = Path(__file__).parent
 UNKNOWN = "unknown"  # family of a hub model whose config.json is not on this machine yet
 _DUMMY = re.compile(r"dummy(?:-l([1-9]\d*))?")
 _LOADERS = {
-    "ideal": "pbcore.models.ideal",
-    "masked": "pbcore.models.loading",
-    "causal": "pbcore.models.causal_loading",
-    "diffusion_gemma": "pbcore.models.native",
-    "sedd": "pbcore.models.sedd.load",
-    "server": "pbcore.models.servers.model",
+    "ideal": "pbcore.models.ideal:load_ideal",
+    "masked": "pbcore.models.loading:load_masked",
+    "causal": "pbcore.models.causal_loading:load_causal",
+    "diffusion_gemma": "pbcore.models.native:load_diffusion_gemma",
+    "sedd": "pbcore.models.sedd.load:load_sedd",
+    "server": "pbcore.models.servers.model:load_server",
 }
 
 
@@ -190,7 +190,8 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     family = "masked" if entry.family == "causal" and given.mask_id is not None else entry.family
     if given.adapter is not None and family != "masked":
         raise ModelError(f"model {name!r}: adapters are merged into masked diffusion models, and this one is {family}")
-    loaded: Model = import_module(_LOADERS[family]).load(entry, device, dtype, given)
+    module, _, function = _LOADERS[family].partition(":")
+    loaded: Model = getattr(import_module(module), function)(entry, device, dtype, given)
     return loaded
 
 

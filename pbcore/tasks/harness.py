@@ -116,7 +116,7 @@ def harness_specs(patterns: Iterable[str], folder: Path | None, unsafe: bool) ->
     return specs
 
 
-def load(spec: TaskSpec, limit: int | None) -> Task:
+def load_harness_task(spec: TaskSpec, limit: int | None) -> Task:
     """A task with its first `limit` samples."""
     scorer = SCORERS[spec.scorer]
     assert isinstance(scorer, HarnessScorer)

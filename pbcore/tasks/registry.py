@@ -198,7 +198,7 @@ def load_task(
 
 
 def _of_harness(spec: TaskSpec, limit: int | None) -> Task:
-    task = harness.load(spec, limit)
+    task = harness.load_harness_task(spec, limit)
     return replace(task, data_hash=data_hash(task.samples), options=dict(spec.settings), identity=identity(spec))
 
 

@@ -27,7 +27,7 @@ from pbcore.models.tokenizer import HashTokenizer, NoTokenizer, Tokenizer, read_
 TOKENIZER = "openai-community/gpt2"  # of the published checkpoints, which have no tokenizer files
 
 
-def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Sedd:
+def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Sedd:
     """The SEDD model of a registry entry; float32 unless a dtype is given. Raises ModelError that says what to do."""
     given = [f"{name}={value}" for name in _UNUSED if (value := getattr(options, name)) is not None]
     if given:

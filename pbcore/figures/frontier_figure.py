@@ -12,7 +12,7 @@ from pbcore.errors import InputError
 from pbcore.figures.figure_io import Drawing, Row, captions, finish, legend, panels, percent, points
 from pbcore.figures.regret import Regret, above
 from pbcore.names import parse
-from pbcore.report.page.frontier import KINDS
+from pbcore.report.page.frontier_table import KINDS
 from pbcore.theory.bounds import optimal_bound
 from pbcore.theory.concave_hull import steps_for, value_at
 from pbcore.theory.frontier import ALIKE, MOST, accuracy_hull, frontier_of, least_bits, states
