@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,12 @@ from typing import Any
 import pandas as pd
 
 from pbcore.errors import InputError
-from pbcore.printable import first_line
 from pbcore.report.page import figures, tables
 from pbcore.report.page.data import Answers, page_data
+from pbcore.report.page.facts import facts, gaps
 from pbcore.report.page.frontier_table import frontier
 from pbcore.report.page.html import document, embedded
 from pbcore.report.page.svg import attribute, plot, text
-from pbcore.report.served import behind_servers, served_lines
-from pbcore.report.tables import prompts_note
 from pbcore.results.json_values import encodable
 from pbcore.results.load import load, load_stored
 from pbcore.results.questions import Question, Questions, kept, key, question
@@ -171,51 +168,3 @@ def _task(scope: figures.Scope, task: str, known: figures.Numbers) -> str:
     name = text(figures.short_name(task), 80)
     head = f'<details class="task" data-task="{attribute(task)}"><summary>{name}</summary>'
     return f'{head}<div class="beside">{drawn}{tables.of_task(scope, task)}</div></details>'
-
-
-def facts(cells: pd.DataFrame, run: Mapping[str, Any]) -> str:
-    """A list of the run's facts; those that are unknown are left out."""
-    command = run.get("command")
-    words = shlex.join(command) if isinstance(command, list) else command
-    rows: dict[str, str] = {"command": f"<code>{text(words, 2000)}</code>" if words else ""}
-    rows |= {name: text(str(run[name])) for name in ("started", "profile", "shard") if run.get(name) is not None}
-    for name in ("seeds", "data_source", "prompts", "device", "dtype", "length"):
-        values = sorted({str(value) for value in cells[name].dropna()} - {""}) if name in cells else []
-        rows[name.replace("_", " ")] = text(", ".join(values[:20]) + (" …" if len(values) > 20 else ""), 400)
-    for name in ("machine", "versions"):
-        if isinstance(run.get(name), Mapping):
-            known = [f"{key} {value}" for key, value in run[name].items() if value not in (None, "", [])]
-            rows[name] = text(", ".join(known), 1500)
-    failed = int((cells["status"] != "ok").sum())
-    rows["cells"] = f"{len(cells)}" + (f", of which {failed} could not be run" if failed else "")
-    return "<dl>" + "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows.items() if value) + "</dl>"
-
-
-def gaps(cells: pd.DataFrame) -> str:
-    """What is not in the tables: failed cells, absent metrics, models with random weights; and notes on prompts and
-    servers. Empty if there is nothing to say.
-    """
-    failed = cells[cells["status"] != "ok"]
-    causes = [first_line(str(error or "no cause recorded"), 300) for error in failed["error"]]
-    parts = [
-        f"<li><code>{text(name)}</code> could not be run: {text(why)}</li>"
-        for name, why in zip(failed["id"], causes, strict=True)
-    ]
-    reasons: dict[tuple[str, str], int] = {}
-    for absent in cells.get("absent", ()):
-        for item in absent.items() if isinstance(absent, dict) else ():
-            reasons[item] = reasons.get(item, 0) + 1
-    parts += [
-        f"<li>{text(metric)}: {text(why)} ({count} cells)</li>" for (metric, why), count in sorted(reasons.items())
-    ]
-    dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
-    parts += [f"<li>{text(model)}: random weights, so its scores are left out</li>" for model in dummies]
-    parts += [f"<li>{text(note)}</li>" for note in prompts_note(cells)]
-    those = cells[behind_servers(cells)]
-    if len(those):
-        parts += [
-            f"<li>{text(one, 600)}</li>" for one in served_lines(zip(those["model"], those["served"], strict=True))
-        ]
-    if cells["shared_device"].isin([True]).any():
-        parts.append("<li>timings are inexact: workers shared a device</li>")
-    return f"<ul>{''.join(parts)}</ul>" if parts else ""
