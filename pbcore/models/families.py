@@ -16,6 +16,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.models.entry import ModelEntry
+from pbcore.models.errors import ModelError
 from pbcore.models.sedd.config import is_sedd
 
 CAUSAL, MASKED, SEDD = "causal", "masked", "sedd"
@@ -242,7 +243,22 @@ def families_table() -> str:
 def _config(folder: Path) -> Mapping[str, Any]:
     """A folder's config.json; empty if it can't be read, which loading the checkpoint reports."""
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        config = read_config(folder)
+    except (OSError, ModelError):
         return {}
     return config if isinstance(config, dict) else {}
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """A checkpoint's config.json. Raises ModelError if it is missing or not valid JSON."""
+    path = folder / "config.json"
+    try:
+        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ModelError(
+            f"{folder} is not a checkpoint: it has no config.json. Give the folder that holds config.json and "
+            "*.safetensors"
+        ) from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} is not valid JSON ({error}); download the checkpoint again") from error
+    return config

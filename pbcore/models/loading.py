@@ -15,10 +15,11 @@ from torch import nn
 
 from pbcore.models.adapter import Adapter, merge, read_adapter
 from pbcore.models.architecture import Architecture, architecture
-from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights, read_config
+from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights
 from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.families import read_config
 from pbcore.models.frequencies import digest
 from pbcore.models.frequencies import find as find_frequencies
 from pbcore.models.hub import locate

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from pbcore.errors import InputError
-from pbcore.models.checkpoints import read_config
 from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
+from pbcore.models.families import read_config
 from pbcore.models.hub import locate
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel

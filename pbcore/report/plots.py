@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from pbcore.analysis.order import natural, sorted_tasks
-from pbcore.analysis.tradeoff import ScoreInterval, curves, mean_interval, pareto
+from pbcore.analysis.tradeoff import curves, level_lines, pareto
 from pbcore.printable import printable
 from pbcore.report.served import behind_servers
 
@@ -148,20 +148,6 @@ def _with_ceiling(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     return table.assign(
         ceiling=[means.get(pair, np.nan) for pair in zip(table["model"], table["sampler"], strict=True)]
     )
-
-
-def level_lines(cells: pd.DataFrame) -> dict[str, ScoreInterval]:
-    """Model and sampler → mean score with its 95 % interval, in %, of the cells without tokens per step. Only of models
-    with a score for every task of the frame: means over different tasks can't be compared.
-    """
-    tasks = set(cells["task"])
-    found = {}
-    for names, group in cells[cells["tokens_per_step"].isna()].groupby(["model", "sampler"], sort=False):
-        if set(group["task"]) == tasks:
-            rows = group[["score", "score_low", "score_high"]].astype(float).itertuples(index=False)
-            score, low, high = mean_interval([(one, below, above) for one, below, above in rows])
-            found[" · ".join(map(str, names))] = (100 * score, 100 * low, 100 * high)
-    return found
 
 
 def _with(levels: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pbcore.analysis.tradeoff import mean_interval
+from pbcore.analysis.tradeoff import level_lines, mean_interval
 from pbcore.report import summary
-from pbcore.report.plots import COLOURS, MARKERS, figure, level_lines
+from pbcore.report.plots import COLOURS, MARKERS, figure
 from pbcore.report.served import served_lines
 from pbcore.report.speed import speed_figure, write_speed
 from pbcore.report.tables import markdown, terminal, trade_off_tables

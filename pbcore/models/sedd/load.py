@@ -12,10 +12,11 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from pbcore.models.checkpoints import read_config, shards
+from pbcore.models.checkpoints import shards
 from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.families import read_config
 from pbcore.models.hub import locate
 from pbcore.models.loading import find_dtype
 from pbcore.models.network import count_parameters

@@ -10,10 +10,9 @@ from typing import Any
 import pandas as pd
 
 from pbcore.analysis.order import family, natural, short, sorted_tasks
-from pbcore.analysis.tradeoff import aup, curves, mean_interval, pbx
+from pbcore.analysis.tradeoff import aup, curves, level_lines, mean_interval, pbx
 from pbcore.printable import first_line
 from pbcore.report.page.svg import Dot, Series
-from pbcore.report.plots import level_lines
 from pbcore.report.served import behind_servers
 
 COLUMNS = (
