@@ -43,8 +43,9 @@ HARNESS = "lm-evaluation-harness asked and scored them"
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """One cell before and after. `changed` maps each score's name to the number of answers that it rates otherwise;
-    `kept`: why the cell was left as it was, empty if it was scored."""
+    """One cell before and after. `changed` maps each score's name to the number of answers whose score changed; `kept`
+    says why the cell was left as it was, empty if it was scored.
+    """
 
     before: StoredCell
     after: StoredCell
@@ -119,7 +120,7 @@ def rescore(
 
 
 def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) -> dict[str, Any]:
-    """What run.json says of the parent: which run, and when and by what it was scored again."""
+    """The parent in run.json: which run, when it was scored again, and by which tools."""
     return {
         "run": parent.path.resolve().name,
         "started": facts.get("started"),
@@ -154,7 +155,7 @@ def _equal(old: float | None, new: float | None) -> bool:
 
 
 def rescored_text(results: Sequence[Rescored]) -> str:
-    """A row per cell and score that changed: answers rated otherwise, and the mean before and after."""
+    """A row per cell and score that changed: number of changed answers, and the mean before and after."""
     rows = []
     for one in results:
         for name, count in one.changed.items():

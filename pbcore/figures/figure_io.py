@@ -1,4 +1,4 @@
-"""What the figures share: panels, points with intervals, and a CSV beside each PNG."""
+"""Shared parts of the figures: panels, points with intervals, and a CSV beside each PNG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model can run, known before it is loaded: other combinations are left out of the grid and counted."""
+"""Capabilities of models, known before loading: unsupported combinations are left out of the grid and counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The plan of a run: models × tasks × samplers, checked before anything runs, and what of it a model can't run."""
+"""The plan of a run: models × tasks × samplers, checked before anything runs, without the combinations that a model
+can't run.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +142,7 @@ class Plan:
         return requested if category(task) in LISTS else None
 
     def asked(self, task: str) -> dict[str, Any]:
-        """How the task's questions are asked, as options of `load_task`: shots and steps, where the run chooses."""
+        """The run's prompt options for a task (shots, chain of thought), as options of `load_task`."""
         from pbcore.tasks.registry import task_spec
 
         return task_spec(task).asked(self.settings.recorded)

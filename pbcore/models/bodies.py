@@ -48,7 +48,7 @@ class Keys:
         return bool(self.raw.get(name, False))
 
     def sizes(self) -> dict[str, Any]:
-        """What every body has."""
+        """Values that every body has."""
         self.only("hidden_act", "silu")
         self.only("use_sliding_window", False)
         rope = dict(self.raw.get("rope_scaling") or self.raw.get("rope_parameters") or {})
@@ -74,7 +74,7 @@ class Keys:
 
 
 def _experts(keys: Keys, width: str) -> dict[str, Any]:
-    """What every mixture of experts has; `width` is the key of an expert's width."""
+    """Values that every mixture of experts has; `width` is the key of an expert's width."""
     return {
         "moe_intermediate_size": keys.need(width),
         "num_experts": keys.need("num_experts"),

@@ -203,7 +203,7 @@ def _adapted(name: str) -> ModelEntry:
         if base and (path / "adapter_config.json").is_file():
             return replace(resolve_model(base), adapter=path.resolve())
     base, folder = splits[0]
-    resolve_model(base)  # an unknown model is the first thing to be told
+    resolve_model(base)  # reports an unknown model first
     raise ModelError(
         f"model {name!r}: there is no adapter in the folder {folder!r} (no adapter_config.json); write MODEL+DIR with "
         "the folder that `python -m pbcore.train --adapt` wrote"

@@ -1,4 +1,4 @@
-"""One cell's work: decode under the clock, score off it, and put the record on disk before the next cell starts, and on
+"""Runs one cell: times decoding, scores the answers, writes the record before the next cell starts and attaches it to
 the report.
 """
 

@@ -1,6 +1,4 @@
-"""Reads JSON that others may have edited, cut or damaged: it is what its types say, or one line names the place and
-what is allowed.
-"""
+"""Strict validation of JSON that may be edited, cut or damaged: one-line errors name the place and what is allowed."""
 
 from __future__ import annotations
 

@@ -183,8 +183,8 @@ def _from_junit(source: Path) -> list[CellRecord]:
 
 
 def _once(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
-    """Each cell once: a test with several reports stands in the file several times, and an error of its own may follow
-    its record.
+    """Removes duplicates: a test with several reports is in the file several times, and its record may be followed by
+    an error.
     """
     chosen: dict[str, CellRecord] = {}
     for cell in cells:

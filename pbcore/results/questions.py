@@ -1,5 +1,5 @@
-"""The questions of a run: kept beside its cells, so that answers can be read without the data that they came from; and
-those that a stored cell answered, loaded again and checked by their digest.
+"""A run's questions: stored beside its cells, so that answers can be read without the source data, and loaded again
+from that data, checked by their digest, to score a cell again.
 
     RUN/questions/<task>-<digest>.json   {"schema": 2, "task": …, "data_hash": …, "questions": [{"index": 0, …}, …]}
 
@@ -76,7 +76,7 @@ def keep(run: RunDir, task: Asked) -> Path:
 
 
 def question(sample: Sample) -> Question:
-    """What a reader needs to know of a sample."""
+    """A sample as a reader of answers needs it."""
     return Question(
         sample.index,
         sample.prompt,
@@ -118,7 +118,7 @@ DATA = "data"  # of a run directory: questions that came with an imported run
 
 
 class QuestionsError(InputError):
-    """The questions of a cell can't be had: its data or its tasks file is not here, or has changed."""
+    """A cell's questions can't be loaded: its data or tasks file is missing or has changed."""
 
 
 class Questions:
@@ -193,7 +193,7 @@ class Questions:
         return Path(named)
 
     def _lengths(self, cell: CellRecord) -> Iterator[tuple[int, ...] | None]:
-        """The task's own n, then those that the run asked for, then those of the record."""
+        """The task's default n, then those requested for the run, then those of the record."""
         yield None
         asked = self._settings.get("n")
         if isinstance(asked, list) and all(type(n) is int for n in asked):
@@ -224,7 +224,7 @@ def scored_again(stored: StoredCell, task: Task) -> StoredCell:
 
 def redrawn(task: str, length: str, count: int, options: Mapping[str, Any], digest: str | None) -> Task | None:
     """The samples of a record of generated data, drawn again: `length`, the number of samples, `options` and digest are
-    the record's. None if they are other ones now, or can't be drawn."""
+    the record's. None if they differ now or can't be drawn."""
     try:
         asked = task_spec(task).asked(options)
         drawn = load_task(task, n=lengths_of(length) or None, limit=count, seed=options.get("data_seed") or 0, **asked)

@@ -219,7 +219,7 @@ def with_samples(cell: CellRecord, samples: Iterable[SampleRecord], where: str) 
 
 @dataclass(frozen=True)
 class _Facts:
-    """The fields of run.json that are read again; others may stand beside them."""
+    """The fields of run.json that are read again; others are allowed."""
 
     command: list[str] | str | None = None
     started: str | None = None

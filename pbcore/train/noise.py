@@ -1,4 +1,4 @@
-"""What a batch is trained on: the tokens that noise masks, or every next token of the answers."""
+"""Training targets of a batch: the tokens that noise masks, or every next token of the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page's tables and plots show: rows per model and sampler, curves per policy family."""
+"""Data of the page's tables and plots: rows per model and sampler, curves per policy family."""
 
 from __future__ import annotations
 
