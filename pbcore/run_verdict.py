@@ -1,4 +1,4 @@
-"""The ruling on a whole run: its gates, floors, time gates and the baseline it updates. Knows no pytest."""
+"""The verdict on a whole run: its gates, floors, time gates and the baseline it updates. Knows no pytest."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One run beside another, cell by cell: the difference with its interval, a Holm-adjusted test, and the answers that
-flipped, as data for tables and pages.
+"""Compares two runs cell by cell: difference with interval, Holm-adjusted test and flipped answers, as data for tables
+and pages.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ def compare_runs(
     """Run A (`head`) beside run B (`base`, its cells or a baseline file as `read_baseline` gives it), cell by cell.
 
     Samples are paired by their index; of several seeds a sample counts once, by its mean. Cells whose questions differ
-    are refused, other settings and models of the same name are only told. Binary scores: exact McNemar test; others:
-    paired permutation test; both two-sided.
+    are refused, other settings and models of the same name are only reported. Binary scores: exact McNemar test;
+    others: paired permutation test; both two-sided.
 
     Cells are paired by id, or by `models` and `samplers`, names of A → names of B: then only cells of the named models
     and samplers are compared, and A and B may be the same run. Raises InputError for names that a run lacks, and if

@@ -1,4 +1,4 @@
-"""What a model can run, known before it is loaded: other combinations are left out of the grid and counted."""
+"""Capabilities of models, known before loading: unsupported combinations are left out of the grid and counted."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _not_in_blocks(model: str, sampler: str) -> str | None:
     from pbcore.decoding.protocol import traits
     from pbcore.decoding.samplers import policy
     from pbcore.models import resolve_model
-    from pbcore.models.family import block_of
+    from pbcore.models.families import block_of
     from pbcore.names import parse
 
     block, name = block_of(resolve_model(model)), parse(sampler)

@@ -1,4 +1,6 @@
-"""The plan of a run: models × tasks × samplers, checked before anything runs, and what of it a model can't run."""
+"""The plan of a run: models × tasks × samplers, checked before anything runs, without the combinations that a model
+can't run.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +139,7 @@ class Plan:
         return requested if category(task) in LISTS else None
 
     def asked(self, task: str) -> dict[str, Any]:
-        """How the task's questions are asked, as options of `load_task`: shots and steps, where the run chooses."""
+        """The run's prompt options for a task (shots, chain of thought), as options of `load_task`."""
         from pbcore.tasks.registry import task_spec
 
         return task_spec(task).asked(self.settings.recorded)
@@ -234,3 +236,28 @@ def _check_samples(task: Task, requested: Sequence[int]) -> None:
     missing = set(requested) - set(numbers)
     if missing:
         raise InputError(f"--sample {min(missing)}: {task.name} has samples {numbers[0]} to {numbers[-1]}")
+
+
+def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellName]:
+    """The cells of shard `number` (1-based) of `shards`.
+
+    While there are models enough, each model goes whole to the shard with the fewest cells so far, biggest model first;
+    with fewer models than shards, every model gets a fair number of shards of its own, which take its cells in turns.
+    """
+    by_model: dict[str, list[CellName]] = {}
+    for cell in cells:
+        by_model.setdefault(cell.model, []).append(cell)
+    models = sorted(by_model, key=lambda model: (-len(by_model[model]), model))
+    if not models:
+        return set()
+    if len(models) >= shards:
+        loads: list[list[CellName]] = [[] for _ in range(shards)]
+        for model in models:
+            min(loads, key=len).extend(by_model[model])
+        return set(loads[number - 1])
+    parts = dict.fromkeys(models, 1)
+    for _ in range(shards - len(models)):
+        parts[max(models, key=lambda model: len(by_model[model]) / parts[model])] += 1
+    places = [(model, part) for model in models for part in range(parts[model])]
+    model, part = places[number - 1]
+    return set(by_model[model][part :: parts[model]])

@@ -1,4 +1,4 @@
-"""One cell's work: decode under the clock, score off it, and put the record on disk before the next cell starts, and on
+"""Runs one cell: times decoding, scores the answers, writes the record before the next cell starts and attaches it to
 the report.
 """
 
@@ -108,8 +108,7 @@ class Cell:
         as it is. Its answers and seconds stay.
         """
         from pbcore.metrics.text import TextScorer, now_measurable
-        from pbcore.results.build import with_scores
-        from pbcore.results.rundir import StoredCell
+        from pbcore.results.questions import scored_again
         from pbcore.tasks.scoring import scorer
 
         if not stored.cell.absent or not isinstance(scorer(task.scorer), TextScorer):
@@ -117,12 +116,9 @@ class Cell:
         self._install(task)
         if not now_measurable(stored.cell):
             return stored
-        asked = {sample.index: sample for sample in task.samples}
-        texts = [self._text(sample) for sample in stored.samples]
-        scored = task.score_many(texts, [asked[sample.index] for sample in stored.samples])
-        cell, samples = with_scores(stored.cell, stored.samples, scored)
-        run_dir(self.item.config).write_cell(cell, samples)
-        return StoredCell(cell, tuple(samples))
+        again = scored_again(stored, task)
+        run_dir(self.item.config).write_cell(again.cell, again.samples)
+        return again
 
     def _install(self, task: Task) -> None:
         """Downloads the grammar checker if the task needs it and it is missing, with its progress on the terminal."""

@@ -107,7 +107,7 @@ class Outcome:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Interrupted runs are reported, too: what is on disk is what was finished. Then the gates speak."""
+        """Interrupted runs are reported, too: what is on disk is what was finished. Then gates are judged."""
         if not self._measured:
             if not self.planned and not self._config.getoption("collectonly", False):
                 self._without_cells(session)

@@ -101,7 +101,7 @@ def _gate(verdict: Verdict, by_scores: bool) -> str:
 
 
 def _common(comparison: Comparison) -> list[str]:
-    """The conditions that differ in every compared cell, which are told once."""
+    """The conditions that differ in every compared cell, which are stated once."""
     compared = comparison.of("compared")
     return [note for note in compared[0].differs if all(note in cell.differs for cell in compared)] if compared else []
 

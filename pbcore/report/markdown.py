@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
-from pbcore.analysis.frontier import Room
+from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import first_line
 from pbcore.report.ceilings import ceiling_section
-from pbcore.report.frontier import frontier_of_runs, frontier_section
+from pbcore.report.frontier_section import frontier_of_runs, frontier_section
 from pbcore.report.parts import sections, told
 from pbcore.report.plots import write_plots
 from pbcore.report.speed import write_speed

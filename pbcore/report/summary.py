@@ -51,7 +51,7 @@ def _facts(cells: list[CellRecord]) -> list[str]:
 
 
 def _shared(cells: list[CellRecord]) -> list[str]:
-    """Of the cells that shared forwards: how many the model was asked for, and what they would take without."""
+    """Cells that shared forwards: how many forwards the model computed, and the estimated seconds without sharing."""
     asked = sum((cell.forwards_shared or 0) + (cell.forwards_computed or 0) for cell in cells)
     if not asked:
         return []

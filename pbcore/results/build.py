@@ -112,7 +112,7 @@ def with_scores(
 
 
 def generated(answers: Sequence[Answer]) -> dict[str, Any]:
-    """What models with `generate` tell of their answers: how many ended by themselves (`stop`) or at their limit
+    """Statistics of answers by models with `generate`: how many ended by themselves (`stop`) or at their limit
     (`length`), and the mean forwards of the model that drafted; empty for other models.
     """
     told = [getattr(answer, "extra", {}) for answer in answers]

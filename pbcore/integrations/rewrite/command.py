@@ -1,5 +1,5 @@
-"""The command `pbcore import`: run folders of the benchmark's 2026 rewrite as a full run, with samples and questions,
-which reports, comparisons and `pbcore rescore` read as one of ours.
+"""The command `pbcore import`: makes a full run, with samples and questions, of run folders of the benchmark's 2026
+rewrite, for reports, comparisons and `pbcore rescore`.
 """
 
 from __future__ import annotations

@@ -200,9 +200,9 @@ def client_of(spec: ServerSpec) -> Client:
     return OpenAIClient(spec)
 
 
-def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> ServerModel:
+def load_server(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> ServerModel:
     """The model of a registry entry; nothing is asked of the server yet. Device, dtype and options are the server's."""
     return ServerModel(server_specs()[entry.name])
 
 
-__all__ = ["CostLimitError", "ServerModel", "Session", "client_of", "load"]
+__all__ = ["CostLimitError", "ServerModel", "Session", "client_of", "load_server"]

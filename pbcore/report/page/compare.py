@@ -12,7 +12,7 @@ from pbcore.report.comparison import joined
 from pbcore.report.page.data import Answers
 from pbcore.report.page.figures import Row
 from pbcore.report.page.svg import text
-from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, link, table, words
+from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, html_table, link, words
 from pbcore.report.page.write import SIZE, assembled, questions_of
 from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 
@@ -101,9 +101,9 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> str:
         f"compared, {worse} significantly worse in A, {better} significantly better ({level}).</p>"
     ]
     if compared:
-        parts.append(table(COMPARED, compared, "A − B in points; each cell opens its answers", "compared cells"))
+        parts.append(html_table(COMPARED, compared, "A − B in points; each cell opens its answers", "compared cells"))
     if others:
-        parts.append(table(OTHERS, others, "not compared", "cells that were not compared"))
+        parts.append(html_table(OTHERS, others, "not compared", "cells that were not compared"))
     return f"<section><h2>Differences</h2>{''.join(parts)}</section>"
 
 

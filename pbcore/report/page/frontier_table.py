@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
-from pbcore.analysis.frontier import Room, room
+from pbcore.analysis.frontier_gap import Room, room
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.report.page.data import Answers
 from pbcore.report.page.svg import text
-from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, scored, table, words
+from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, html_table, scored, words
 
 KINDS = {"order": "positions first", "seen": "tokens first", "back": "takes tokens back"}
 NOTE = (
@@ -63,5 +63,5 @@ def frontier(answers: Sequence[Answers]) -> str:
     ]
     if not rows:
         return ""
-    caption = "the best accuracy of any sampler in as many steps"
-    return f'<section><h2>Frontier</h2>{table(COLUMNS, rows, caption)}<p class="note">{text(NOTE, 1000)}</p></section>'
+    cells = html_table(COLUMNS, rows, "the best accuracy of any sampler in as many steps")
+    return f'<section><h2>Frontier</h2>{cells}<p class="note">{text(NOTE, 1000)}</p></section>'

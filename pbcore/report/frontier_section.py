@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 from tabulate import tabulate
 
-from pbcore.analysis.frontier import TASKS, Room
-from pbcore.report.page.frontier import KINDS, NOTE, rooms
+from pbcore.analysis.frontier_gap import TASKS, Room
+from pbcore.report.page.frontier_table import KINDS, NOTE, rooms
 from pbcore.report.page.write import answers_of
 from pbcore.report.text import NAME, code, md
 

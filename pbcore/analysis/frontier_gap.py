@@ -40,7 +40,7 @@ class Room:
 
     @property
     def gap(self) -> float | None:
-        """What the cell lacks to the best, in percentage points."""
+        """Best accuracy less score, in percentage points."""
         return None if self.best is None else round(100 * (self.best - self.score), 9) + 0.0
 
 

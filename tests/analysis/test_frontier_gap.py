@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pbcore import decode, load_model
-from pbcore.analysis.frontier import Room, room
+from pbcore.analysis.frontier_gap import Room, room
 from pbcore.results import CellRecord, Conditions, SampleRecord, build_cell
 from pbcore.tasks import load_task
 from tests.results import factory

@@ -9,10 +9,11 @@ from tabulate import tabulate
 
 from pbcore.analysis.order import natural
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row, captions, finish, legend, panels, percent, points
+from pbcore.figures.figure_io import Drawing, Row, captions, draw_points, legend, panels
 from pbcore.figures.regret import Regret, above
 from pbcore.names import parse
-from pbcore.report.page.frontier import KINDS
+from pbcore.report.page.frontier_table import KINDS
+from pbcore.report.style import finish, label, percent
 from pbcore.theory.bounds import optimal_bound
 from pbcore.theory.concave_hull import steps_for, value_at
 from pbcore.theory.frontier import ALIKE, MOST, accuracy_hull, frontier_of, least_bits, states
@@ -176,9 +177,9 @@ def frontier_drawing(found: Sequence[Regret]) -> Drawing:
                     [at.steps] * 2, [100 * at.accuracy, 100 * one.order], color="#BBBBBB", linewidth=0.6, zorder=1
                 )
                 number = names.index(_policy(one.sampler))
-                points(axis, [at.at(at.steps)], number, names[number])
+                draw_points(axis, [at.at(at.steps)], number, names[number])
             percent(axis)
-            finish(axis, f"{op}, n = {n}, {'greedy' if greedy else 'τ = 1'}")
+            finish(axis, label(f"{op}, n = {n}, {'greedy' if greedy else 'τ = 1'}"))
     captions(figure, "mean steps", "accuracy of ideal (%)", FOOT)
     legend(figure, (axis for row in axes for axis in row), 8)
     return Drawing("frontier", figure, regret_rows(found), regret_text(found))
