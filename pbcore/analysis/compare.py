@@ -130,7 +130,7 @@ def compare_runs(
 
     Samples are paired by their index; of several seeds a sample counts once, by its mean. Cells whose questions differ
     are refused, other settings and models of the same name are only reported. Binary scores: exact McNemar test;
-    others: paired permutation test; both two-sided.
+    others: `paired.graded_drop`; both two-sided.
 
     Cells are paired by id, or by `models` and `samplers`, names of A → names of B: then only cells of the named models
     and samplers are compared, and A and B may be the same run. Raises InputError for names that a run lacks, and if

@@ -187,8 +187,8 @@ def masked_tokens(sample: Sample) -> int:
 def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: bool = False) -> Plan:
     """The plan for these settings and pytest arguments (paths and node ids).
 
-    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole (DESIGN.md,
-    decision 6). Raises InputError for what doesn't exist or can't be used, with close matches.
+    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole.
+    Raises InputError for what doesn't exist or can't be used, with close matches.
     """
     from pbcore.tasks import add_tasks_file, all_task_names
 

@@ -34,6 +34,14 @@ class Answer(Protocol):
     def confidences(self) -> Sequence[float]: ...
 
 
+def length_text(lengths: Sequence[int]) -> str:
+    """The values of n as `15`, `3-6` or `5,10,20`: a range only where none is left out."""
+    ordered = sorted(lengths)
+    if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
+        return f"{ordered[0]}-{ordered[-1]}"
+    return ",".join(map(str, ordered))
+
+
 def build_cell(
     facts: CellRecord,
     answers: Sequence[Answer],

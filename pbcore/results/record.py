@@ -25,7 +25,7 @@ Step = Annotated[int, Interval(ge=-1, le=10**15)]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A mean over samples with its 95 % interval: Wilson for binary scores, bootstrap for graded ones."""
+    """A mean over samples with its 95 % interval: Wilson for binary scores, `stats.graded_interval` for graded ones."""
 
     mean: Share
     low: Share

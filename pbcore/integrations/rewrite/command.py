@@ -23,7 +23,7 @@ from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.report.text import show
 from pbcore.results import published
-from pbcore.results.build import build_cell
+from pbcore.results.build import build_cell, length_text
 from pbcore.results.check import LoadError
 from pbcore.results.facts import versions
 from pbcore.results.json_values import dump_json
@@ -153,7 +153,7 @@ def _cell(file: Path, task: Task, rows: Mapping[int, Mapping[str, Any]], model: 
         task.name,
         sampler,
         Conditions.unknown(data_source=REWRITE, data_hash=task.data_hash, dummy=False),
-        length=_lengths(task),
+        length=length_text(task.options.get("lengths") or ()),
         headline=task.headline,
     )
     missing = {
@@ -257,11 +257,6 @@ def _count(value: Any) -> int | None:
     """A whole positive number up to a million; a mean over a batch, which need not be whole, is no sample's own."""
     number = _number(value)
     return int(number) if number is not None and 0 < number <= MOST and number == int(number) else None
-
-
-def _lengths(task: Task) -> str:
-    lengths = task.options.get("lengths") or ()
-    return ",".join(map(str, lengths)) if len(lengths) < 3 else f"{min(lengths)}-{max(lengths)}"
 
 
 def imported_text(results: Sequence[Imported]) -> str:

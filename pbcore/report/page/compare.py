@@ -161,7 +161,7 @@ COMPARED = (
     Column("A − B", _change, lambda row: row["change"], "points, with the paired 95 % interval"),
     Column("flips", _flips, lambda row: row["worse"] + row["better"], "answers that got worse or better in A"),
     words("verdict", "A is", "by Holm's adjusted test over all cells"),
-    decimals("p", "p", 4, "two-sided, Holm-adjusted"),
+    decimals("p", "two-sided p", 4, "Holm-adjusted"),
     decimals("base", "B %"),
     decimals("head", "A %"),
     *(_rate(*one) for one in RATES),
