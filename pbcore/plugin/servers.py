@@ -40,6 +40,7 @@ def prepare(config: pytest.Config, names: Iterable[CellName]) -> None:
     unfinished = _unfinished(config, names)
     if not server_models(unfinished):
         return
+    from pbcore.models.servers.keys import short_key
     from pbcore.models.servers.preflight import check_server
 
     try:
@@ -47,6 +48,7 @@ def prepare(config: pytest.Config, names: Iterable[CellName]) -> None:
     except PbcoreError as error:
         raise pytest.UsageError(str(error)) from error
     lines = estimate_lines(plan(config), unfinished, lambda name: _store(config, name.cell_id).known)
+    lines += [warning for spec in server_models(unfinished).values() if (warning := short_key(spec)) is not None]
     _say(config, [f"pbcore: {line}" for line in lines])
     if config.getoption("collectonly", False):
         return
@@ -136,6 +138,13 @@ def spending(config: pytest.Config) -> list[str]:
     """A line for the summary; none without answers of servers."""
     answers, usd = spent(run_dir(config).cells_dir)
     money = f", {usd:.4f} USD by the declared prices" if usd else ""
+    limit = None if drilled(config) else _budget(config)
+    if limit is not None:
+        balance = limit.balance()
+        reserved, left = balance.taken - balance.spent, limit.limit - balance.taken
+        money += (
+            f"; --max-cost {limit.limit:g}: {balance.spent:.4f} USD spent, {reserved:.4f} reserved, {left:.4f} left"
+        )
     return [f"{answers:,} answers of servers are kept in {run_dir(config).cells_dir}{money}"] if answers else []
 
 

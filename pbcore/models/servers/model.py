@@ -14,7 +14,7 @@ from pbcore.errors import InputError
 from pbcore.models.base import Generation, Prompt
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.servers.failures import masked
+from pbcore.models.servers.keys import check_answer, mask_logs, told
 from pbcore.models.servers.kinds import KINDS
 from pbcore.models.servers.money import Budget, CostLimitError, cost, most
 from pbcore.models.servers.reply import Ask, Client, Reply
@@ -141,19 +141,20 @@ class ServerModel:
         if stop.is_set():
             return
         try:
-            self._ask_and_keep(client, ask, digest, session)
+            self._ask_and_keep(client, ask, digest, session, stop)
         except BaseException:
             stop.set()
             raise
 
-    def _ask_and_keep(self, client: Client, ask: Ask, digest: str, session: Session) -> None:
+    def _ask_and_keep(self, client: Client, ask: Ask, digest: str, session: Session, stop: threading.Event) -> None:
         reserved = most(self.spec, ask)
-        if session.budget is not None:
-            session.budget.reserve(reserved, self.spec)
+        if session.budget is not None and not session.budget.reserve(reserved, self.spec, stop):
+            return
         spent: float | None = 0.0  # a request that failed is not known to have cost anything
         try:
-            reply = _clean(client.ask(ask), self.spec)
+            reply = client.ask(ask)
             spent = cost(self.spec, reply)
+            reply = _clean(reply, self.spec)
             session.store.add(digest, reply, {"sample": ask.place, "seed": ask.seed, "cost": spent})
         finally:
             if session.budget is not None:
@@ -161,13 +162,9 @@ class ServerModel:
 
 
 def _clean(reply: Reply, spec: ServerSpec) -> Reply:
-    """The reply without the key, should the server repeat it."""
-    return replace(
-        reply,
-        text=masked(reply.text, spec),
-        model=None if reply.model is None else masked(reply.model, spec),
-        finish=None if reply.finish is None else masked(reply.finish, spec),
-    )
+    """The reply, its text as it is. Raises ModelError if the text repeats the key."""
+    check_answer(reply.text, spec)
+    return replace(reply, model=told(reply.model, spec), finish=told(reply.finish, spec))
 
 
 def _generation(spec: ServerSpec, reply: Reply, kept: bool) -> Generation:
@@ -189,6 +186,7 @@ def _generation(spec: ServerSpec, reply: Reply, kept: bool) -> Generation:
 
 def client_of(spec: ServerSpec) -> Client:
     """The client of a server, through its SDK. Raises ModelError without the SDK or the key."""
+    mask_logs(spec)
     if KINDS[spec.kind].sdk == "anthropic":
         from pbcore.models.servers.anthropic_client import AnthropicClient
 

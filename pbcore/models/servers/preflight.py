@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pbcore.models.servers.failures import imported, key_of
+from pbcore.models.servers.failures import imported
+from pbcore.models.servers.keys import key_of
 from pbcore.models.servers.kinds import KINDS
 from pbcore.models.servers.model import client_of
 from pbcore.models.servers.spec import ServerSpec
