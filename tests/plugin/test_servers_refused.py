@@ -83,11 +83,11 @@ class TestMoney:
         assert first.ret == pytest.ExitCode.INTERRUPTED
         first.stdout.fnmatch_lines(
             [
-                "*--max-cost 0.18: 0.0900 USD are spent in this run, no request is under way, 0.0900 USD are left, and the "
-                "next answer of mine may cost 0.1000*",
+                "*--max-cost 0.18: 0.0900 USD are spent in this run, no request is under way, 0.0900 USD are left, and "
+                "the next answer of mine may cost 0.1000*",
                 "not finished: 1 of 2 cells (mine/reverse/ar); resume with: pytest * --resume *",
-                "3 answers of servers are kept in *, 0.0900 USD by the declared prices; --max-cost 0.18: 0.0900 USD spent, "
-                "0.0000 reserved, 0.0900 left",
+                "3 answers of servers are kept in *, 0.0900 USD by the declared prices; --max-cost 0.18: 0.0900 USD "
+                "spent, 0.0000 reserved, 0.0900 left",
             ]
         )
         run(f"{MINE} --task copy --task reverse --limit 5 --max-cost 1 --resume out").assert_outcomes(passed=2)
@@ -138,8 +138,8 @@ class TestKeys:
     def test_a_key_with_quotes_appears_nowhere(
         self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch, failure: str
     ) -> None:
-        """A server repeats it escaped for JSON: in an error, in a reply that breaks off, in an answer. The cell fails, and
-        neither its file nor the page nor JUnit's file nor the screen shows it.
+        """A server repeats it escaped for JSON: in an error, in a reply that breaks off, in an answer. The cell fails,
+        and neither its file nor the page nor JUnit's file nor the screen shows it.
         """
         key = 'sk-"canary"/01\\23'
         monkeypatch.setenv("CANARY_KEY", key)

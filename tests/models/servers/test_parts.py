@@ -70,7 +70,7 @@ class TestMoney:
         budget.settle(0.25, None)
         with pytest.raises(
             CostLimitError,
-            match=r"--max-cost 1: 1\.0000 USD are spent .* 0\.0000 USD are left, .* of mine may cost 0\.1250",
+            match=r"1: 1\.0000 USD are spent .* 0\.0000 USD are left, .* of mine may cost 0\.1250",
         ):
             budget.reserve(0.125, SPEC)
         budget.begin(0.25)
@@ -258,9 +258,7 @@ class TestReported:
     def test_values_that_are_not_finite(self, server: FakeServer, value: str) -> None:
         """Histograms have them in any page; a counter with one is left out."""
         name = "vllm:diffusion_num_"
-        server.metrics = (
-            f'x_bucket{{le="+Inf"}} {value}\n{name}denoising_steps_total {value}\n{name}canvas_positions 5\n'
-        )
+        server.metrics = f'x{{le="+Inf"}} {value}\n{name}denoising_steps_total {value}\n{name}canvas_positions 5\n'
         spec = replace(SPEC, base_url=f"{server.url}/v1", kind="vllm")
         assert reported.counters(spec) == {"canvas_positions": 5.0}
 
