@@ -13,6 +13,7 @@ from annotated_types import Interval
 
 from pbcore.names import SamplerNameError
 from pbcore.printable import printable, shown
+from pbcore.results.aggregates import check_headline
 from pbcore.results.check import LoadError, adapter, checked, shape
 from pbcore.results.served import Served
 from pbcore.theory.ceiling import Ceiling
@@ -204,7 +205,9 @@ class CellRecord:
         told = None if valid.get("served") is None else Served(**valid["served"])
         ceiling = None if valid.get("ceiling") is None else Ceiling(**valid["ceiling"])
         parts = {"scores": scores, "conditions": Conditions(**valid["conditions"]), "served": told, "ceiling": ceiling}
-        return cls(**{**valid, **parts})
+        record = cls(**{**valid, **parts})
+        check_headline(record, where)
+        return record
 
 
 CONDITIONS = tuple(f.name for f in fields(Conditions))

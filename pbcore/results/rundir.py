@@ -28,6 +28,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
+from pbcore.results.aggregates import check_aggregates
 from pbcore.results.check import (
     LoadError,
     NewerSchemaError,
@@ -203,7 +204,8 @@ def parse_cell(text: str, where: str) -> StoredCell:
 def with_samples(cell: CellRecord, samples: Iterable[SampleRecord], where: str) -> StoredCell:
     """The cell with its samples.
 
-    Raises LoadError unless an evaluated cell has as many as its record says, each once per seed.
+    Raises LoadError unless an evaluated cell has as many as its record says, each once per seed, and its aggregates are
+    theirs.
     """
     entry = StoredCell(cell, tuple(samples))
     places = {sample.place for sample in entry.samples}
@@ -214,6 +216,7 @@ def with_samples(cell: CellRecord, samples: Iterable[SampleRecord], where: str) 
             "its record "
             f"says {cell.n_samples} samples, each answered once per seed"
         )
+    check_aggregates(cell, entry.samples, where)
     return entry
 
 
