@@ -15,7 +15,7 @@ from pbcore.analysis.paired import Paired, compare, detectable_drop, detectable_
 from pbcore.analysis.pairs import Pair, pair_cells
 from pbcore.errors import InputError
 from pbcore.names import SamplerNameError, parse
-from pbcore.printable import first_line
+from pbcore.printable import counted, first_line
 from pbcore.results.baseline import BaselineCell, baseline_cell
 from pbcore.results.record import id_order
 from pbcore.results.rundir import StoredCell
@@ -124,7 +124,7 @@ def difference(cell: BaselineCell, base: BaselineCell, renamed: bool = False) ->
     if len(cell.indices) != len(base.indices):
         wanted = len(base.indices)
         return (
-            f"{len(cell.indices)} samples, the baseline has {wanted}: add --limit {wanted}, "
+            f"{counted(len(cell.indices), 'sample')}, the baseline has {wanted}: add --limit {wanted}, "
             "or the --profile of the baseline's run"
         )
     joined = {"model", "sampler"} if renamed else set()

@@ -16,7 +16,7 @@ from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
 from pbcore.plugin.rundir import run_dir
-from pbcore.plugin.servers import asking, counted, is_served, timed, told, untimed
+from pbcore.plugin.servers import asking, forwards_counted, is_served, timed, told, untimed
 from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled, plan, settings
 from pbcore.plugin.theory import theory_of
@@ -197,7 +197,7 @@ class Cell:
 
         config = self.item.config
         answers, peak, session, shared = decoded
-        rates, uncounted = counted(session)
+        rates, uncounted = forwards_counted(session)
         facts = CellRecord(
             self.id,
             self.name.model,

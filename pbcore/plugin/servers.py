@@ -13,6 +13,7 @@ from pbcore.errors import PbcoreError
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.state import drilled, plan, settings
+from pbcore.printable import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,7 +102,7 @@ def told(cell: CellRecord, samples: list[SampleRecord], session: Session) -> Cel
     return replace(cell, served=part)
 
 
-def counted(session: Session | None) -> tuple[dict[str, Any], dict[str, str]]:
+def forwards_counted(session: Session | None) -> tuple[dict[str, Any], dict[str, str]]:
     """Forwards by the server's own counters, over all requests together, and why single samples have none; empty where
     it has no such counters, or some answers were not asked for now.
     """
@@ -145,7 +146,7 @@ def spending(config: pytest.Config) -> list[str]:
         money += (
             f"; --max-cost {limit.limit:g}: {balance.spent:.4f} USD spent, {reserved:.4f} reserved, {left:.4f} left"
         )
-    return [f"{answers:,} answers of servers are kept in {run_dir(config).cells_dir}{money}"] if answers else []
+    return [f"{counted(answers, 'answer')} of servers kept in {run_dir(config).cells_dir}{money}"] if answers else []
 
 
 def _unfinished(config: pytest.Config, names: Iterable[CellName]) -> list[CellName]:

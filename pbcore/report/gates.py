@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from pbcore.analysis.gate import Judgement, Verdict
-from pbcore.printable import printable
+from pbcore.printable import counted, printable
 from pbcore.report.text import code, listed, md
 
 Rerun = Callable[[str, int], str]
@@ -87,7 +87,8 @@ def power_text(verdict: Verdict) -> str:
         return "nothing was compared, so no drop is detectable"
     drop = "no drop" if verdict.detectable is None else f"a drop of {100 * verdict.detectable:.1f} points"
     text = (
-        f"at {verdict.smallest_n} samples and {verdict.judged} tests (Holm, {100 * verdict.level:g} % false alarms per "
+        f"at {counted(verdict.smallest_n, 'sample')} and {counted(verdict.judged, 'test')} (Holm, "
+        f"{100 * verdict.level:g} % false alarms per "
         "run) "
         f"{drop} is detectable in one cell with 80 % power, assuming no answer improves"
     )

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.printable import printable, shown
+from pbcore.printable import counted, printable, shown
 from pbcore.results.aggregates import check_aggregates
 from pbcore.results.check import (
     LoadError,
@@ -212,9 +212,10 @@ def with_samples(cell: CellRecord, samples: Iterable[SampleRecord], where: str) 
     indices = {index for index, _ in places}
     if cell.status == "ok" and (len(indices) != cell.n_samples or len(places) != len(entry.samples)):
         raise LoadError(
-            f"{where}: cell {printable(cell.id)}: {len(entry.samples)} answers to {len(indices)} samples are there; "
+            f"{where}: cell {printable(cell.id)}: {counted(len(entry.samples), 'answer')} to "
+            f"{counted(len(indices), 'sample')} are there; "
             "its record "
-            f"says {cell.n_samples} samples, each answered once per seed"
+            f"says {counted(cell.n_samples, 'sample')}, each answered once per seed"
         )
     check_aggregates(cell, entry.samples, where)
     return entry

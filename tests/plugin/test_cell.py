@@ -63,14 +63,14 @@ class TestServers:
     def test_forwards_by_the_servers_counters(self) -> None:
         """Over the requests of this cell; unknown where answers were kept, none were asked for, or nothing counted."""
         steps = {"denoising_steps": 20.0, "committed_tokens": 60.0}
-        rates, absent = servers.counted(self.session(counters=steps))
+        rates, absent = servers.forwards_counted(self.session(counters=steps))
         assert rates == {"nfe_mean": 5.0, "tokens_per_forward": 3.0}
         assert list(absent) == ["tokens_per_step"]
-        rates, _ = servers.counted(self.session(counters={"denoising_steps": 20.0}))
+        rates, _ = servers.forwards_counted(self.session(counters={"denoising_steps": 20.0}))
         assert rates["tokens_per_forward"] is None
         for facts in ({"kept": 1}, {"asked": 0}, {"counters": {"denoising_steps": 0.0}}, {"counters": {}}):
-            assert servers.counted(self.session(**{"counters": steps, **facts})) == ({}, {})
-        assert servers.counted(None) == ({}, {})
+            assert servers.forwards_counted(self.session(**{"counters": steps, **facts})) == ({}, {})
+        assert servers.forwards_counted(None) == ({}, {})
 
     def test_kept_answers_have_no_time(self) -> None:
         """The reason counts them."""
@@ -90,7 +90,7 @@ class TestServers:
             run.answers_file(f"cell{number}").write_text(rows)
         assert servers.spent(run.cells_dir) == (3, 0.75)
         assert servers.spending(config) == [
-            f"3 answers of servers are kept in {run.cells_dir}, 0.7500 USD by the declared prices"
+            f"3 answers of servers kept in {run.cells_dir}, 0.7500 USD by the declared prices"
         ]
 
     def test_free_answers_name_no_price(self, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ class TestServers:
         run = rundir.run_dir(config)
         run.cells_dir.mkdir(parents=True)
         run.answers_file("cell").write_text('{"key": "k", "cost": null}\n')
-        assert servers.spending(config) == [f"1 answers of servers are kept in {run.cells_dir}"]
+        assert servers.spending(config) == [f"1 answer of servers kept in {run.cells_dir}"]
 
     def test_a_limit_is_one_for_all_workers(self, tmp_path: Path) -> None:
         """Kept in the run's directory, but in the drill-down, which writes nothing."""

@@ -18,6 +18,7 @@ import psutil
 from pbcore.models.errors import ModelError
 from pbcore.models.servers.reply import Ask, Reply
 from pbcore.models.servers.spec import ServerSpec
+from pbcore.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,8 @@ class Estimate:
     def __str__(self) -> str:
         money = "price unknown" if self.usd is None else f"at most about {usd_text(self.usd)}"
         return (
-            f"{self.requests:,} requests, about {self.tokens_in:,} prompt tokens, at most {self.tokens_out:,} answer "
+            f"{counted(self.requests, 'request')}, about {counted(self.tokens_in, 'prompt token')}, at most "
+            f"{self.tokens_out:,} answer "
             f"tokens: {money}"
         )
 

@@ -8,6 +8,7 @@ import pytest
 
 from pbcore.plugin.options import given
 from pbcore.plugin.state import settings
+from pbcore.printable import counted
 
 
 @pytest.hookimpl(trylast=True)
@@ -47,7 +48,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     requested, nodes = settings(config), alive()
     fit = fitting(nodes, requested.ray_cpus, requested.gpus)
     size = f"{requested.ray_cpus} CPUs and {requested.gpus:g} GPUs"
-    return [f"pbcore: Ray has {len(nodes)} nodes, with room for {sum(fit.values())} workers of {size}"]
+    return [
+        f"pbcore: Ray has {counted(len(nodes), 'node')}, with room for {counted(sum(fit.values()), 'worker')} of {size}"
+    ]
 
 
 @pytest.hookimpl(trylast=True)
