@@ -178,6 +178,8 @@ def _notes(comparison: Comparison) -> list[str]:
             f"not compared, under other names: {counted(comparison.left_out[0], 'cell')} of A, "
             f"{comparison.left_out[1]} of B"
         )
+    if comparison.lacking:
+        notes.append(f"not compared, as A never had them: {_some([printable(name) for name in comparison.lacking], 4)}")
     if unchanged == len(compared):
         return notes
     return [

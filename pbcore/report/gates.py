@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable
 
@@ -15,7 +16,9 @@ LISTED = 12  # flipped samples named per cell
 
 def rerun_command(cell_id: str, sample: int) -> str:
     """The command that reruns one sample of a cell, with its prompt, answer and trajectory."""
-    return f'pytest benches -k "{" and ".join(cell_id.rsplit("/", 2))}" --sample {sample}'
+    model, task, sampler = cell_id.rsplit("/", 2)
+    words = ("--model", model, "--task", task, "--sampler", sampler, "--sample", str(sample))
+    return shlex.join(["pytest", "benches", *words])
 
 
 def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command, limit: int = 8) -> str:
