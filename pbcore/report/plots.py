@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.analysis.tradeoff import ScoreInterval, curves, mean_interval, pareto
 from pbcore.printable import printable
-from pbcore.report.served import behind_servers
+from pbcore.report.parts import elsewhere
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish, without yellow, which is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8B6914")
@@ -33,7 +33,7 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
     Writes nothing and returns an empty list unless a model other than a dummy has a scored cell.
     """
     real = cells[(~cells["dummy"].isin([True])) & (cells["status"] == "ok") & cells["score"].notna()]
-    levels = real[real["tokens_per_step"].isna() & behind_servers(real)]
+    levels = real[real["tokens_per_step"].isna() & elsewhere(real)]
     real = real[real["tokens_per_step"] > 0]
     if real.empty:
         return []
