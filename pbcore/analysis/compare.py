@@ -88,14 +88,15 @@ class CellComparison:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """All cells of two runs, sorted by id; `level` is the chance of any false alarm among them. `models` and `samplers`
-    are the given names, A's → B's; `left_out` counts the cells of A and of B under other names. `overall` has the mean
-    of the compared cells."""
+    are the given names, A's → B's; `left_out` counts the cells of A and of B under other names, `lacking` are ids that
+    A never had. `overall` has the mean of the compared cells."""
 
     cells: tuple[CellComparison, ...]
     level: float
     models: Mapping[str, str] = field(default_factory=dict)
     samplers: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[int, int] = (0, 0)
+    lacking: tuple[str, ...] = ()
     overall: Overall = field(default_factory=lambda: overall([]))
 
     def of(self, *statuses: str) -> list[CellComparison]:
@@ -156,7 +157,7 @@ def compare_runs(
         for pair, cell in zip(pairs.pairs, final, strict=True)
         if cell.status == "compared"
     ]
-    return Comparison(final, level, models or {}, samplers or {}, pairs.left_out, overall(both))
+    return Comparison(final, level, models or {}, samplers or {}, pairs.left_out, pairs.lacking, overall(both))
 
 
 @dataclass(frozen=True, slots=True)

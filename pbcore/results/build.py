@@ -81,7 +81,7 @@ def build_cell(
     samples = [sample_record(*each, pieces) for each in zip(numbers, answers, scored, draws, strict=True)]
     _check_complete(facts.id, samples)
     missing = {**absent_metrics(scored), **(absent or {})}
-    counted = _forwards(facts.id, samples)
+    counted = forward_rates(facts.id, samples)
     if not counted and facts.nfe_mean is None:
         missing.setdefault("nfe", "the model does not report its number of forwards")
     cell = replace(
@@ -205,7 +205,14 @@ def absent_metrics(scored: Sequence[Scored]) -> dict[str, str]:
     return reasons
 
 
-def failure_counts(scored: Sequence[Scored]) -> dict[str, int]:
+class Detailed(Protocol):
+    """A `tasks.scoring.Scored`, or a sample's record."""
+
+    @property
+    def details(self) -> Mapping[str, Any]: ...
+
+
+def failure_counts(scored: Sequence[Detailed]) -> dict[str, int]:
     """Failure kind → number of samples with it. A sample's `failure` detail is one kind or a list of kinds."""
     counts: Counter[str] = Counter()
     for result in scored:
@@ -214,7 +221,7 @@ def failure_counts(scored: Sequence[Scored]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _forwards(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
+def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
     """NFE over samples, tokens per step (mean of the samples' rates) and tokens per forward (both summed over samples
     first); empty if the model doesn't report its forwards.
     """

@@ -11,6 +11,7 @@ from annotated_types import Interval
 
 from pbcore.extensions import provided
 from pbcore.printable import printable, shown
+from pbcore.results.aggregates import check_headline
 from pbcore.results.check import LoadError, adapter, checked, shape
 from pbcore.theory.ceiling import Ceiling
 
@@ -221,7 +222,9 @@ class CellRecord:
         told = part_type(**told) if told is not None and (part_type := part_class()) is not None else told
         ceiling = None if valid.get("ceiling") is None else Ceiling(**valid["ceiling"])
         parts = {"scores": scores, "conditions": Conditions(**valid["conditions"]), "served": told, "ceiling": ceiling}
-        return cls(**{**valid, **parts})
+        record = cls(**{**valid, **parts})
+        check_headline(record, where)
+        return record
 
 
 CONDITIONS = tuple(f.name for f in fields(Conditions))

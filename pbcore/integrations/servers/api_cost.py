@@ -54,11 +54,13 @@ def estimates(plan: Plan, names: Iterable[CellName], kept: Kept = lambda name: (
 
 def estimate_lines(plan: Plan, names: Iterable[CellName], kept: Kept = lambda name: ()) -> list[str]:
     """`estimates` in words, a line per model; none without models behind servers."""
+    from pbcore.integrations.servers.money import usd_text
+
     found = estimates(plan, names, kept)
     lines = [f"{model}: {estimate}" for model, estimate in found.items()]
     known = [one.usd for one in found.values() if one.usd is not None]
     if len(found) > 1 and known:
-        lines.append(f"in all, as far as prices are declared: at most about {sum(known):.2f} USD")
+        lines.append(f"in all, as far as prices are declared: at most about {usd_text(sum(known))}")
     return lines
 
 
