@@ -112,14 +112,17 @@ def with_scores(
 
 
 def generated(answers: Sequence[Answer]) -> dict[str, Any]:
-    """What models with `generate` tell of their answers: how many ended by themselves (`stop`) or at their limit
-    (`length`), and the mean forwards of the model that drafted; empty for other models.
+    """What models without a canvas of the task's length tell of their answers: how many ended by themselves (`stop`) or
+    at their limit (`length`), how many had which limit in tokens (`max_new_tokens`), and the mean forwards of the model
+    that drafted; empty for other models.
     """
     told = [getattr(answer, "extra", {}) for answer in answers]
     ends = Counter(extra["finish_reason"] for extra in told if "finish_reason" in extra)
+    limits = Counter(extra["max_new_tokens"] for extra in told if "max_new_tokens" in extra)
     drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
     return {
         **({"finish": dict(sorted(ends.items()))} if ends else {}),
+        **({"max_new_tokens": {str(limit): count for limit, count in sorted(limits.items())}} if limits else {}),
         **({"draft_forwards": sum(drafted) / len(told)} if drafted else {}),
     }
 

@@ -104,6 +104,7 @@ def _sample(spec: TaskSpec, row: Any) -> Sample:
         max_new_tokens=spec.tokens(length),
         length=length,
         source=SOURCE,
+        limited=spec.canvas is not None,
     )
 
 
