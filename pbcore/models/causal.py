@@ -162,6 +162,7 @@ class CausalModel:
             answer_tokens=len(kept) if end is None else end,
             steps=tuple(watch.steps[row, : len(kept)].tolist()),
             confidences=tuple(watch.confidences[row, : len(kept)].tolist()),
+            text_after_eos=False,
             extra={
                 "finish_reason": "length" if end is None else "stop",
                 "max_new_tokens": len(request.canvas),

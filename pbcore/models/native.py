@@ -18,6 +18,7 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
 from pbcore.models.loading import find_dtype, plain_info
+from pbcore.models.rows import past_eos
 from pbcore.models.tokenizer import Tokenizer, read_tokenizer
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample
@@ -116,12 +117,14 @@ class DiffusionGemma:
     def _generation(self, tokens: list[int], drafts: _Drafts, tokens_per_forward: float, length: int) -> Generation:
         ends = self._ends()
         answer = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
+        text = self._tokenizer.decode(tokens[:answer])
         return Generation(
-            text=self._tokenizer.decode(tokens[:answer]),
+            text=text,
             token_ids=tuple(tokens),
             nfe=len(drafts.canvases),
             answer_tokens=answer,
             trajectory=None,
+            **past_eos(tokens, ends, text, lambda ids: self._tokenizer.decode([i for i in ids if i not in ends])),
             extra={
                 "tokens_per_forward": tokens_per_forward,
                 "drafts": tuple(drafts.canvases),

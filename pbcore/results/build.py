@@ -76,6 +76,9 @@ def build_cell(
     counted = _forwards(facts.id, samples)
     if not counted and facts.nfe_mean is None:
         missing.setdefault("nfe", "the model does not report its number of forwards")
+    late = _texts_after_eos(answers)
+    if late is None:
+        missing.setdefault("text_after_eos", "the model does not tell what follows an answer's first EOS")
     cell = replace(
         facts,
         n_samples=len(set(numbers)),
@@ -85,7 +88,7 @@ def build_cell(
         **counted,
         **_times(rounds, samples),
         failures=failure_counts(scored),
-        text_after_eos=sum(sample.official_text is not None for sample in samples),
+        text_after_eos=late,
     )
     return cell, samples
 
@@ -125,6 +128,15 @@ def generated(answers: Sequence[Answer]) -> dict[str, Any]:
         **({"max_new_tokens": {str(limit): count for limit, count in sorted(limits.items())}} if limits else {}),
         **({"draft_forwards": sum(drafted) / len(told)} if drafted else {}),
     }
+
+
+def _texts_after_eos(answers: Sequence[Answer]) -> int | None:
+    """How many answers have text after their first EOS; None unless all of them tell."""
+    told = [
+        getattr(answer, "official_text", None) is not None or getattr(answer, "text_after_eos", None)
+        for answer in answers
+    ]
+    return None if None in told else sum(map(bool, told))
 
 
 def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:

@@ -199,7 +199,10 @@ class TestParts:
         drafts.put_draft(torch.tensor([[1, 2]]))
         answer = self.made()._generation([5, 6, 7, 9], drafts, 1.5, 4)
         assert (answer.text, answer.token_ids, answer.answer_tokens, answer.nfe) == ("[5, 6]", (5, 6, 7, 9), 2, 1)
-        assert answer.extra == {"tokens_per_forward": 1.5, "drafts": ((1, 2),)}
+        assert answer.extra == {"tokens_per_forward": 1.5, "drafts": ((1, 2),), "max_new_tokens": 4}
+        assert (answer.text_after_eos, answer.official_text) == (False, None)
+        late = self.made()._generation([5, 7, 6, 9], drafts, 1.5, 4)
+        assert (late.text, late.text_after_eos, late.official_text) == ("[5]", True, "[5, 6]")
         assert self.made()._generation([5, 6], drafts, 1.5, 2).answer_tokens == 2
 
     def test_prompts(self) -> None:
