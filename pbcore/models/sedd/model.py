@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pbcore.errors import InputError
 from pbcore.models.base import Generation, Prompt, Request
-from pbcore.models.draws import Draw, uniform
+from pbcore.models.counter_rng import Draw, uniform
 from pbcore.models.errors import ModelError
 from pbcore.models.rows import past_eos
 from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw
