@@ -5,7 +5,7 @@ R rows, L canvas positions, A target positions (masked at the start), C slots of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from pbcore.decoding import state
 from pbcore.decoding.state import State
 from pbcore.models.base import Denoiser, Former, Generation, Request
+from pbcore.models.rows import past_eos
 
 _NOWHERE = 1 << 40  # the place of a target position that a row doesn't have: past every block
 
@@ -160,19 +161,10 @@ class Log:
             confidences=tuple(self.confidences[row, :length].tolist()),
             trajectory=trajectory,
             former=tuple(one for one in former if one.position < length),
-            official_text=_text_past_eos(model, ids, stops, text),
+            **past_eos(ids, stops, text, model.whole_text),
             prefill=int(self.prefill[row]) if model.block else None,
             store=int(self.store[row]) if model.block else None,
         )
-
-
-def _text_past_eos(model: Denoiser, ids: Sequence[int], stops: Collection[int], text: str) -> str | None:
-    """The text of the whole canvas if some of it follows the first EOS, else None, as if the model can't tell."""
-    first = next((i for i, token in enumerate(ids) if token in stops), len(ids))
-    if all(token in stops for token in ids[first:]):
-        return None
-    official = model.whole_text(ids)
-    return None if official == text else official
 
 
 def start(

@@ -140,7 +140,7 @@ class Settings:
     )
     max_new_tokens: int | None = option(
         Role.ANSWERS,
-        "canvas length of answers in tokens (default: the task's, or more if n needs it)",
+        "canvas length, or limit, of answers in tokens (default: the task's, or more if n needs it)",
         values.positive,
         metavar="N",
     )

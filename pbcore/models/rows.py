@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from torch import Tensor
 
@@ -71,7 +71,8 @@ class Generation:
     for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when recorded) is the
     canvas before each step, then the final one. `former` are the tokens that were masked again or replaced, in the
     order in which they went, without those revealed and masked again in one step. `official_text` is the text of the
-    whole canvas where some follows the first EOS, and else None.
+    whole canvas where some follows the first EOS, and else None; `text_after_eos` says whether some does (None: not
+    known; a model that sets `official_text` sets it, too).
 
     For a block model `nfe` counts denoising and storing forwards; `store` of them stored a finished block, and
     `prefill`, not in `nfe`, ran the prompt. Both are None for other models. A storing forward is no step, and a token
@@ -87,6 +88,29 @@ class Generation:
     trajectory: tuple[tuple[int, ...], ...] | None = None
     former: tuple[Former, ...] = ()
     official_text: str | None = None
+    text_after_eos: bool | None = None
     prefill: int | None = None
     store: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class PastEos(TypedDict):
+    """Two fields of a Generation."""
+
+    official_text: str | None
+    text_after_eos: bool | None
+
+
+def past_eos(
+    ids: Sequence[int], stops: Collection[int], text: str, whole_text: Callable[[Sequence[int]], str | None]
+) -> PastEos:
+    """Whether text of the canvas `ids` follows its first EOS, one of `stops`, and then the text of the whole canvas.
+
+    `text` is the answer; `whole_text` gives the canvas as text without special tokens, or None if it can't be told.
+    """
+    first = next((i for i, token in enumerate(ids) if token in stops), len(ids))
+    if all(token in stops for token in ids[first:]):
+        return {"official_text": None, "text_after_eos": False}
+    whole = whole_text(ids)
+    late = None if whole is None else whole != text
+    return {"official_text": whole if late else None, "text_after_eos": late}
