@@ -15,7 +15,7 @@ from torch import Tensor
 from pbcore.decoding.prediction import NUMBERS, predict, rowwise
 from pbcore.decoding.state import State
 from pbcore.errors import InputError
-from pbcore.models.draws import Draw, uniform
+from pbcore.models.counter_rng import Draw, uniform
 
 
 @dataclass(frozen=True, slots=True)
