@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from pbcore.analysis.tradeoff import mean_interval
-from pbcore.report import summary
 from pbcore.report.plots import COLOURS, MARKERS, figure, level_lines
 from pbcore.report.served import served_lines
 from pbcore.report.speed import speed_figure, write_speed
+from pbcore.report.summary import summary
 from pbcore.report.tables import markdown, terminal, trade_off_tables
 from pbcore.results import CellRecord, frame
 from pbcore.results.served import Served
