@@ -10,10 +10,12 @@ from torch import Tensor
 
 from pbcore.models.errors import ModelError
 from pbcore.models.replaced_token import Former
-from pbcore.models.rows import Generation, Prompt, Query, Request, Stored
+from pbcore.models.rows import Attending, Attention, Generation, Prompt, Query, Request, Stored
 from pbcore.names import SamplerName
 
 __all__ = [
+    "Attending",
+    "Attention",
     "BatchDecoder",
     "BlockContext",
     "Context",
@@ -49,6 +51,14 @@ class Context(Protocol):
         """
         ...
 
+    def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
+        """One forward as `logits`, with logits (N, V) of the positions in `query.review` (None without any), and the
+        attention weights of `query.attending`.
+
+        Called only if the model has `attention`; other models don't need it.
+        """
+        ...
+
     def keep(self, rows: Tensor) -> None:
         """Drops all rows but these: `rows` (R',) are indices into the current rows.
 
@@ -78,6 +88,7 @@ class Denoiser(Protocol):
     - `caches`, the KV caches it can run with (`prefix`, `dual`): none;
     - `reviews`, the ways in which it can re-predict revealed tokens (`seen`: visible to the model; `hidden`: hidden
       from it): none;
+    - `attention`, whether it returns attention weights: no;
     - `deterministic`, whether a row's logits follow from its request and canvas alone, not from step, seed or the rows
       beside it, so that they can be shared (`--share-forwards`): no;
     - `batch_size`, how many rows it decodes together best: None, 8 on a CPU and 32 on a GPU;
@@ -100,6 +111,9 @@ class Denoiser(Protocol):
 
     @property
     def reviews(self) -> frozenset[str]: ...
+
+    @property
+    def attention(self) -> bool: ...
 
     @property
     def deterministic(self) -> bool: ...

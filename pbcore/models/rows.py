@@ -29,6 +29,39 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Attending:
+    """The attention weights that a policy reads: mean over heads and over the last layers.
+
+    Those are the last `last` layers, or the last `share` of them: from layer ⌊n(1 − share)⌋ of n. With `prompt` the keys
+    are all columns, prompt included, else the slots alone. `sinks` asks for the mean weight that each column receives.
+    """
+
+    share: float = 0.3
+    last: int | None = None
+    prompt: bool = False
+    sinks: bool = False
+
+    def layers(self, count: int) -> range:
+        """The numbers of the layers read, of a model with `count`."""
+        first = int(count * (1 - self.share) + 1e-9) if self.last is None else count - self.last
+        return range(min(max(first, 0), count - 1), count)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Attention weights of a forward: `weights[r, i, j]` is how much slot i attends to j, a slot (R, C, C) or, with the
+    prompt, a column (R, C, T). The canvas is the last of the T columns.
+
+    `visible` (R, T) marks columns with a token, neither padding nor masked; `sinks` (R, T) is the mean weight that each
+    column receives from all unpadded columns, if asked for.
+    """
+
+    weights: Tensor
+    visible: Tensor
+    sinks: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """One forward for the rows of a context. R rows, L canvas positions (shorter rows are padded on the right).
 
@@ -38,7 +71,8 @@ class Query:
     being visible to the model.
 
     For a block model `block` is each row's active block in its grid, counted from the one that holds the prompt's end,
-    and `part` the length of a part of the block, if the policy goes through it part by part.
+    and `part` the length of a part of the block, if the policy goes through it part by part. `attending` says which
+    attention weights are asked for, of the canvas positions `slots` (R, C).
     """
 
     canvas: Tensor  # (R, L) long
@@ -50,6 +84,8 @@ class Query:
     hidden: bool = False
     block: Tensor | None = None  # (R,) long
     part: int | None = None
+    attending: Attending | None = None
+    slots: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
