@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pbcore.decoding.course import PLAIN, Course
 from pbcore.decoding.step import Move, Step
+from pbcore.decoding.what_if import Probe
 
 ALLOWED = {
     "review": (None, "seen", "hidden"),
@@ -17,7 +18,7 @@ ALLOWED = {
     "reach": ("block", "prefix"),
     "reads": ("distributions", "numbers"),
 }
-NEEDS = frozenset({"frequencies", "mask"})
+NEEDS = frozenset({"frequencies", "mask", "probe"})
 
 
 class Policy(Protocol):
@@ -26,8 +27,10 @@ class Policy(Protocol):
     Beside `select` it may declare any of the members of `Traits` under the same names.
     """
 
-    def select(self, step: Step) -> Tensor | Move:
-        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), or a Move."""
+    def select(self, step: Step) -> Tensor | Move | Probe:
+        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), a Move, or with `needs = {"probe"}`
+        canvases to ask about first.
+        """
         ...
 
 
@@ -48,7 +51,7 @@ class Traits:
       of the first part that has any.
     - `course`: how it goes through the blocks of a block model.
     - `needs`: what a step must have: `frequencies`, the tokens' background probabilities, which the model must know;
-      `mask`, the probability of the mask token itself.
+      `mask`, the probability of the mask token itself; `probe`, what-if rows: `select` may return a Probe.
     """
 
     cap: Callable[[int], int] | None = None
@@ -82,4 +85,7 @@ def traits(policy: Any) -> Traits:
         raise ValueError(
             f"policy {name}: needs is {declared.needs!r}; allowed: a set of {', '.join(map(repr, sorted(NEEDS)))}"
         )
+    together = [name for name in ("review", "part") if getattr(declared, name)] + ["mask"] * ("mask" in declared.needs)
+    if "probe" in declared.needs and together:
+        raise ValueError(f"policy {name}: what-if rows (needs 'probe') don't go together with {', '.join(together)}")
     return declared

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from pbcore.decoding.prediction import NUMBERS, predict, rowwise
 from pbcore.decoding.state import State
+from pbcore.decoding.what_if import Answers
 from pbcore.errors import InputError
 from pbcore.models.draws import Draw, uniform
 
@@ -25,7 +26,8 @@ class Move:
     `reveal` marks the masked slots to reveal and `remask` the slots to mask again; a slot in both ends up masked.
     `token` replaces the model's predictions as the tokens to write, and `confidence` is recorded for them. `revise`
     marks revealed slots to overwrite with `token`. `hold` keeps a row in its block for one more step after its last
-    mask there is filled.
+    mask there is filled. `take` names the what-if row, by its place in `step.answers`, whose answers the next step
+    reads instead of a forward of its own (−1: none); all its tokens must stand in the canvas then.
     """
 
     reveal: Tensor  # (R, C) bool
@@ -34,6 +36,7 @@ class Move:
     confidence: Tensor | None = None  # (R, C) float
     revise: Tensor | None = None  # (R, C) bool
     hold: Tensor | None = None  # (R,) bool
+    take: Tensor | None = None  # (R,) long
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Review:
 
 @dataclass(slots=True)
 class Step:
-    """The result of one forward for the rows still being decoded.
+    """The result of one forward for the rows still being decoded, and of the what-if rows asked about since.
 
     A row's slots are its target positions (those masked at the start) in the active block, in canvas order. Rows with
     fewer slots are padded on the right, where `inside` is False. With `reach = "prefix"` the slots of all earlier
@@ -72,6 +75,7 @@ class Step:
     seed: int  # of the decoding
     key: Tensor  # (R,) long: identifies the row in random draws
     column: Tensor  # (R, C) long: index in the canvas
+    mask_id: int = -1  # the mask token
     temperature: float = 0.0
     review: Review | None = None  # if the policy declares `review`
     frequencies: Tensor | None = None  # (V,) float: background probabilities of the tokens, if the model has them
@@ -82,8 +86,18 @@ class Step:
     size: Tensor | None = None  # (R,) long: block length; of a single block, the row's target positions
     requested: Tensor | None = None  # (R,) long: tokens asked for
     mask: Tensor | None = None  # (R, C) float: probability of the mask token at a candidate, if the policy needs it
+    answers: Answers | None = None  # of the policy's last Probe in this step
+    notes: dict[str, Any] = field(default_factory=dict)  # the policy's own, for its next call in this step
     _states: dict[str, State] = field(default_factory=dict)
     _draw: Draw = uniform
+    _stale: Tensor | None = None  # (R,) bool
+
+    @property
+    def stale(self) -> Tensor:
+        """The rows (R,) whose canvas has tokens that the forward read here didn't see: of a what-if row taken with
+        fewer tokens than the move wrote.
+        """
+        return torch.zeros_like(self.index, dtype=torch.bool) if self._stale is None else self._stale
 
     @property
     def logits(self) -> Tensor:

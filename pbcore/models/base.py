@@ -50,10 +50,10 @@ class Context(Protocol):
         ...
 
     def keep(self, rows: Tensor) -> None:
-        """Drops all rows but these: `rows` (R',) are indices into the current rows.
+        """Goes on with these rows: `rows` (R',) are indices into the current rows.
 
-        It must rebind its tensors, not change them in place: with a cache the loop narrows a shallow copy within a
-        block and returns to the whole context, with `refresh`, at the next one.
+        It must rebind its tensors, not change them in place: the loop narrows a shallow copy where only some rows run.
+        An index may come several times in a shallow copy that runs one what-if forward.
         """
         ...
 

@@ -66,12 +66,13 @@ class Stored:
 class Generation:
     """One decoded answer.
 
-    `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards this
-    row took part in (None for both: not reported). `steps[i]` is the step (0-based) at which position i was revealed
-    for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when recorded) is the
-    canvas before each step, then the final one. `former` are the tokens that were masked again or replaced, in the
-    order in which they went, without those revealed and masked again in one step. `official_text` is the text of the
-    whole canvas where some follows the first EOS, and else None.
+    `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards
+    this row took part in (None for both: not reported), and `rows` the canvases forwarded for it: more than `nfe` for
+    samplers that ask about what-if rows, else the same. `steps[i]` is the step (0-based) at which position i was
+    revealed for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when
+    recorded) is the canvas before each step, then the final one. `former` are the tokens that were masked again or
+    replaced, in the order in which they went, without those revealed and masked again in one step. `official_text` is
+    the text of the whole canvas where some follows the first EOS, and else None.
 
     For a block model `nfe` counts denoising and storing forwards; `store` of them stored a finished block, and
     `prefill`, not in `nfe`, ran the prompt. Both are None for other models. A storing forward is no step, and a token
@@ -90,3 +91,8 @@ class Generation:
     prefill: int | None = None
     store: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows is None:
+            object.__setattr__(self, "rows", self.nfe)
