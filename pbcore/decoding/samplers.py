@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
+from pbcore.decoding.adas import reordered
 from pbcore.decoding.policies import Policy, build, policies
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.remasking import remasked
@@ -101,7 +102,7 @@ def policy(name: SamplerName) -> Policy:
             f"sampler {name}: {name.policy} chooses tokens other than the predicted, so +{held} can't hold EOS "
             "back; leave it out"
         )
-    result = remasked(result, name)
+    result = reordered(remasked(result, name), name)
     if name.cache and name.block is not None and traits(result).reach == "prefix":
         raise SamplerNameError(
             f"sampler {name}: it may remask tokens of earlier blocks, which a cache no longer computes; "

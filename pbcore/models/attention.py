@@ -49,7 +49,8 @@ class AttentionReader:
         self._sum = weights if self._sum is None else self._sum + weights
         if self.asked.sinks:
             received = torch.zeros_like(self.seen, dtype=torch.float)
-            for part in torch.arange(query.shape[2], device=query.device).split(QUERIES):
+            for start in range(0, query.shape[2], QUERIES):
+                part = torch.arange(start, min(start + QUERIES, query.shape[2]), device=query.device)
                 columns = part.expand(len(query), -1)
                 real = self.seen.gather(-1, columns)[..., None]
                 received += (self._weights(query, key, mask, scaling, columns) * real).sum(1)
@@ -67,12 +68,13 @@ class AttentionReader:
             scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask.float()
         return scores.softmax(-1).mean(1)
 
-    def attention(self, visible: Tensor) -> Attention:
-        """The mean over the layers that were read; `visible` (R, T) are the columns with a token."""
+    def attention(self, visible: Tensor, prompt: int) -> Attention:
+        """The mean over the layers that were read; `visible` (R, T) are the columns with a token, the first
+        `prompt` of them the prompt's."""
         assert self._sum is not None, "no layer was read"
         count = len(self.layers)
         sinks = None if self._sinks is None else (self._sinks / count).to(visible.device)
-        return Attention((self._sum / count).to(visible.device), visible, sinks)
+        return Attention((self._sum / count).to(visible.device), visible, prompt, sinks)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pbcore.names import SamplerName
 __all__ = [
     "Attending",
     "Attention",
+    "AttentionContext",
     "BatchDecoder",
     "BlockContext",
     "Context",
@@ -51,19 +52,21 @@ class Context(Protocol):
         """
         ...
 
-    def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
-        """One forward as `logits`, with logits (N, V) of the positions in `query.review` (None without any), and the
-        attention weights of `query.attending`.
+    def keep(self, rows: Tensor) -> None:
+        """Goes on with these rows: `rows` (R',) are indices into the current rows.
 
-        Called only if the model has `attention`; other models don't need it.
+        It must rebind its tensors, not change them in place: the loop narrows a shallow copy where only some rows run.
+        An index may come several times in a shallow copy that runs one what-if forward.
         """
         ...
 
-    def keep(self, rows: Tensor) -> None:
-        """Drops all rows but these: `rows` (R',) are indices into the current rows.
 
-        It must rebind its tensors, not change them in place: with a cache the loop narrows a shallow copy within a
-        block and returns to the whole context, with `refresh`, at the next one.
+class AttentionContext(Context, Protocol):
+    """The context of a model with `attention`."""
+
+    def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
+        """One forward as `logits`, with logits (N, V) of the positions in `query.review` (None without any), and the
+        attention weights of `query.attending`.
         """
         ...
 
@@ -188,6 +191,7 @@ class _Completed:
 _OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
     "caches": lambda model: frozenset(),
     "reviews": lambda model: frozenset(),
+    "attention": lambda model: False,
     "deterministic": lambda model: False,
     "frequencies": lambda model: None,
     "batch_size": lambda model: None,

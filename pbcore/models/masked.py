@@ -193,7 +193,7 @@ class MaskedContext:
         none = torch.zeros_like(self._prompt, dtype=torch.bool)
         masked = torch.cat([none, query.canvas == self._model.mask_id], dim=-1)
         review = None if query.review is None else both[~wanted]
-        return both[wanted], review, reader.attention(self._seen & ~masked)
+        return both[wanted], review, reader.attention(self._seen & ~masked, prompt)
 
     def _logits(self, query: Query, positions: Tensor, reader: AttentionReader | None = None) -> Tensor:
         """Logits of the given canvas positions (R, L), in row-major order."""

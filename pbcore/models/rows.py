@@ -32,8 +32,9 @@ class Request:
 class Attending:
     """The attention weights that a policy reads: mean over heads and over the last layers.
 
-    Those are the last `last` layers, or the last `share` of them: from layer ⌊n(1 − share)⌋ of n. With `prompt` the keys
-    are all columns, prompt included, else the slots alone. `sinks` asks for the mean weight that each column receives.
+    Those are the last `last` layers, or the last `share` of them: from layer ⌊n(1 − share)⌋ of n. With `prompt` the
+    keys are all columns, prompt included, else the slots alone. `sinks` asks for the mean weight that each column
+    receives.
     """
 
     share: float = 0.3
@@ -50,7 +51,7 @@ class Attending:
 @dataclass(frozen=True, slots=True)
 class Attention:
     """Attention weights of a forward: `weights[r, i, j]` is how much slot i attends to j, a slot (R, C, C) or, with the
-    prompt, a column (R, C, T). The canvas is the last of the T columns.
+    prompt, a column (R, C, T). The first `prompt` of the T columns hold the prompt, the others the canvas.
 
     `visible` (R, T) marks columns with a token, neither padding nor masked; `sinks` (R, T) is the mean weight that each
     column receives from all unpadded columns, if asked for.
@@ -58,6 +59,7 @@ class Attention:
 
     weights: Tensor
     visible: Tensor
+    prompt: int = 0
     sinks: Tensor | None = None
 
 
@@ -102,12 +104,13 @@ class Stored:
 class Generation:
     """One decoded answer.
 
-    `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards this
-    row took part in (None for both: not reported). `steps[i]` is the step (0-based) at which position i was revealed
-    for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when recorded) is the
-    canvas before each step, then the final one. `former` are the tokens that were masked again or replaced, in the
-    order in which they went, without those revealed and masked again in one step. `official_text` is the text of the
-    whole canvas where some follows the first EOS, and else None.
+    `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards
+    this row took part in (None for both: not reported), and `rows` the canvases forwarded for it: more than `nfe` for
+    samplers that ask about what-if rows, else the same. `steps[i]` is the step (0-based) at which position i was
+    revealed for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when
+    recorded) is the canvas before each step, then the final one. `former` are the tokens that were masked again or
+    replaced, in the order in which they went, without those revealed and masked again in one step. `official_text` is
+    the text of the whole canvas where some follows the first EOS, and else None.
 
     For a block model `nfe` counts denoising and storing forwards; `store` of them stored a finished block, and
     `prefill`, not in `nfe`, ran the prompt. Both are None for other models. A storing forward is no step, and a token
@@ -126,3 +129,8 @@ class Generation:
     prefill: int | None = None
     store: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows is None:
+            object.__setattr__(self, "rows", self.nfe)

@@ -179,7 +179,8 @@ class TestForwards:
 
         class Small(Shareable):
             def prepare(self, requests, *, cache, seed):  # type: ignore[no-untyped-def]
-                return Narrow(self, torch.tensor([request.key for request in requests]))
+                inner = super().prepare(requests, cache=cache, seed=seed)
+                return Narrow(self, inner.keys, inner.lengths)
 
         small = Small()
         runs = decode(small, [[5]] * 7, "confidence-k2", batch_size=4, store=ForwardStore(small))
