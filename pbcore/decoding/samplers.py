@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
+from pbcore.decoding.drawing import drawn
 from pbcore.decoding.policies import Policy, build, policies
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.remasking import remasked
@@ -95,12 +96,12 @@ def policy(name: SamplerName) -> Policy:
         raise SamplerNameError(
             f"sampler {name}: {name.policy} decides itself how many tokens to reveal; leave the schedule out"
         )
+    result = drawn(remasked(result, name), name)
     if name.no_early_eos and traits(result).rewrites:
         raise SamplerNameError(
             f"sampler {name}: {name.policy} chooses tokens other than the predicted, so +no_early_eos can't hold EOS "
             "back; leave it out"
         )
-    result = remasked(result, name)
     if name.cache and name.block is not None and traits(result).reach == "prefix":
         raise SamplerNameError(
             f"sampler {name}: it may remask tokens of earlier blocks, which a cache no longer computes; "
