@@ -15,7 +15,7 @@ from pbcore.registry import hint
 
 # command → the module that adds its parser, and its line in `pbcore --help`
 COMMANDS = {
-    "tasks": ("pbcore.listing", "list the tasks"),
+    "tasks": ("pbcore.tasks_cli", "list the tasks"),
     "samplers": ("pbcore.decoding.cli", "list the samplers; make token frequencies for those that need them"),
     "models": ("pbcore.models.cli", "list the models and whether they are available on this machine"),
     "theory": (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from pbcore.analysis.corrected import Difference, differences
+from pbcore.analysis.score_differences import Difference, differences
 from pbcore.results.load import LoadError, load_cells, load_samples
 from pbcore.results.record import SampleRecord
 from pbcore.results.rundir import RunDirError

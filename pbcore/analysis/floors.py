@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 
 from pbcore.errors import InputError
 from pbcore.printable import shown
-from pbcore.results.flat import row
 from pbcore.results.record import CellRecord
+from pbcore.results.table_row import row
 
 _TEXT = re.compile(
     r"\s*(?P<cells>\S+)\s+(?P<metric>[a-z][a-z0-9_]*)\s*"

@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
+from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.checks import as_move
-from pbcore.decoding.course import Course
 from pbcore.decoding.joint_draws import SURE, together
 from pbcore.decoding.policies import Policy
 from pbcore.decoding.protocol import Traits, traits
@@ -115,7 +115,7 @@ def drawn(policy: Policy, name: SamplerName) -> Policy:
         raise SamplerNameError(f"sampler {name}: {name.policy} chooses its tokens itself; leave {words} out")
     if name.gap and "probe" in declared.needs:
         raise SamplerNameError(
-            f"sampler {name}: {name.policy} checks its drafts by what-if rows, also neighbours; leave +gap{name.gap} out"
+            f"sampler {name}: {name.policy} checks neighbours, too, by what-if rows; leave +gap{name.gap} out"
         )
     values = {f.name: getattr(declared, f.name) for f in fields(Traits)}
     values["rewrites"] = name.together is not None

@@ -87,6 +87,9 @@ def _step(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None 
     if job.name.no_early_eos:
         early = (step.token == job.model.eos_id) & (masked.cumsum(-1) > 1)
         step._hide(early)
+    if job.name.eos_last:
+        ends = masked & torch.isin(step.token, torch.tensor(sorted(job.model.stop_ids), device=masked.device))
+        step._hide(ends & (masked & ~ends).any(-1, keepdim=True))
     answer = job.policy.select(step)
     for _ in range(step.masked.shape[1] + 1):
         if not isinstance(answer, Probe):

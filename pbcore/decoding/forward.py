@@ -23,7 +23,7 @@ from pbcore.decoding.sharing import SharedContext
 from pbcore.decoding.step import Step
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.models.base import Context, Denoiser, Query
-from pbcore.models.draws import Draw, uniform
+from pbcore.models.counter_rng import Draw, uniform
 from pbcore.names import SamplerName
 
 Source = Context | SharedContext

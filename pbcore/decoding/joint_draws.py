@@ -18,7 +18,7 @@ from torch import Tensor
 from pbcore.decoding.prediction import pieces_of
 from pbcore.decoding.rounding import rounded
 from pbcore.decoding.step import Step
-from pbcore.models.draws import categorical
+from pbcore.models.counter_rng import categorical
 
 KEPT = 32  # likeliest tokens of a position that are told apart
 SURE = 0.999  # a position of this confidence keeps its token

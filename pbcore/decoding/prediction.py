@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from pbcore.models.draws import categorical
+from pbcore.models.counter_rng import categorical
 
 
 @dataclass(frozen=True, slots=True)

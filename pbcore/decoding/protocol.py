@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from pbcore.decoding.course import PLAIN, Course
+from pbcore.decoding.block_schedule import PLAIN, Course
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
 

@@ -16,7 +16,7 @@ from pbcore.decoding.prediction import NUMBERS, predict, rowwise
 from pbcore.decoding.state import State
 from pbcore.decoding.what_if import Answers
 from pbcore.errors import InputError
-from pbcore.models.draws import Draw, uniform
+from pbcore.models.counter_rng import Draw, uniform
 
 
 @dataclass(frozen=True, slots=True)

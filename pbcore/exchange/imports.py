@@ -21,13 +21,14 @@ from pbcore.printable import printable, shown
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.report.text import show
-from pbcore.results import prompts, published
+from pbcore.results import published
 from pbcore.results.build import build_cell
 from pbcore.results.check import LoadError
 from pbcore.results.facts import versions
-from pbcore.results.plain import dump_json
+from pbcore.results.json_values import dump_json
 from pbcore.results.published import RESULTS_FILE, TASKS, sampler_name
 from pbcore.results.questions import DATA
+from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, write_atomic
 from pbcore.tasks.base import Task
@@ -103,7 +104,7 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
     for name, text in questions.items():
         write_atomic(run.path / DATA / name, text)
     for task in tasks.values():
-        prompts.keep(run, task)
+        keep_questions(run, task)
     results = [one for _, one in imported.values()]
     for one in results:
         run.write_cell(one.stored.cell, one.stored.samples)

@@ -26,13 +26,12 @@ from pbcore.printable import printable
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.report.text import show
-from pbcore.results import prompts
 from pbcore.results.build import with_scores
 from pbcore.results.check import refuse
 from pbcore.results.facts import versions
 from pbcore.results.load import load_stored
-from pbcore.results.prompts import gather
-from pbcore.results.questions import DATA, Questions, selected
+from pbcore.results.questions import DATA, Questions, gather, selected
+from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
 from pbcore.tasks.base import Task
@@ -111,7 +110,7 @@ def rescore(
     if (parent.path / DATA).is_dir():
         shutil.copytree(parent.path / DATA, run.path / DATA)
     for task in asked.values():
-        prompts.keep(run, task)
+        keep_questions(run, task)
     done = {one.after.cell.id: one.after for one in results}
     for entry in stored:
         kept = done.get(entry.cell.id, entry)

@@ -13,12 +13,12 @@ from typing import Any
 import pandas as pd
 
 from pbcore.errors import InputError
-from pbcore.results import prompts
 from pbcore.results.check import refuse
-from pbcore.results.flat import frame
+from pbcore.results.json_values import dump_json, encodable
 from pbcore.results.load import load_stored
-from pbcore.results.plain import dump_json, encodable
+from pbcore.results.questions import Key, Question, kept, key
 from pbcore.results.rundir import RunDir, StoredCell, write_atomic
+from pbcore.results.table_row import frame
 
 # What a spreadsheet may read as a formula at the beginning of a text, also behind quotes that were put there before.
 _FORMULA = re.compile("'*[=+\\-@\t\r\n]")
@@ -50,7 +50,7 @@ def tables(run: Path) -> Tables:
     stored = load_stored(run, refuse)
     if not stored:
         raise InputError(f"{run} has no finished cell; nothing to export")
-    return Tables(_cells(stored), _samples(stored, prompts.kept(RunDir(run))))
+    return Tables(_cells(stored), _samples(stored, kept(RunDir(run))))
 
 
 def _cells(stored: Sequence[StoredCell]) -> dict[str, list[Any]]:
@@ -64,10 +64,8 @@ def _plain(value: Any) -> Any:
     return None if pd.isna(value) else value
 
 
-def _samples(
-    stored: Sequence[StoredCell], questions: Mapping[prompts.Key, Mapping[int, prompts.Question]]
-) -> dict[str, list[Any]]:
-    asked = [questions.get(prompts.key(entry.cell), {}).get(one.index) for entry in stored for one in entry.samples]
+def _samples(stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, Question]]) -> dict[str, list[Any]]:
+    asked = [questions.get(key(entry.cell), {}).get(one.index) for entry in stored for one in entry.samples]
     answers = [(entry.cell, sample) for entry in stored for sample in entry.samples]
     scores = dict.fromkeys(name for _, sample in answers for name in sample.scores)
     columns: dict[str, list[Any]] = {

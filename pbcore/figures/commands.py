@@ -12,7 +12,7 @@ from pbcore.report.text import show
 from pbcore.theory import cli as theory
 
 if TYPE_CHECKING:
-    from pbcore.figures.drawn import Drawing
+    from pbcore.figures.figure_io import Drawing
     from pbcore.models.base import Model
 
 DECODED = ("table1", "2a", "2b", "2c", "2d", "2e")
@@ -90,7 +90,7 @@ def run_figures(args: argparse.Namespace) -> int:
 
 def _decoded(args: argparse.Namespace, model: Model) -> None:
     from pbcore.figures import lists
-    from pbcore.figures.drawn import write_csv
+    from pbcore.figures.figure_io import write_csv
 
     if args.which == "table1":
         text, rows = lists.table(model, args.samples, args.n or (10,), args.seed)
@@ -127,7 +127,7 @@ def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
 
 def _frontier(n: int, args: argparse.Namespace) -> int:
     from pbcore.figures import frontier
-    from pbcore.figures.drawn import write_csv
+    from pbcore.figures.figure_io import write_csv
     from pbcore.figures.regret import SAMPLERS, regrets
 
     rows = frontier.frontier_rows(n)
@@ -143,7 +143,7 @@ def _frontier(n: int, args: argparse.Namespace) -> int:
 
 
 def _write(drawings: Sequence[Drawing], out: Path) -> None:
-    from pbcore.figures.drawn import write
+    from pbcore.figures.figure_io import write
 
     for drawing in drawings:
         show(drawing.said)

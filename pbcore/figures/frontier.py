@@ -9,13 +9,13 @@ from tabulate import tabulate
 
 from pbcore.analysis.order import natural
 from pbcore.errors import InputError
-from pbcore.figures.drawn import Drawing, Row, captions, finish, legend, panels, percent, points
+from pbcore.figures.figure_io import Drawing, Row, captions, finish, legend, panels, percent, points
 from pbcore.figures.regret import Regret, above
 from pbcore.names import parse
 from pbcore.report.page.frontier import KINDS
 from pbcore.theory.bounds import optimal_bound
+from pbcore.theory.concave_hull import steps_for, value_at
 from pbcore.theory.frontier import ALIKE, MOST, accuracy_hull, frontier_of, least_bits, states
-from pbcore.theory.hulls import steps_for, value_at
 
 MOST_STEPS = 6
 FOOT = 0.85

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tabulate import tabulate
 
 from pbcore.errors import InputError
-from pbcore.figures.drawn import Drawing, Row, captions, colour, finish, legend, panels, percent, points
+from pbcore.figures.figure_io import Drawing, Row, captions, colour, finish, legend, panels, percent, points
 from pbcore.figures.measured import Measured, measure, within
 from pbcore.figures.questions import Questions, questions
 from pbcore.models.base import Model

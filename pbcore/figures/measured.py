@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from pbcore.decoding import decode
-from pbcore.figures.drawn import Point
+from pbcore.figures.figure_io import Point
 from pbcore.figures.questions import Questions
 from pbcore.models.base import Model
 from pbcore.results.stats import wilson

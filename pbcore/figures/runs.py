@@ -13,13 +13,13 @@ from pbcore.analysis.oracle import oracle
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.analysis.tradeoff import curves
 from pbcore.errors import InputError
-from pbcore.figures.drawn import Drawing, Row
+from pbcore.figures.figure_io import Drawing, Row
 from pbcore.names import SamplerName, parse
 from pbcore.report.plots import figure as curve_figure
-from pbcore.results.flat import frame
 from pbcore.results.load import load_stored
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
+from pbcore.results.table_row import frame
 
 LISTS = tuple(f"waiting_line/{name}" for name in ("copy", "reverse", "replace_index", "replace_random", "shuffle"))
 TEXTS = ("text_writing/paraphrasing", "text_writing/w2s_easy", "text_writing/w2s_hard")

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter
 from pbcore.analysis.oracle import block_slope, parallelizability
 from pbcore.analysis.order import short, sorted_tasks
 from pbcore.errors import InputError
-from pbcore.figures.drawn import Drawing, Row, captions, colour, finish, legend, panels, percent, points
+from pbcore.figures.figure_io import Drawing, Row, captions, colour, finish, legend, panels, percent, points
 from pbcore.figures.runs import Cells, headline
 from pbcore.names import SamplerName, parse
 from pbcore.report.plots import label
@@ -20,8 +20,8 @@ from pbcore.results.questions import lengths_of, redrawn
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
 from pbcore.results.stats import score_of
-from pbcore.tasks.asked import as_asked
 from pbcore.tasks.naming import category
+from pbcore.tasks.prompt_options import as_asked
 from pbcore.tasks.registry import all_task_names, task_spec
 
 LISTS = ("waiting_line", "list_ops")

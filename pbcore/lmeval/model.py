@@ -20,7 +20,7 @@ from pbcore.decoding import decode, resolve
 from pbcore.decoding.run import default_batch
 from pbcore.errors import InputError
 from pbcore.lmeval.likelihood import bounds
-from pbcore.lmeval.told import TaskTold, Told, of_generation
+from pbcore.lmeval.request_stats import TaskTold, Told, of_generation
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.models.tokenizer import FileTokenizer

@@ -16,11 +16,11 @@ from typing import Any
 from pbcore.errors import InputError
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
-from pbcore.results import prompts
 from pbcore.results.build import build_cell
 from pbcore.results.check import LoadError, read_json
 from pbcore.results.facts import versions
-from pbcore.results.plain import plain
+from pbcore.results.json_values import plain
+from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.tasks.base import Sample
@@ -47,7 +47,7 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Questions:
-    """What `results.prompts.keep` needs of a task."""
+    """What `results.questions.keep` needs of a task."""
 
     name: str
     data_hash: str
@@ -76,7 +76,7 @@ def write_run(files: Iterable[Path], folder: Path) -> Path:
                 raise InputError(f"{stored.cell.id} is in {seen[stored.cell.id]} and {file}; import one of the two")
             seen[stored.cell.id] = file
             seeds.update(stored.cell.conditions.seeds)
-            prompts.keep(run, questions)
+            keep_questions(run, questions)
             run.write_cell(stored.cell, stored.samples)
     command = ["pbcore", "lm-eval", "import", *map(str, files)]
     run.write_run({"command": command, "seeds": sorted(seeds), "versions": versions()})

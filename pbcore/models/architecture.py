@@ -19,7 +19,7 @@ from transformers import (
 
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, body
-from pbcore.models.marks import MARKS, recognised
+from pbcore.models.family_detection import MARKS, recognised
 
 # LLaDA's names → Llama's, as regular expressions over whole keys.
 LLADA_KEYS = {

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pbcore.models.errors import ModelError
-from pbcore.models.former import Former
+from pbcore.models.replaced_token import Former
 from pbcore.models.rows import Generation, Prompt, Query, Request, Stored
 from pbcore.names import SamplerName
 

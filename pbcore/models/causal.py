@@ -16,8 +16,8 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 from pbcore.models import ar
 from pbcore.models.base import Generation, Prompt, Request
 from pbcore.models.errors import ModelError
+from pbcore.models.token_recorder import Limits, Watch
 from pbcore.models.tokenizer import Tokenizer, prompt_ids
-from pbcore.models.watch import Limits, Watch
 from pbcore.names import SamplerName, SamplerNameError
 from pbcore.tasks.base import Sample
 

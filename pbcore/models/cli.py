@@ -9,7 +9,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.models.entry import LoadOptions, ModelEntry
-from pbcore.models.facts import facts_of, table
+from pbcore.models.family_table import facts_of, table
 from pbcore.models.registry import add_models_file, all_entries, missing_here
 from pbcore.models.servers.spec import ServerSpec, server_specs
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.models.entry import ModelEntry
-from pbcore.models.marks import block_length, recognised
+from pbcore.models.family_detection import block_length, recognised
 from pbcore.models.sedd.config import is_sedd
 
 CAUSAL, MASKED, SEDD = "causal", "masked", "sedd"

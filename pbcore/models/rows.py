@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from pbcore.models.former import Former
+from pbcore.models.replaced_token import Former
 from pbcore.tasks.base import Message, Sample
 
 Prompt = Sample | Sequence[Message] | str | Sequence[int]

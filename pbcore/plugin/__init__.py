@@ -4,7 +4,7 @@
 |---|---|---|
 | options | addoption | one option and ini value for each field of `grid.settings.Settings` |
 | state | configure | settings, the plan, and which node is a cell: what all others ask |
-| waiting | load_initial_conftests | how torch's threads wait, chosen before torch is imported |
+| omp_wait_policy | load_initial_conftests | how torch's threads wait, chosen before torch is imported |
 | rundir | configure, configure_node, report_header, unconfigure | the run directory, run.json, the copy of junit.xml |
 | collection | generate_tests, itemcollected, collection_modifyitems, report_header | cells and samples as items |
 | fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` holds the work (`cell.Cell`) |
@@ -13,18 +13,18 @@
 workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
 | cluster | configure, runtestloop | --ray: cells on the nodes of a Ray cluster |
-| estimate | configure, runtestloop | --estimate: the bill in place of the cells |
+| estimate | configure, runtestloop | --estimate: the cost estimate in place of the cells |
 | progress | runtest_logstart, runtest_logfinish, report_teststatus | one line of progress |
 | gate | configure, report_teststatus | gates and floors, read before the run and judged after it |
-| summary | collection_finish, runtest_logreport, sessionfinish, terminal_summary | the controller: report, verdicts,
-tables |
+| run_lifecycle | collection_finish, runtest_logreport, sessionfinish, terminal_summary | the controller: report,
+verdicts, tables |
 """
 
 pytest_plugins = [
     f"pbcore.plugin.{name}"
     for name in (
         "options",
-        "waiting",
+        "omp_wait_policy",
         "state",
         "collection",
         "fixtures",
@@ -36,6 +36,6 @@ pytest_plugins = [
         "estimate",
         "progress",
         "gate",
-        "summary",
+        "run_lifecycle",
     )
 ]

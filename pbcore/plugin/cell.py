@@ -188,12 +188,12 @@ class Cell:
         benchmark: Any,
     ) -> None:
         from pbcore.analysis.decoding_order import order_statistics
-        from pbcore.models.pieces import pieces
+        from pbcore.models.token_text import pieces
         from pbcore.report.junit import figures_line
-        from pbcore.results import prompts
+        from pbcore.results import questions
         from pbcore.results.build import build_cell, generated
-        from pbcore.results.flat import properties
         from pbcore.results.record import CellRecord
+        from pbcore.results.table_row import properties
 
         config = self.item.config
         answers, peak, session, shared = decoded
@@ -233,7 +233,7 @@ class Cell:
         )
         if session is not None:
             cell = told(cell, samples, session)
-        prompts.keep(run_dir(config), task)
+        questions.keep(run_dir(config), task)
         run_dir(config).write_cell(cell, samples)
         self.item.user_properties.extend(properties(cell))
         self.item.add_report_section("call", "stdout", f"{figures_line(cell)}\n")
@@ -244,7 +244,7 @@ class Cell:
 def conditions(config: pytest.Config, name: CellName, model: Model | None, task: Task | None) -> Conditions:
     """What the run knows of a cell's conditions; a cell that failed early may lack its model or its task."""
     from pbcore.results.facts import versions
-    from pbcore.results.plain import plain
+    from pbcore.results.json_values import plain
     from pbcore.results.record import Conditions
 
     requested = settings(config)
@@ -271,7 +271,7 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
     import torch
 
     from pbcore.decoding.run import default_batch
-    from pbcore.results.plain import plain
+    from pbcore.results.json_values import plain
 
     info = plain(dict(model.info), f"info of model {model.name}")
     if is_served(model):  # whose device, dtype and batches are the server's

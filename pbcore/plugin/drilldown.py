@@ -25,7 +25,7 @@ STOCK = Path(__file__).parents[1] / "benches"  # the stock cells
 
 def judge(item: pytest.Item, model: Model, task: Task, answers: Sequence[Answered], scored: Sequence[Scored]) -> None:
     """Fails at the first wrong answer; skips if the headline score could not be measured."""
-    from pbcore.report.story import story, wrong
+    from pbcore.report.answer_trace import story, wrong
     from pbcore.results.build import sample_record
 
     for (sample, seed, answer), result in zip(answers, scored, strict=True):

@@ -38,7 +38,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
     if not estimated(config) or config.getoption("collectonly", False):
         return None
-    from pbcore.grid.bill import by_model
+    from pbcore.grid.cost_estimate import by_model
 
     cells = [name for item in session.items if (name := cell_name(item)) is not None]
     for model, mine in by_model(cells).items():
@@ -48,8 +48,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[str]:
-    from pbcore.grid.bill import bill, lines
     from pbcore.grid.capabilities import server
+    from pbcore.grid.cost_estimate import bill, lines
     from pbcore.models.base import BatchDecoder, OwnDecoder
 
     if server(model) is not None:

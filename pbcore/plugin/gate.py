@@ -16,7 +16,7 @@ from pbcore.plugin.state import plan, settings
 
 if TYPE_CHECKING:
     from pbcore.results.rundir import RunDir
-    from pbcore.ruling import Ruling
+    from pbcore.run_verdict import Ruling
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Baselines and floors that can't be read end the run before it starts."""
     if not given(config) or not settings(config).gated or hasattr(config, "workerinput"):
         return
-    from pbcore.ruling import check_gates
+    from pbcore.run_verdict import check_gates
 
     try:
         check_gates(settings(config))

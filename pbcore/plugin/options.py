@@ -11,7 +11,7 @@ import pytest
 from pbcore.errors import InputError
 from pbcore.grid.option import Option
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.grid.together import check
+from pbcore.grid.validate_settings import check
 from pbcore.grid.values import natural, positive
 
 _SHORT = pytest.StashKey[frozenset[str]]()

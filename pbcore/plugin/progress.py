@@ -12,7 +12,7 @@ import pytest
 
 from pbcore.grid.cellid import CellName, bracketed
 from pbcore.grid.cost import Clock, Remaining
-from pbcore.grid.weight import weights
+from pbcore.grid.cost_model import weights
 from pbcore.plugin.state import cell_of, plan
 
 NAME = "pbcore-progress"

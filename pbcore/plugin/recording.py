@@ -32,7 +32,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if settings(pyfuncitem.config).resume is None or cell_name(pyfuncitem) is None:
         return None
     from pbcore.report.junit import figures_line
-    from pbcore.results.flat import properties
+    from pbcore.results.table_row import properties
 
     built: dict[str, Any] = pyfuncitem.funcargs
     cell: Cell = built["cell"]
@@ -100,8 +100,8 @@ def record_error(
     `model` and `task` are what the cell had loaded by then.
     """
     from pbcore.results.build import error_cell
-    from pbcore.results.flat import properties
     from pbcore.results.record import CellRecord
+    from pbcore.results.table_row import properties
 
     facts = CellRecord(name.cell_id, name.model, name.task, name.sampler, conditions(config, name, model, task))
     cell = error_cell(facts, error)

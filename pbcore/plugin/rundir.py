@@ -99,7 +99,7 @@ def _path(config: pytest.Config) -> Path:
 
 def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
     """Raises pytest.UsageError if the resumed run had other settings: which, and what would happen to its cells."""
-    from pbcore.results.plain import plain
+    from pbcore.results.json_values import plain
     from pbcore.results.resume import differences, finished
 
     earlier = run.read_run()

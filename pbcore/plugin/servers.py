@@ -35,7 +35,7 @@ def prepare(config: pytest.Config, names: Iterable[CellName]) -> None:
 
     With --collect-only the estimate alone. Raises pytest.UsageError that names variable, address or model.
     """
-    from pbcore.grid.paid import check_limit, estimate_lines, server_models
+    from pbcore.grid.api_cost import check_limit, estimate_lines, server_models
 
     unfinished = _unfinished(config, names)
     if not server_models(unfinished):

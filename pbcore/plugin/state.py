@@ -12,7 +12,7 @@ from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
 from pbcore.grid.plan import Plan, make_plan
 from pbcore.grid.settings import Settings
 from pbcore.plugin import options
-from pbcore.plugin.waiting import choose_waiting
+from pbcore.plugin.omp_wait_policy import choose_waiting
 
 _SETTINGS = pytest.StashKey[Settings]()
 _PLAN = pytest.StashKey[Plan]()

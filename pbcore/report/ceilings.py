@@ -10,8 +10,8 @@ from tabulate import tabulate
 
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.report.text import NAME, ascii_text, md, name
-from pbcore.results.flat import THEORY
 from pbcore.results.questions import redrawn
+from pbcore.results.table_row import THEORY
 from pbcore.tasks.base import Task
 
 NONE = "–"

@@ -8,9 +8,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from pbcore.printable import first_line, printable
-from pbcore.results.flat import properties
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import write_atomic
+from pbcore.results.table_row import properties
 
 UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 can't hold
 

@@ -10,8 +10,8 @@ from pbcore.printable import first_line, printable
 from pbcore.report.served import served_lines
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.report.text import listed, name
-from pbcore.results.flat import frame
 from pbcore.results.record import CellRecord
+from pbcore.results.table_row import frame
 
 
 def summary(records: Iterable[CellRecord], width: int = 100) -> str:

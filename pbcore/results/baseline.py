@@ -28,8 +28,8 @@ from annotated_types import Len
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, adapter, checked, read_json, refuse, shape
+from pbcore.results.json_values import dump_json
 from pbcore.results.load import load_stored
-from pbcore.results.plain import dump_json
 from pbcore.results.record import Amount, Count, SampleRecord, Share, by_index
 from pbcore.results.rundir import RunDirError, StoredCell, write_atomic
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import Any, Protocol
 
-from pbcore.results.plain import plain
+from pbcore.results.json_values import plain
 from pbcore.results.record import CellRecord, FormerToken, SampleRecord, Score, by_index
 from pbcore.results.stats import score_of
 from pbcore.tasks.scoring import Scored

@@ -14,9 +14,9 @@ from pbcore.printable import printable, shown
 from pbcore.results import published
 from pbcore.results.build import error_cell
 from pbcore.results.check import LoadError, check_schema, json_lines, parse_json, read_json
-from pbcore.results.flat import COLUMNS, CONDITIONS, RATES, RECORD_PROPERTY, THEORY, frame
 from pbcore.results.record import READABLE, CellRecord, Conditions, SampleRecord, id_order, present_name
 from pbcore.results.rundir import StoredCell, open_run, with_samples
+from pbcore.results.table_row import COLUMNS, CONDITIONS, RATES, RECORD_PROPERTY, THEORY, frame
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import all_task_names
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
-from pbcore.results import prompts
+from pbcore.results import questions
 from pbcore.results.check import LoadError, refuse
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import RunDir, RunDirError, StoredCell, create, open_run, run_facts
@@ -60,7 +60,7 @@ def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_sh
     run.write_run({**_settings(facts), "merged_from": sorted(facts, key=str)})
     for entry in chosen.values():
         run.write_cell(entry.cell, entry.samples)
-    prompts.gather(runs.values(), run)
+    questions.gather(runs.values(), run)
     run.assemble()
     return run
 

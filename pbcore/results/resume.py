@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pbcore.results.plain import plain
+from pbcore.results.json_values import plain
 from pbcore.results.rundir import StoredCell, open_run
 from pbcore.source import source_digest, source_of
 

@@ -4,7 +4,7 @@ cells.
     reports/<run>/run.json            the run's facts: command, versions, machine, seeds, data source
                  /cells/<name>.json   {"schema": 2, "cell": {...}, "samples": [...]}, written atomically
                  /cells/<name>.answers.jsonl  answers of a model behind a server, appended as they come
-                 /questions/<task>.json  the questions that the answers belong to (`results.prompts`)
+                 /questions/<task>.json  the questions that the answers belong to (`results.questions`)
                  /results.json        all cells, assembled from cells/ at the end or on demand
                  /samples.jsonl       all samples, one per line
 
@@ -38,7 +38,7 @@ from pbcore.results.check import (
     read_json,
     shape,
 )
-from pbcore.results.plain import dump_json, plain
+from pbcore.results.json_values import dump_json, plain
 from pbcore.results.record import READABLE, SCHEMA, CellRecord, SampleRecord, id_order
 
 ANSWERS = ".answers.jsonl"

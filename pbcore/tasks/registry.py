@@ -15,12 +15,12 @@ from pathlib import Path
 from pbcore.errors import InputError
 from pbcore.source import source_of
 from pbcore.tasks import harness
-from pbcore.tasks.asked import as_asked, first
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.files import read_text
 from pbcore.tasks.generators import Asked, Order
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.official import official_rows, read_rows
+from pbcore.tasks.prompt_options import as_asked, first
 from pbcore.tasks.rewrite import is_run_folder, rewrite_samples
 from pbcore.tasks.scoring import scorers
 from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_scorer

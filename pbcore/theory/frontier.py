@@ -18,9 +18,9 @@ from math import inf, log2
 
 from pbcore.errors import InputError
 from pbcore.theory.answers import DETERMINISTIC, answer_table, check_operation
+from pbcore.theory.concave_hull import Hull, best_of, mean_of, shifted
 from pbcore.theory.counted import One, Places, Replace, Shuffle
 from pbcore.theory.enumerated import Enumerated
-from pbcore.theory.hulls import Hull, best_of, mean_of, shifted
 from pbcore.theory.knowledge import Draw, Move, Outcome, State, States
 
 # The most items (the side of a square) for which the frontier is computed.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pbcore.cli import main
 from pbcore.exchange.tables import defused, tables, write_csv, write_parquet
-from pbcore.results import RunDir, create, error_cell, prompts
+from pbcore.results import RunDir, create, error_cell, questions
 from pbcore.tasks import load_task
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS
@@ -91,7 +91,7 @@ class TestCsv:
         task = load_task("waiting_line/copy", limit=2)
         record, answers = factory.cell(task=task.name, n=2, data_hash=task.data_hash)
         run = factory.write(create(tmp_path, "run"), [(record, answers)])
-        prompts.keep(run, task)
+        questions.keep(run, task)
         made = tables(run.path).samples
         assert made["prompt"] == [sample.prompt for sample in task.samples]
         assert made["answer"] == [sample.label for sample in task.samples]

@@ -10,9 +10,9 @@ from pbcore.analysis.frontier import kind
 from pbcore.decoding.outcomes import outcomes
 from pbcore.names import parse
 from pbcore.theory.answers import answer_table
+from pbcore.theory.concave_hull import value_at
 from pbcore.theory.distributions import EOS, Listed
 from pbcore.theory.frontier import accuracy_hull
-from pbcore.theory.hulls import value_at
 
 SAMPLERS = (
     "random-k1",

@@ -5,7 +5,7 @@ import pytest
 
 from pbcore import load_model
 from pbcore.errors import InputError
-from pbcore.figures.drawn import write
+from pbcore.figures.figure_io import write
 from pbcore.figures.lists import panel, table, threshold_panel
 from pbcore.theory import accuracy
 

@@ -12,9 +12,9 @@ import pytest
 from pbcore.decoding import decode
 from pbcore.grid.cellid import CellName
 from pbcore.grid.cost import Clock, Remaining, forwards
+from pbcore.grid.cost_model import weights
 from pbcore.grid.plan import make_plan, masked_tokens
 from pbcore.grid.settings import Settings
-from pbcore.grid.weight import weights
 from pbcore.models import load_model
 from pbcore.names import parse
 from pbcore.tasks import load_task

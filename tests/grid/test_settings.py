@@ -9,7 +9,7 @@ import pytest
 
 from pbcore.errors import InputError
 from pbcore.grid.settings import Settings
-from pbcore.grid.together import check
+from pbcore.grid.validate_settings import check
 
 FILE = Path("b.json")
 

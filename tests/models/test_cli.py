@@ -10,7 +10,7 @@ import pytest
 
 from pbcore.models import cli
 from pbcore.models.entry import LoadOptions, ModelEntry
-from pbcore.models.facts import table
+from pbcore.models.family_table import table
 from pbcore.models.registry import all_entries, resolve_model
 from pbcore.models.remote_check import Compared
 from pbcore.models.servers.spec import ServerSpec

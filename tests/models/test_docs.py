@@ -12,7 +12,7 @@ from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.models import registry as registry_module
 from pbcore.models.base import OwnDecoder
-from pbcore.models.facts import table
+from pbcore.models.family_table import table
 from pbcore.tasks.base import Sample
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"

@@ -13,7 +13,7 @@ import pytest
 
 from pbcore.decoding.policies.registry import POLICIES
 from pbcore.models.registry import FACTORIES
-from pbcore.plugin import summary
+from pbcore.plugin import run_lifecycle
 from pbcore.report import markdown
 from pbcore.tasks.scoring import SCORERS
 from tests.models.servers.fake import FakeServer, serving
@@ -118,7 +118,7 @@ def server() -> Iterator[FakeServer]:
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupts of the run outside stay as they are."""
-    monkeypatch.setattr(summary, "listen_to_interrupts", lambda: None)
+    monkeypatch.setattr(run_lifecycle, "listen_to_interrupts", lambda: None)
 
 
 SMALL = ("--model", "ideal", "--limit", "4", "--out", "out")

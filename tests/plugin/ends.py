@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pbcore.plugin import rundir
-from pbcore.plugin.summary import Outcome
+from pbcore.plugin.run_lifecycle import Outcome
 from tests.plugin.fakes import A, B, C, Config, Terminal, node_id
 from tests.results import factory
 

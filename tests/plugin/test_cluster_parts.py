@@ -10,7 +10,7 @@ import pytest
 from pbcore.errors import InputError
 from pbcore.grid import values
 from pbcore.grid.settings import Settings
-from pbcore.grid.together import check
+from pbcore.grid.validate_settings import check
 from pbcore.plugin.cluster import connect, pool, worker
 from tests.plugin.conftest import SMALL, Run
 from tests.plugin.fakes import A, B, C, Config, node_id
@@ -119,7 +119,7 @@ class TestNodes:
 class TestSplit:
     def config(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, **options: Any) -> Any:
         weights = {A: 1.0, B: 3.0, C: 2.0}
-        monkeypatch.setattr("pbcore.grid.weight.weights", lambda plan, number: weights.__getitem__)
+        monkeypatch.setattr("pbcore.grid.cost_model.weights", lambda plan, number: weights.__getitem__)
         return Config(tmp_path, **options)
 
     def test_long_cells_come_first(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.plugin import collection, gate, options
-from pbcore.ruling import Ruling
+from pbcore.run_verdict import Ruling
 from tests.plugin.fakes import A, B, C, Config, Item, node_id, report
 
 BY_NAME = {option.name: option for option in OPTIONS}

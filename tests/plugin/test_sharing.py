@@ -13,7 +13,7 @@ import pytest
 import pbcore
 from pbcore.errors import InputError
 from pbcore.grid.settings import Settings
-from pbcore.grid.together import check
+from pbcore.grid.validate_settings import check
 from pbcore.tasks import load_task
 from tests.models.checkpoints import llama_checkpoint
 from tests.plugin.conftest import TIMES, Run

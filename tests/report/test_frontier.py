@@ -11,7 +11,7 @@ from pbcore.cli import main
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results import RunDir, create
-from pbcore.results.prompts import keep
+from pbcore.results.questions import keep
 from pbcore.tasks import load_task
 from tests.report.page.test_write import Reader
 from tests.results import factory

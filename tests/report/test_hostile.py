@@ -18,8 +18,8 @@ from pbcore.analysis.floors import FloorError, parse_floor
 from pbcore.analysis.gate import judge
 from pbcore.cli import main
 from pbcore.report import summary, write_report
+from pbcore.report.answer_trace import story
 from pbcore.report.gates import gate_markdown, gate_text
-from pbcore.report.story import story
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.report.text import ascii_only, ascii_text, code, md
 from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame

@@ -17,8 +17,8 @@ from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
 from pbcore.results import CellRecord, SampleRecord, build_cell, frame
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
-from pbcore.results.flat import row
 from pbcore.results.rundir import StoredCell
+from pbcore.results.table_row import row
 from pbcore.tasks.scoring import Scored
 from pbcore.timing.verdict import judge_timing
 from tests.results import factory

@@ -17,9 +17,9 @@ from pbcore.report.junit import write_junit
 from pbcore.results import create, load, load_samples, properties
 from pbcore.results.baseline import BaselineError, read_baseline
 from pbcore.results.check import LoadError, NewerSchemaError
+from pbcore.results.json_values import dump_json, plain
 from pbcore.results.load import load_cells, load_stored
 from pbcore.results.merge import merge
-from pbcore.results.plain import dump_json, plain
 from pbcore.results.rundir import CorruptCellWarning, cell_file
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS

@@ -16,8 +16,8 @@ import pytest
 
 from pbcore.report.junit import write_junit
 from pbcore.results import create, error_cell, frame, load, load_many, properties
+from pbcore.results.json_values import plain
 from pbcore.results.load import LoadError, load_stored
-from pbcore.results.plain import plain
 from pbcore.results.published import sampler_name
 from tests.reference import reference
 from tests.results import factory

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pbcore.errors import InputError
 from pbcore.theory import accuracy, optimal_bound, total_correlation
 from pbcore.theory.answers import answer_table, positions
+from pbcore.theory.concave_hull import steps_for, value_at
 from pbcore.theory.counted import Places, Replace, Shuffle
 from pbcore.theory.enumerated import Enumerated
 from pbcore.theory.frontier import (
@@ -20,7 +21,6 @@ from pbcore.theory.frontier import (
     least_bits,
     states,
 )
-from pbcore.theory.hulls import steps_for, value_at
 from pbcore.theory.knowledge import States
 from tests.theory import strategies, twins
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import torch
 
-from pbcore.decoding.course import Course
+from pbcore.decoding.block_schedule import Course
+from pbcore.decoding.mask_confidence import NEEDS, chosen
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.policies.sdar_dynamic import surer_or_first
 from pbcore.decoding.step import Move, Step
-from pbcore.decoding.whole import NEEDS, chosen
 
 
 @register_policy("joint")

@@ -12,7 +12,7 @@ from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.prediction import distribution
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
-from pbcore.models.draws import categorical
+from pbcore.models.counter_rng import categorical
 
 ACCEPT, RESIDUAL = 1, 2  # salts of random numbers
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pbcore.decoding.course import Course
+from pbcore.decoding.block_schedule import Course
+from pbcore.decoding.mask_confidence import NEEDS, chosen
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.schedule import share
 from pbcore.decoding.step import Step
-from pbcore.decoding.whole import NEEDS, chosen
 
 STABLE_DIFFCODER = Course(fill="length", pads=True, store="unstopped")
 

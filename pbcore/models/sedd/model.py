@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pbcore.errors import InputError
 from pbcore.models.base import Generation, Prompt, Request
-from pbcore.models.draws import uniform
+from pbcore.models.counter_rng import uniform
 from pbcore.models.errors import ModelError
 from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw
 from pbcore.models.sedd.network import SeddNetwork

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.plugin import progress, summary
+from pbcore.plugin import progress, run_lifecycle
 from pbcore.plugin.cluster.connect import alive, cause_of, facts, fitting, node_name, resources, the_ray
 from pbcore.plugin.cluster.pool import Pool, Remote, crowded, split
 from pbcore.plugin.cluster.worker import Begun, Done, Order, Refused, Worker, for_workers
@@ -268,7 +268,7 @@ class Cluster:
             worker.pool.scheduler.mark_test_pending(node_id)
 
     def _give_up(self, worker: Remote, node_id: str, cause: str) -> None:
-        outcome: Any = self._config.pluginmanager.get_plugin(summary.NAME)
+        outcome: Any = self._config.pluginmanager.get_plugin(run_lifecycle.NAME)
         outcome.crashed(node_id, cause)
         location = self._open[node_id].location
         report = pytest.TestReport(node_id, location, {}, "failed", cause, "call")

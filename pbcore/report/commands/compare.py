@@ -11,7 +11,7 @@ from pathlib import Path
 from pbcore.analysis.compare import compare_runs
 from pbcore.analysis.gate import judge
 from pbcore.errors import InputError
-from pbcore.report.commands.said import refused
+from pbcore.report.commands.stderr import refused
 from pbcore.report.comparison import comparison_markdown, comparison_text, joined
 from pbcore.report.gates import gate_text
 from pbcore.report.page.compare import write_comparison

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from pbcore.errors import InputError
-from pbcore.report.commands.said import refused
+from pbcore.report.commands.stderr import refused
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page

@@ -9,7 +9,7 @@ from typing import Any
 from pbcore.printable import first_line, printable
 from pbcore.report.page.html import as_json
 from pbcore.report.page.samples import LONGEST, Lot, chosen, is_wrong, shortened
-from pbcore.results.prompts import Question
+from pbcore.results.questions import Question
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.stats import GRADED
 

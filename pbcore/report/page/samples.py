@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pbcore.report.answer_trace import wrong
 from pbcore.report.page.html import as_json
-from pbcore.report.story import wrong
-from pbcore.results.plain import dump_json
+from pbcore.results.json_values import dump_json
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.tasks.cot import final_answer
 

@@ -15,10 +15,9 @@ from pbcore.report.page.facts import facts, gaps
 from pbcore.report.page.frontier import frontier
 from pbcore.report.page.html import document, embedded
 from pbcore.report.page.svg import attribute, plot, text
+from pbcore.results.json_values import encodable
 from pbcore.results.load import load, load_stored
-from pbcore.results.plain import encodable
-from pbcore.results.prompts import Question, kept, key, question
-from pbcore.results.questions import Questions
+from pbcore.results.questions import Question, Questions, kept, key, question
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 

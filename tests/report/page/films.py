@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.results import CellRecord, RunDir, SampleRecord, create
-from pbcore.results.prompts import keep
+from pbcore.results.questions import keep
 from pbcore.results.record import FormerToken
 from pbcore.tasks import load_task
 from tests.results import factory

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from scipy import stats
 
-from pbcore.models.draws import _mix, categorical, uniform
+from pbcore.models.counter_rng import _mix, categorical, uniform
 from pbcore.models.ideal import _mix_array, _mixed
 
 

@@ -1,4 +1,4 @@
-"""pbcore.results.prompts: the questions of a run, kept beside its cells."""
+"""pbcore.results.questions: the questions of a run, kept beside its cells."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pbcore.results import create
 from pbcore.results.merge import merge
-from pbcore.results.prompts import Question, gather, keep, kept
+from pbcore.results.questions import Question, gather, keep, kept
 from pbcore.tasks import load_task
 from tests.results import factory
 

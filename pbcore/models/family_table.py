@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from tabulate import tabulate
 
 from pbcore.models.entry import ModelEntry
-from pbcore.models.marks import recognised
+from pbcore.models.family_detection import recognised
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""pbcore.report.story: how a wrong answer came about, step by step."""
+"""pbcore.report.answer_trace: how a wrong answer came about, step by step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.report.story import LINES, WIDE, story, trajectory, wrong
+from pbcore.report.answer_trace import LINES, WIDE, story, trajectory, wrong
 from pbcore.tasks import Sample
 from pbcore.tasks.scoring import Scored
 

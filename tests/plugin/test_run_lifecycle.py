@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pbcore.plugin import rundir, summary
-from pbcore.plugin.summary import Outcome
+from pbcore.plugin import run_lifecycle, rundir
+from pbcore.plugin.run_lifecycle import Outcome
 from pbcore.results import create
 from tests.plugin.ends import IDS, begun, last_lines, session, stored, take
 from tests.plugin.fakes import A, B, C, Config, report
@@ -59,7 +59,7 @@ class TestBegin:
         def refuse(config: Any, names: Any) -> None:
             raise pytest.UsageError("no key")
 
-        monkeypatch.setattr(summary, "prepare", refuse)
+        monkeypatch.setattr(run_lifecycle, "prepare", refuse)
         outcome = Outcome(Config(tmp_path, out=tmp_path / "out"))  # type: ignore[arg-type]
         with pytest.raises(pytest.UsageError, match="no key"):
             outcome.pytest_xdist_node_collection_finished(IDS)
@@ -150,7 +150,7 @@ class TestInterrupts:
         handler: Any = signal.SIG_IGN if ignored else signal.SIG_DFL
         before = signal.signal(signal.SIGINT, handler)
         try:
-            summary.listen_to_interrupts()
+            run_lifecycle.listen_to_interrupts()
             assert signal.getsignal(signal.SIGINT) is (signal.default_int_handler if ignored else handler)
         finally:
             signal.signal(signal.SIGINT, before)
@@ -160,12 +160,12 @@ class TestConfigure:
     def test_a_worker_keeps_no_outcome(self, tmp_path: Path) -> None:
         """The controller does, and with --resume it looks at the records first."""
         config = Config(tmp_path)
-        summary.pytest_configure(config)  # type: ignore[arg-type]
-        assert isinstance(config.pluginmanager.get_plugin(summary.NAME), Outcome)
+        run_lifecycle.pytest_configure(config)  # type: ignore[arg-type]
+        assert isinstance(config.pluginmanager.get_plugin(run_lifecycle.NAME), Outcome)
         worker = Config(tmp_path)
         worker.workerinput = {}  # type: ignore[attr-defined]
-        summary.pytest_configure(worker)  # type: ignore[arg-type]
-        assert worker.pluginmanager.get_plugin(summary.NAME) is None
+        run_lifecycle.pytest_configure(worker)  # type: ignore[arg-type]
+        assert worker.pluginmanager.get_plugin(run_lifecycle.NAME) is None
 
     def test_a_damaged_record_is_set_aside_at_once(self, tmp_path: Path) -> None:
         """And noted; a damaged run.json is a usage error."""
@@ -175,9 +175,9 @@ class TestConfigure:
         stored(config, A)
         (file,) = run.cells_dir.glob("*.json")
         file.write_text("{")
-        summary.pytest_configure(config)  # type: ignore[arg-type]
-        assert len(config.pluginmanager.get_plugin(summary.NAME).notes) == 1
+        run_lifecycle.pytest_configure(config)  # type: ignore[arg-type]
+        assert len(config.pluginmanager.get_plugin(run_lifecycle.NAME).notes) == 1
         assert list(run.cells_dir.glob("*.json")) == []
         (run.path / "run.json").write_text("{")
         with pytest.raises(pytest.UsageError, match="--resume: "):
-            summary.pytest_configure(Config(tmp_path, resume=run.path))  # type: ignore[arg-type]
+            run_lifecycle.pytest_configure(Config(tmp_path, resume=run.path))  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pbcore.analysis.corrected import differences
+from pbcore.analysis.score_differences import differences
 from pbcore.results import CellRecord, Conditions, SampleRecord
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import LogitsProcessor, StoppingCriteria
 
-from pbcore.models.draws import categorical, uniform
+from pbcore.models.counter_rng import categorical, uniform
 
 
 class Watch(LogitsProcessor):

@@ -24,7 +24,7 @@ from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
 
 if TYPE_CHECKING:
     from pbcore.results.rundir import RunDir
-    from pbcore.ruling import Ruling
+    from pbcore.run_verdict import Ruling
 
 NAME = "pbcore-outcome"
 WHAT = ("model", "sampler", "task")  # options that name cells
@@ -127,7 +127,7 @@ class Outcome:
                     f"the report could not be written ({error}); the finished cells are in {run.cells_dir}"
                 )
         if settings(self._config).gated:
-            from pbcore.ruling import rule
+            from pbcore.run_verdict import rule
 
             terminal = self._config.pluginmanager.get_plugin("terminalreporter")
             say = terminal.write_line if terminal else self.notes.append
@@ -135,7 +135,7 @@ class Outcome:
 
     def _without_cells(self, session: pytest.Session) -> None:
         if given(self._config) and settings(self._config).gated:
-            from pbcore.ruling import nothing_to_judge
+            from pbcore.run_verdict import nothing_to_judge
 
             self._close(session, nothing_to_judge(verdicts(self._config), self._config.inipath), None)
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pbcore.results import record
-from pbcore.results.plain import encodable, plain
+from pbcore.results.json_values import encodable, plain
 from pbcore.results.record import CellRecord
 from pbcore.tasks.naming import PAPER_TASKS, category
 from pbcore.tasks.rewrite import SOURCE as REWRITE

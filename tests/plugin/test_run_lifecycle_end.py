@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.plugin import summary
+from pbcore.plugin import run_lifecycle
+from pbcore.plugin.run_lifecycle import Outcome
 from pbcore.plugin.state import plan
-from pbcore.plugin.summary import Outcome
 from pbcore.results import create
-from pbcore.ruling import Ruling
+from pbcore.run_verdict import Ruling
 from tests.plugin.ends import begun, last_lines, session, stored, take
 from tests.plugin.fakes import A, B, C, Config, report
 
@@ -74,7 +74,7 @@ class TestEnd:
     ) -> None:
         """An exit status that says more, such as that of an interrupt, stays; the verdict is shown."""
         ruling = Ruling(["gate FAILED"], [("ideal/copy/random-k1", "worse")], ["# gate\n"])
-        monkeypatch.setattr("pbcore.ruling.rule", lambda *parts: ruling)
+        monkeypatch.setattr("pbcore.run_verdict.rule", lambda *parts: ruling)
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         config = Config(tmp_path, out=tmp_path / "out", floor=("* accuracy>=0",))
         outcome, ended = begun(config), session(status)
@@ -90,7 +90,9 @@ class TestEnd:
     def test_only_a_complete_run_is_ruled_as_such(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """And a passed ruling leaves the exit status alone."""
         complete: list[bool] = []
-        monkeypatch.setattr("pbcore.ruling.rule", lambda plan, run, whole, *rest: complete.append(whole) or Ruling())
+        monkeypatch.setattr(
+            "pbcore.run_verdict.rule", lambda plan, run, whole, *rest: complete.append(whole) or Ruling()
+        )
         ended = session()
         for cells in ((A, B, C), (A,)):
             outcome = begun(Config(tmp_path, out=tmp_path / f"out{len(cells)}", floor=("* accuracy>=0",)))
@@ -103,8 +105,8 @@ class TestEnd:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Neither with cells nor without."""
-        monkeypatch.setattr("pbcore.ruling.rule", None)
-        monkeypatch.setattr("pbcore.ruling.nothing_to_judge", None)
+        monkeypatch.setattr("pbcore.run_verdict.rule", None)
+        monkeypatch.setattr("pbcore.run_verdict.nothing_to_judge", None)
         begun(Config(tmp_path, out=tmp_path / "out")).pytest_sessionfinish(session())
         Outcome(Config(tmp_path, cells=())).pytest_sessionfinish(session())  # type: ignore[arg-type]
 
@@ -118,7 +120,7 @@ class TestNoCells:
     def test_what_models_cannot_run_is_the_reason(self, tmp_path: Path) -> None:
         """Sorted by reason."""
         config = Config(tmp_path)
-        summary.left_out(config).update({"b: no": 2, "a: no": 1})  # type: ignore[arg-type]
+        run_lifecycle.left_out(config).update({"b: no": 2, "a: no": 1})  # type: ignore[arg-type]
         assert last_lines(self.outcome(config)) == [
             "=== pbcore ===",
             "no cell is left to measure",
@@ -161,7 +163,7 @@ class TestNoCells:
 
     def test_gates_that_nothing_met(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The ruling alone is shown; collecting only asks for none."""
-        monkeypatch.setattr("pbcore.ruling.nothing_to_judge", lambda requested, ini: Ruling(["nothing judged"]))
+        monkeypatch.setattr("pbcore.run_verdict.nothing_to_judge", lambda requested, ini: Ruling(["nothing judged"]))
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         outcome = self.outcome(Config(tmp_path, floor=("* accuracy>=0",)))
         outcome.pytest_sessionfinish(session())
