@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
-import torch
 from torch import Tensor
 
 from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.checks import as_move
-from pbcore.decoding.joint_draws import SURE, together
+from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies import Policy
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.step import Move, Step
@@ -78,24 +77,6 @@ class Drawn:
         if isinstance(answer, Probe):
             return answer
         return replace(as_move(self.name.policy, answer, step), token=token, confidence=confidence)
-
-
-def spaced(step: Step, reveal: Tensor, gap: int) -> Tensor:
-    """The slots in `reveal` (R, C) without the unsure ones fewer than `gap` columns behind an unsure one that stays."""
-    unsure = reveal & (best(step) < SURE)
-    result, last = reveal.clone(), torch.full_like(step.index, -gap)
-    for slot in unsure.any(0).nonzero()[:, 0].tolist():
-        near = unsure[:, slot] & (step.column[:, slot] - last < gap)
-        result[:, slot] &= ~near
-        last = torch.where(unsure[:, slot] & ~near, step.column[:, slot], last)
-    return result
-
-
-def best(step: Step) -> Tensor:
-    """The largest probability (R, C) of each candidate, 0 elsewhere."""
-    if not step.temperature:
-        return step.confidence
-    return step.rowwise(lambda log_probs: log_probs.max(-1).values.exp())
 
 
 def drawn(policy: Policy, name: SamplerName) -> Policy:
