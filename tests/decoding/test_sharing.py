@@ -211,7 +211,7 @@ class TestOutside:
 
     def test_which_policies_take_part(self) -> None:
         """All but those that compare distributions, raise logits, review tokens or are made for block models."""
-        assert len(SHARING) == 15
+        assert len(SHARING) == 17
         assert {"credit", "joint", "klass", "wino"} < set(OTHERS)
 
     @pytest.mark.parametrize("sampler", ["confidence-k2", "random-k2"])
