@@ -46,7 +46,7 @@ class Adas:
             discount = discount + at_columns(weights, pick) * (1 - step.confidence.gather(-1, pick[:, None]))
             left = left.scatter(-1, pick[:, None], False)
             order.append(torch.where(score.isneginf().all(-1), -1, pick))
-        step.walk = _filled(torch.stack(order, dim=-1), step.masked)
+        step._walk = _filled(torch.stack(order, dim=-1), step.masked)
         answer = self.policy.select(step)
         assert not hasattr(answer, "write"), "policies with what-if rows are refused"
         return answer

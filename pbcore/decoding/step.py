@@ -91,10 +91,10 @@ class Step:
     attention: Attention | None = None  # weights of the slots, if the policy needs them
     mask: Tensor | None = None  # (R, C) float: probability of the mask token at a candidate, if the policy needs it
     answers: Answers | None = None  # of the policy's last Probe in this step
-    walk: Tensor | None = None  # (R, C) long: the order of the candidates, in place of any score's
     notes: dict[str, Any] = field(default_factory=dict)  # the policy's own, for its next call in this step
     _states: dict[str, State] = field(default_factory=dict)
     _draw: Draw = uniform
+    _walk: Tensor | None = None  # (R, C) long: the candidates' order, in place of any score's
     _stale: Tensor | None = None  # (R,) bool
 
     @property
@@ -190,8 +190,8 @@ class Step:
         """Slot indices (R, C) by falling `score` among the slots `among` (R, C), those outside last; ties go to
         the lowest position.
         """
-        if self.walk is not None and among is self.masked:
-            return self.walk
+        if self._walk is not None and among is self.masked:
+            return self._walk
         return score.masked_fill(~among, -torch.inf).argsort(dim=-1, descending=True, stable=True)
 
     def at_least_best(self, reveal: Tensor, score: Tensor) -> Tensor:
