@@ -51,6 +51,7 @@ class SamplerName:
     schedule_steps: int = 0
     eos_stop: bool = False
     no_early_eos: bool = False
+    eos_last: bool = False
 
     def __str__(self) -> str:
         parts = ["-".join([self.policy, *(word + number for word, number in self.arguments)])]
@@ -69,6 +70,8 @@ class SamplerName:
             parts.append("eos_stop")
         if self.no_early_eos:
             parts.append("no_early_eos")
+        if self.eos_last:
+            parts.append("eos_last")
         if self.temperature:
             parts.append(f"t{plain(self.temperature)}")
         return "+".join(parts)
@@ -133,7 +136,7 @@ def _modifier(name: str, text: str) -> dict[str, object]:
     """The fields that one `+modifier` sets."""
     if text in ("prefix", "dual"):
         return {"cache": text}
-    if text in ("eos_stop", "no_early_eos"):
+    if text in ("eos_stop", "no_early_eos", "eos_last"):
         return {text: True}
     if text in ("rcr", "rcr-max"):
         return {"remask": "rcr", "remask_variant": text[4:]}
@@ -163,5 +166,5 @@ def _modifier(name: str, text: str) -> dict[str, object]:
         f"sampler {shown(name)}: unknown modifier {shown('+' + text)}; known: "
         "+b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early "
         "(remasking), "
-        "+s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos"
+        "+s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos, +eos_last"
     )

@@ -21,6 +21,7 @@ names = st.builds(
     counts=st.none() | st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple),
     eos_stop=st.booleans(),
     no_early_eos=st.booleans(),
+    eos_last=st.booleans(),
 )
 
 

@@ -136,7 +136,13 @@ def _single(distribution: AnswerDistribution) -> bool:
 
 def _formula(distribution: AnswerDistribution, name: SamplerName) -> float | None:
     """`theory.accuracy` of a shuffle whose masks are its items; None where there is no formula."""
-    if name.eos_stop or name.no_early_eos or not isinstance(distribution, Shuffled) or not distribution.identity:
+    if (
+        name.eos_stop
+        or name.no_early_eos
+        or name.eos_last
+        or not isinstance(distribution, Shuffled)
+        or not distribution.identity
+    ):
         return None
     n, width = distribution.slots.shape
     if width > 1 or len(targets(distribution)) != n:
@@ -149,7 +155,7 @@ def _formula(distribution: AnswerDistribution, name: SamplerName) -> float | Non
 
 def exact(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> float:
     """The expected accuracy by enumeration. Raises NotExact where that isn't known how, or takes too long."""
-    if name.remask or name.eos_stop or name.no_early_eos:
+    if name.remask or name.eos_stop or name.no_early_eos or name.eos_last:
         raise NotExact(f"sampler {name}: remasking and rules for EOS are decoded")
     masked = targets(distribution)
     parts = np.full(distribution.length, -1, dtype=np.int64)

@@ -112,6 +112,9 @@ def _step(job: _Job, rows: Rows, context: Source, window: tuple[int, int] | None
     if job.name.no_early_eos:
         early = (step.token == job.model.eos_id) & (masked.cumsum(-1) > 1)
         step._hide(early)
+    if job.name.eos_last:
+        ends = masked & torch.isin(step.token, torch.tensor(sorted(job.model.stop_ids), device=masked.device))
+        step._hide(ends & (masked & ~ends).any(-1, keepdim=True))
     move = as_move(job.name.policy, job.policy.select(step), step)
     before = rows.canvas.clone() if job.blocks else rows.canvas
     _apply(job, _bounded(job, move, step, masked, rows), step, where, rows)

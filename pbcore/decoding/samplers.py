@@ -95,9 +95,10 @@ def policy(name: SamplerName) -> Policy:
         raise SamplerNameError(
             f"sampler {name}: {name.policy} decides itself how many tokens to reveal; leave the schedule out"
         )
-    if name.no_early_eos and traits(result).rewrites:
+    held = "no_early_eos" if name.no_early_eos else "eos_last" if name.eos_last else ""
+    if held and traits(result).rewrites:
         raise SamplerNameError(
-            f"sampler {name}: {name.policy} chooses tokens other than the predicted, so +no_early_eos can't hold EOS "
+            f"sampler {name}: {name.policy} chooses tokens other than the predicted, so +{held} can't hold EOS "
             "back; leave it out"
         )
     result = remasked(result, name)

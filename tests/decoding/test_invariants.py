@@ -109,7 +109,7 @@ class TestEveryPolicy:
         ),
         sampler=st.sampled_from(["confidence-k1", "confidence-k3", "confidence+s0_3_0_1", "confidence-k2+t0.8"]),
         block=st.sampled_from([0, 2]),
-        ending=st.sampled_from(["", "+no_early_eos"]),
+        ending=st.sampled_from(["", "+no_early_eos", "+eos_last"]),
     )
     def test_remasking(
         self, remask: str, values: list[float], canvases: list[list[int]], sampler: str, block: int, ending: str

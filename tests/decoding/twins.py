@@ -202,3 +202,44 @@ def wino(
     if len(draft) == 1:
         return set(draft), set()
     return set(draft), set(doubtful if len(doubtful) < drafted_before else doubtful[: drafted_before - 1])
+
+
+def entropy_threshold(epsilon: float) -> Twin:
+    def reveal(block: Block) -> set[int]:
+        order = sorted(block.masks, key=lambda i: (entropy(block.probs[i]), i))
+        return {i for i in order if entropy(block.probs[i]) <= epsilon} | {order[0]}
+
+    return reveal
+
+
+def bisection() -> Twin:
+    def reveal(block: Block) -> set[int]:
+        chosen, gap = set(), []
+        for i in [*range(len(block.tokens)), None]:
+            if i is not None and block.tokens[i] is None:
+                gap.append(i)
+            elif gap:
+                chosen.add(gap[(len(gap) - 1) // 2])
+                gap = []
+        return chosen
+
+    return reveal
+
+
+def meanfield(gamma: float, rounds: int) -> Twin:
+    def similarity(p: list[float], q: list[float]) -> float:
+        middle = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
+        return 1 - (divergence(p, middle) + divergence(q, middle)) / 2 / math.log(2)
+
+    def reveal(block: Block) -> set[int]:
+        masks, probs = block.masks, block.probs
+        conflict = {(i, j): similarity(probs[i], probs[j]) for i in masks for j in masks if i != j}
+        largest = max(conflict.values(), default=1.0)
+        odds = {i: math.log(sorted(probs[i])[-1] / sorted(probs[i])[-2]) for i in masks}
+        q = {i: 1 / (1 + math.exp(-odds[i])) for i in masks}
+        for _ in range(rounds):
+            push = {i: odds[i] - sum(conflict[i, j] / largest * q[j] for j in masks if j != i) for i in masks}
+            q = {i: 1 / (1 + math.exp(-push[i])) for i in masks}
+        return {i for i in masks if q[i] >= gamma} or {max(masks, key=lambda i: (q[i], -i))}
+
+    return reveal

@@ -33,6 +33,7 @@ MODIFIERS = [
     "remdm2-early",
     "eos_stop",
     "no_early_eos",
+    "eos_last",
     "t1.0",
     "t0.7",
     "t1",
