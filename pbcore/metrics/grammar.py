@@ -11,8 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 
 from pbcore.metrics.languagetool import Match, Unavailable
-from pbcore.metrics.languagetool.install import FOLDER_VARIABLE, NO_DOWNLOAD_VARIABLE, URL_VARIABLE, installed
-from pbcore.metrics.languagetool.install import cache_folder
+from pbcore.metrics.languagetool.install import (
+    FOLDER_VARIABLE,
+    NO_DOWNLOAD_VARIABLE,
+    URL_VARIABLE,
+    cache_folder,
+    find_installation,
+)
 from pbcore.metrics.languagetool.server import Server, SharedServer, UserServer
 from pbcore.metrics.verdict_cache import VerdictCache
 
@@ -127,7 +132,7 @@ def _checker(environment: tuple[str, ...]) -> Checker | Unavailable:
     """
     url = environment[0]
     try:
-        server: Server = UserServer(url) if url else SharedServer(installed())
+        server: Server = UserServer(url) if url else SharedServer(find_installation(download=True))
     except Unavailable as error:
         return error
     new = Checker(server, VerdictCache(cache_folder() / CACHE_FILE))

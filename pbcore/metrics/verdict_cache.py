@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from pbcore.metrics.languagetool import Match
 
@@ -33,7 +34,7 @@ class VerdictCache:
     def __len__(self) -> int:
         return sum(count for (count,) in self._execute("SELECT COUNT(*) FROM verdicts", [()]))
 
-    def _execute(self, statement: str, rows: Iterable[tuple[str, ...]]) -> list[tuple[str, str]]:
+    def _execute(self, statement: str, rows: Iterable[tuple[str, ...]]) -> list[tuple[Any, ...]]:
         """The results of a statement for each row of values, in one transaction; none if the file can't be used. Opens
         a connection each time: none may be used after a fork."""
         if not self._usable:
@@ -46,5 +47,7 @@ class VerdictCache:
         except (OSError, sqlite3.Error) as error:
             self._usable = False
             remedy = "Remove it, or set PBCORE_CACHE to another folder."
-            warnings.warn(f"grammar verdicts are not cached: {self.path} can't be used ({error}). {remedy}", stacklevel=3)
+            warnings.warn(
+                f"grammar verdicts are not cached: {self.path} can't be used ({error}). {remedy}", stacklevel=3
+            )
             return []

@@ -12,13 +12,12 @@ from language_tool_python.exceptions import LanguageToolError
 from pbcore.metrics.languagetool import Match, Unavailable
 from pbcore.metrics.languagetool.server import DIRECT, Server
 
-THREADS = 4
-TRIES = 3
+THREADS, TRIES = 4, 3
 
 
 class Client(LanguageTool):
-    """The library's client of a server, with two additions: a check that was broken off is refused, and Java's spans are
-    kept, since the library's `Match` converts offsets by state that all threads share, and lengths not at all."""
+    """The library's client of a server. It also refuses a check that was broken off, and keeps Java's spans, since the
+    library's `Match` converts offsets by state that all threads share, and lengths not at all."""
 
     _TIMEOUT = 60  # type: ignore[assignment]
     of_thread = local()  # `spans` has those of the thread's last check, in units of UTF-16
@@ -49,7 +48,8 @@ def _check(server: Server, text: str, language: str) -> list[Match] | str:
         url = server.url(lost=url)
         try:
             found = []
-            for match, span in zip(_client(language, url).check(units.decode("utf-16-le")), Client.of_thread.spans):
+            matches = _client(language, url).check(units.decode("utf-16-le"))
+            for match, span in zip(matches, Client.of_thread.spans, strict=True):
                 start, end = (len(units[: 2 * place].decode("utf-16-le", "replace")) for place in span)
                 found.append(Match(match.rule_id, match.message, start, end - start, match.category))
             return found
@@ -57,7 +57,9 @@ def _check(server: Server, text: str, language: str) -> list[Match] | str:
             if not isinstance(error, LanguageToolError) or isinstance(error.__cause__, ValueError):  # not JSON
                 return f"LanguageTool gave no verdict: {str(error)[:200]}"
             lost = error
-    raise Unavailable(f"LanguageTool dropped the connection {TRIES} times on one text ({lost}): {text[:80]!r}") from lost
+    raise Unavailable(
+        f"LanguageTool dropped the connection {TRIES} times on one text ({lost}): {text[:80]!r}"
+    ) from lost
 
 
 @lru_cache(maxsize=8)

@@ -1,4 +1,4 @@
-"""Finds LanguageTool, or downloads it: the pinned English server, in the files that jars.txt records with their digests.
+"""Finds LanguageTool, or downloads it: the pinned English server, in the files whose digests jars.txt records.
 
 The published archive holds all languages (about 250 MB). An English checker needs the server, the English rules, and
 the Spanish, Catalan and Portuguese ones that the server's language identifier loads at its start. The clients for
@@ -15,8 +15,6 @@ from filelock import FileLock, Timeout
 from pbcore.metrics.languagetool import Unavailable
 
 VERSION = "6.8"
-MEGABYTES = 80
-THREADS = 8
 LIMITS = (10.0, 60.0)  # seconds to connect, and between two pieces of a file
 URL_VARIABLE = "PBCORE_LANGUAGETOOL_URL"
 FOLDER_VARIABLE = "LTP_JAR_DIR_PATH"
@@ -41,32 +39,25 @@ def java() -> Path:
 def recorded() -> dict[str, str]:
     """The files of the pinned version, as jars.txt records them: path in a Maven repository → SHA-256."""
     lines = Path(__file__).with_name("jars.txt").read_text(encoding="ascii").splitlines()
-    return {path: digest for path, digest in (line.split() for line in lines if not line.startswith("#"))}
+    return dict(line.split() for line in lines if not line.startswith("#"))
 
 
-def find_installation() -> Path:
-    """The folder with LanguageTool's jars: $LTP_JAR_DIR_PATH, else that of the pinned version. Raises Unavailable."""
+def find_installation(download: bool = False) -> Path:
+    """The folder with LanguageTool's jars: $LTP_JAR_DIR_PATH, else that of the pinned version, which is downloaded if
+    `download` says so and $PBCORE_NO_DOWNLOAD isn't set. Raises Unavailable."""
     if own := os.environ.get(FOLDER_VARIABLE):
         if not any(Path(own).glob("*.jar")):
             raise Unavailable(f"{FOLDER_VARIABLE}={own} holds no jars: give the folder of languagetool-server.jar")
         return Path(own)
     folder = cache_folder() / "languagetool" / f"LanguageTool-{VERSION}"
-    if not all((folder / Path(path).name).is_file() for path in recorded()):
-        raise Unavailable(
-            "LanguageTool is not installed: run `pbcore languagetool install` (a run without --no-download does so by "
-            f"itself), or give a running server with --languagetool-url or {URL_VARIABLE}"
-        )
-    return folder
-
-
-def installed() -> Path:
-    """As find_installation, but downloads the pinned version, unless $PBCORE_NO_DOWNLOAD or $LTP_JAR_DIR_PATH is set."""
-    try:
-        return find_installation()
-    except Unavailable:
-        if os.environ.get(FOLDER_VARIABLE) or os.environ.get(NO_DOWNLOAD_VARIABLE):
-            raise
-    return install()
+    if all((folder / Path(path).name).is_file() for path in recorded()):
+        return folder
+    if download and not os.environ.get(NO_DOWNLOAD_VARIABLE):
+        return install()
+    raise Unavailable(
+        "LanguageTool is not installed: run `pbcore languagetool install` (a run without --no-download does so by "
+        f"itself), or give a running server with --languagetool-url or {URL_VARIABLE}"
+    )
 
 
 def install() -> Path:
@@ -103,5 +94,5 @@ def _download(folder: Path) -> None:
     store = pooch.create(folder, repository, registry=digests, urls=urls)
     pooch.get_logger().setLevel("WARNING")
     get = pooch.HTTPDownloader(timeout=LIMITS, chunk_size=1 << 16)
-    print(f"\nLanguageTool {VERSION}: {MEGABYTES} MB from {repository} to {folder}", file=sys.stderr)
-    thread_map(lambda name: store.fetch(name, downloader=get), urls, max_workers=THREADS, disable=None, leave=False)
+    print(f"\nLanguageTool {VERSION}: 80 MB from {repository} to {folder}", file=sys.stderr)
+    thread_map(lambda name: store.fetch(name, downloader=get), urls, max_workers=8, disable=None, leave=False)

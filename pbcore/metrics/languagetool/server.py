@@ -18,15 +18,14 @@ RUN_VARIABLE = "PBCORE_GRAMMAR_RUN"  # names a run: its first process sets it, t
 DIRECT = {"no_proxy": "*"}  # servers are reached directly, whatever proxies the environment names
 HEAP_MEGABYTES = 1024
 START_LIMIT = 240.0
-CONFIG = "pipelineCaching=true\nmaxPipelinePoolSize=20\npipelineExpireTimeInSeconds=3600\n"
 
 
 class UserServer:
-    """A server that the user runs, by URL: never started or stopped here. `identity` has its version and a digest of its
-    rules, since two servers of one version can differ in n-grams and configuration."""
+    """A server that the user runs: never started or stopped here. `identity` has its version and a digest of its rules:
+    two servers of one version can differ in n-grams and configuration."""
 
     def __init__(self, url: str) -> None:
-        """`url` with or without scheme and `/v2`, such as `localhost:8081`. Raises Unavailable if none answers there."""
+        """`url` with or without scheme and `/v2`, as `localhost:8081`. Raises Unavailable if none answers there."""
         import requests
 
         self._url = (url if "://" in url else f"http://{url}").rstrip("/").removesuffix("/v2") + "/"
@@ -37,8 +36,8 @@ class UserServer:
             self.identity = f"{software['version']}-{software['buildDate']}-{rules}"
         except (requests.RequestException, ValueError, KeyError, TypeError) as error:
             raise Unavailable(
-                f"no LanguageTool server answers at {self._url} ({error!r}): start it, or correct --languagetool-url or "
-                f"{URL_VARIABLE}, the part before /v2"
+                f"no LanguageTool server answers at {self._url} ({error!r}): start it, or correct --languagetool-url "
+                f"or {URL_VARIABLE}, the part before /v2"
             ) from error
 
     def url(self, lost: str = "") -> str:
@@ -85,16 +84,23 @@ class SharedServer:
         self._url = ""
 
     def _start(self) -> None:
-        """Starts the watchdog, and waits until it has started Java. The parallel collector needs a quarter less time and
-        a third less memory than Java's default; the first compiler alone (level 1) halves the processor time of a few
-        hundred answers and is as fast over thousands."""
-        (config := self.state / "server.properties").write_text(CONFIG)
-        logback = Path(__file__).with_name("logback.xml")
+        """Starts the watchdog, and waits until it has started Java. The parallel collector needs a quarter less time
+        and a third less memory than Java's default; the first compiler alone (level 1) halves the processor time of a
+        few hundred answers and is as fast over thousands."""
+        config, logback = (Path(__file__).with_name(name) for name in ("server.properties", "logback.xml"))
         command = [str(java()), f"-Xmx{HEAP_MEGABYTES}m", "-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1"]
-        command += ["-Dsun.net.httpserver.nodelay=true", f"-Dlogback.configurationFile={logback}", "-cp", f"{self._jars}{os.sep}*"]
+        command += [
+            "-Dsun.net.httpserver.nodelay=true",
+            f"-Dlogback.configurationFile={logback}",
+            "-cp",
+            f"{self._jars}{os.sep}*",
+        ]
         command += ["org.languagetool.server.HTTPServer", "--config", str(config)]
         with (self.state / "server.log").open("wb") as log:
-            self._watchdog = watchdog.start(self.state, command, log)
+            script = [sys.executable, "-I", watchdog.__file__, str(self.state), *command]
+            self._watchdog = subprocess.Popen(
+                script, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
         while self._watchdog.poll() is None and not (self.state / "java").exists():
             time.sleep(0.02)
 

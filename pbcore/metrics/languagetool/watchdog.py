@@ -4,6 +4,7 @@ Each of them holds the lock of a file in STATE/users, which the system releases 
 script, `watchdog.py STATE COMMAND…`: it needs no other module of pbcore.
 """
 
+import contextlib
 import ctypes
 import shutil
 import signal
@@ -12,7 +13,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -20,42 +20,29 @@ STARTS = 2
 POLL = 0.3
 
 
-def start(state: Path, command: list[str], log: BinaryIO) -> subprocess.Popen[bytes]:
-    """Starts a watchdog that outlives this process."""
-    script = [sys.executable, "-I", __file__, str(state), *command]
-    return subprocess.Popen(script, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-
-
 def main(state: Path, command: list[str]) -> None:
-    """Runs `command` with a free port, and once more if it ends. Holds STATE/running meanwhile; STATE/java has Java's
-    process id and port."""
+    """Runs `command` with a free port, and once more if it ends. Holds STATE/running as long as there is a server to
+    wait for; STATE/java has its process id and port."""
     # Linux kills Java when the watchdog is killed: PR_SET_PDEATHSIG = 1.
     bound = (lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL)) if sys.platform == "linux" else None
-    with FileLock(state / "running"):
-        for _ in range(STARTS):
+    running, servers = FileLock(state / "running"), list[subprocess.Popen[bytes]]()
+    running.acquire()
+    while True:
+        if len(servers) < STARTS and all(server.poll() is not None for server in servers):
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", 0))
                 port = str(probe.getsockname()[1])
-            java = subprocess.Popen([*command, "--port", port], cwd=state, preexec_fn=bound)
-            (state / "java").write_text(f"{java.pid} {port}")
-            while java.poll() is None:
-                _end_if_unused(state, java)
-    while True:
-        _end_if_unused(state, java)
-
-
-def _end_if_unused(state: Path, java: subprocess.Popen[bytes]) -> None:
-    """Ends Java and this process, and removes STATE, if no process of the run is left; else waits a moment."""
-    time.sleep(POLL)
-    try:
-        with FileLock(state / "lock", timeout=0):
+            servers.append(subprocess.Popen([*command, "--port", port], cwd=state, preexec_fn=bound))
+            (state / "java").write_text(f"{servers[-1].pid} {port}")
+        elif servers[-1].poll() is not None:
+            running.release()
+        time.sleep(POLL)
+        with contextlib.suppress(Timeout), FileLock(state / "lock", timeout=0):
             if not any(held(user) for user in (state / "users").glob("*")):
-                java.kill()
-                java.wait()
+                servers[-1].kill()
+                servers[-1].wait()
                 shutil.rmtree(state, ignore_errors=True)
-                sys.exit()
-    except Timeout:
-        pass  # a process of the run waits for the server
+                return
 
 
 def held(path: Path) -> bool:
