@@ -96,6 +96,8 @@ def serve(port: int) -> None:
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
+    with (Path(os.environ["TMPDIR"]) / "started.log").open("a") as log:
+        log.write("started\n")
     if os.environ["BEHAVIOUR"] == "dies":
         sys.exit("Error: Could not find or load main class")
     serve(int(arguments[arguments.index("--port") + 1]))

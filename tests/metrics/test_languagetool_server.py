@@ -1,6 +1,4 @@
-"""The life of a run's server, with real processes and a stand-in for Java: it starts once, is shared, and never outlives
-its run.
-"""
+"""The life of a run's server, with real processes and a stand-in for Java."""
 
 from __future__ import annotations
 
@@ -162,7 +160,7 @@ class TestSharedServer:
                 checker.check(texts)
         with pytest.raises(Unavailable, match="2 times"):
             SharedServer(find_installation()).url()
-        assert len((server.state / "server.log").read_text().splitlines()) == 2
+        assert (server.state.parent / "started.log").read_text().splitlines() == ["started"] * 2
 
     def test_a_text_that_kills_the_server_ends_grammar(self, server: SharedServer) -> None:
         """A text is tried again on the new server; it can't start servers for ever."""

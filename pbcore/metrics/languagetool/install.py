@@ -65,30 +65,31 @@ def install() -> Path:
 
     Of several processes one downloads, and the others wait for it. Raises Unavailable if a file can't be had.
     """
+    from jgo.constants import MAVEN_CENTRAL_URL
+
+    repository = (os.environ.get(REPOSITORY_VARIABLE) or MAVEN_CENTRAL_URL).rstrip("/")
     folder = cache_folder() / "languagetool" / f"LanguageTool-{VERSION}"
     lock = FileLock(folder.parent / "install.lock")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with lock.acquire(timeout=0):
-            _download(folder)
+            _download(repository, folder)
     except Timeout:
         with lock:
             return find_installation()
     except (OSError, ValueError) as error:  # requests' errors are OSErrors; pooch's for another digest is a ValueError
         raise Unavailable(
-            f"LanguageTool {VERSION} could not be downloaded to {folder} ({error}): check the network and HTTPS_PROXY, "
-            f"set {REPOSITORY_VARIABLE} to a mirror or PBCORE_CACHE to another folder, or give a running server with "
-            "--languagetool-url"
+            f"LanguageTool {VERSION} could not be downloaded from {repository} to {folder} ({error}): check the "
+            f"network and HTTPS_PROXY, set {REPOSITORY_VARIABLE} to a mirror or PBCORE_CACHE to another folder, or "
+            "give a running server with --languagetool-url"
         ) from error
     return folder
 
 
-def _download(folder: Path) -> None:
+def _download(repository: str, folder: Path) -> None:
     import pooch
-    from jgo.constants import MAVEN_CENTRAL_URL
     from tqdm.contrib.concurrent import thread_map
 
-    repository = (os.environ.get(REPOSITORY_VARIABLE) or MAVEN_CENTRAL_URL).rstrip("/")
     digests = {Path(path).name: f"sha256:{digest}" for path, digest in recorded().items()}
     urls = {Path(path).name: f"{repository}/{path}" for path in recorded()}
     store = pooch.create(folder, repository, registry=digests, urls=urls)
