@@ -15,7 +15,7 @@ from pbcore.analysis.paired import Paired, compare, detectable_drop, detectable_
 from pbcore.analysis.pairs import Pair, pair_cells
 from pbcore.errors import InputError
 from pbcore.names import SamplerNameError, parse
-from pbcore.printable import first_line
+from pbcore.printable import counted, first_line
 from pbcore.results.baseline import BaselineCell, baseline_cell
 from pbcore.results.record import id_order
 from pbcore.results.rundir import StoredCell
@@ -124,14 +124,14 @@ def difference(cell: BaselineCell, base: BaselineCell, renamed: bool = False) ->
     if len(cell.indices) != len(base.indices):
         wanted = len(base.indices)
         return (
-            f"{len(cell.indices)} samples, the baseline has {wanted}: add --limit {wanted}, "
+            f"{counted(len(cell.indices), 'sample')}, the baseline has {wanted}: add --limit {wanted}, "
             "or the --profile of the baseline's run"
         )
     joined = {"model", "sampler"} if renamed else set()
     other_model = renamed and cell.model != base.model
     if other_model:
         joined.add("dtype")
-    for name in ("task", "model", "sampler", "dtype", "length", "official_text"):
+    for name in ("task", "model", "sampler", "dtype", "length", "headline", "official_text"):
         if name not in joined and getattr(cell, name) != getattr(base, name):
             return f"{name.replace('_', ' ')} is {getattr(cell, name)!r}, the baseline's {getattr(base, name)!r}"
     if cell.data_hash != base.data_hash:

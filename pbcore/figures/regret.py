@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log2
 
-from pbcore.analysis.frontier import BOUND, kind
+from pbcore.analysis.frontier_gap import BOUND, kind
 from pbcore.figures.measured import Measured, measure
 from pbcore.figures.questions import questions
 from pbcore.models.base import Model

@@ -1,4 +1,4 @@
-"""One cell's work: decode under the clock, score off it, and put the record on disk before the next cell starts, and on
+"""Runs one cell: times decoding, scores the answers, writes the record before the next cell starts and attaches it to
 the report.
 """
 
@@ -95,6 +95,7 @@ class Cell:
             settings={
                 "rounds": self.settings.rounds,
                 **({"official_text": True} if self.settings.official_text else {}),
+                **({"max_new_tokens": self.settings.max_new_tokens} if self.settings.max_new_tokens else {}),
                 **self.settings.load_options,
             },
             dtype=str(model.info.get("dtype", self.settings.dtype or "")),
@@ -108,8 +109,7 @@ class Cell:
         as it is. Its answers and seconds stay.
         """
         from pbcore.metrics.text import TextScorer, now_measurable
-        from pbcore.results.build import with_scores
-        from pbcore.results.rundir import StoredCell
+        from pbcore.results.questions import scored_again
         from pbcore.tasks.scoring import scorer
 
         if not stored.cell.absent or not isinstance(scorer(task.scorer), TextScorer):
@@ -117,12 +117,9 @@ class Cell:
         self._install(task)
         if not now_measurable(stored.cell):
             return stored
-        asked = {sample.index: sample for sample in task.samples}
-        texts = [self._text(sample) for sample in stored.samples]
-        scored = task.score_many(texts, [asked[sample.index] for sample in stored.samples])
-        cell, samples = with_scores(stored.cell, stored.samples, scored)
-        run_dir(self.item.config).write_cell(cell, samples)
-        return StoredCell(cell, tuple(samples))
+        again = scored_again(stored, task)
+        run_dir(self.item.config).write_cell(again.cell, again.samples)
+        return again
 
     def _install(self, task: Task) -> None:
         """Downloads the grammar checker if the task needs it and it is missing, with its progress on the terminal."""
@@ -245,7 +242,7 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
 
     requested = settings(config)
     known: dict[str, Any] = {
-        "options": {"limit": plan(config).limit(name.model), **requested.recorded},
+        "options": {"limit": plan(config).limit(name.model), **plan(config).recorded(name.task)},
         "versions": versions(),
         "seeds": list(requested.seed),
     }

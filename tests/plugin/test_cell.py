@@ -146,11 +146,9 @@ class TestRescored:
             config: Any = Config(tmp_path, out=tmp_path / "out")
             record, samples = factory.cell(task=name, n=2, headline="rouge_l", right=1.0)
             stored = StoredCell(replace(record, absent={"grammar": "no Java"} if lacks else {}), tuple(samples))
-            real = load_task(name, limit=2)
+            task = load_task(name, limit=2)
             scored = [Scored({"rouge_l": 0.5}, {}) for _ in samples]
-            task: Any = SimpleNamespace(
-                scorer=real.scorer, samples=real.samples, score_many=lambda texts, samples: scored
-            )
+            monkeypatch.setattr(type(task), "score_many", lambda task, texts, samples: scored)
             item: Any = SimpleNamespace(config=config)
             return stored, Cell(A, item, config.settings).rescored(task, stored), rundir.run_dir(config)
 

@@ -176,4 +176,4 @@ class TestVocabulary:
         )
         result = run("--model tiny --sampler random-k2 --tasks own.yaml --task 'pantry/*'")
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-        result.stdout.fnmatch_lines(["left out: 1 cells, tiny × pantry/reverse: its vocabulary covers*"])
+        result.stdout.fnmatch_lines(["left out: 1 cell, tiny × pantry/reverse: its vocabulary covers*"])

@@ -1,5 +1,5 @@
-"""The command `pbcore import`: run folders of the benchmark's 2026 rewrite as a full run, with samples and questions,
-which reports, comparisons and `pbcore rescore` read as one of ours.
+"""The command `pbcore import`: makes a full run, with samples and questions, of run folders of the benchmark's 2026
+rewrite, for reports, comparisons and `pbcore rescore`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tabulate import tabulate
 
 from pbcore.errors import InputError
 from pbcore.integrations.rewrite.questions import samples_file
-from pbcore.printable import printable, shown
+from pbcore.printable import counted, printable, shown
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.report.text import show
@@ -278,7 +278,10 @@ def run(args: argparse.Namespace) -> int:
     """Exit status 0; 2 for unusable input (raised as InputError)."""
     made, results = import_runs(args.folder, args.out)
     show(imported_text(results))
-    show(f"{len(results)} cells with {sum(len(one.stored.samples) for one in results)} answers: {made.path}")
+    show(
+        f"{counted(len(results), 'cell')} with {counted(sum(len(one.stored.samples) for one in results), 'answer')}: "
+        f"{made.path}"
+    )
     return 0
 
 
