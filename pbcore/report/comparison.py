@@ -184,8 +184,8 @@ def _notes(comparison: Comparison) -> list[str]:
         return notes
     return [
         *notes,
-        f"scores in %, differences A − B in points; p: two-sided, adjusted for {counted(len(compared), 'cell')} (Holm), "
-        "while a gate's is one-sided; intervals are not adjusted; worse, better: flipped answers"
+        f"scores in %, differences A − B in points; p: two-sided, adjusted for {counted(len(compared), 'cell')} "
+        "(Holm), while a gate's is one-sided; intervals are not adjusted; worse, better: flipped answers"
         f"{'; names in cells: B→A' if renamed else ''}",
     ]
 
