@@ -36,7 +36,9 @@ RATES = (
     "nfe",
     "nfe_median",
     "nfe_max",
+    "rows",
     "tokens_per_step",
+    "tokens_per_row",
     "tokens_per_forward",
     "seconds",
     "samples_per_second",
@@ -48,7 +50,9 @@ RATES = (
 )
 SERVED = ("first_token_seconds", "tokens_in", "tokens_out", "cost")
 THEORY = ("ceiling", "ceiling_low", "ceiling_high", "gap", "bits_lost")
-_FIELDS = {"nfe": "nfe_mean"}
+_FIELDS = {"nfe": "nfe_mean", "rows": "rows_mean"}
+_FORWARDS = RATES[:7]
+_BEFORE_ROWS = {"rows": "nfe", "tokens_per_row": "tokens_per_step"}  # equal in records from before rows were counted
 CONDITIONS = (
     "error",
     "absent",
@@ -65,8 +69,8 @@ def row(cell: CellRecord) -> dict[str, Any]:
     """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates, conditions.
 
     `n` is the number of samples, `length` the values of n among them, `prompts` the source of the questions (`v1`, the
-    paper's; `rewrite-2026`; `own` for other tasks), `nfe` the mean over samples; values that were not measured are None
-    (NaN in a DataFrame).
+    paper's; `rewrite-2026`; `own` for other tasks), `nfe` and `rows` the means over samples; values that were not
+    measured are None (NaN in a DataFrame).
     """
     ran = cell.status == "ok"
     headline = cell.scores.get(cell.headline)
@@ -89,7 +93,8 @@ def row(cell: CellRecord) -> dict[str, Any]:
         flat |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
     flat |= {name: getattr(cell, _FIELDS.get(name, name)) if ran else None for name in RATES}
     if "nfe" in cell.absent:  # records of the first release have 0 there
-        flat |= dict.fromkeys(RATES[:5])
+        flat |= dict.fromkeys(_FORWARDS)
+    flat |= {name: flat[same] for name, same in _BEFORE_ROWS.items() if flat[name] is None}
     told = cell.served
     values = (None,) * 4 if told is None else (told.first_token, told.tokens_in, told.tokens_out, told.cost)
     flat |= dict(zip(SERVED, values, strict=True))
