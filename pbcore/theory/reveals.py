@@ -49,6 +49,11 @@ def rule(name: SamplerName) -> Rule:
             f"sampler {name}: the accuracy isn't derived for caches or remasking; leave +{name.cache or name.remask} "
             "out"
         )
+    if name.together or name.gap:
+        raise InputError(
+            f"sampler {name}: the accuracy is derived for tokens chosen each by itself, without a gap; decode with the "
+            "model `ideal`"
+        )
     if name.policy in STATIC:
         counts = _static(name)
     elif name.policy == "threshold":
