@@ -53,6 +53,7 @@ class SamplerName:
     eos_stop: bool = False
     no_early_eos: bool = False
     eos_last: bool = False
+    adas: float | None = None
     together: str | None = None
     gap: int = 0
 
@@ -69,6 +70,8 @@ class SamplerName:
         if self.remask:
             rounds = str(self.remask_rounds) if self.remask_rounds else ""
             parts.append(self.remask + rounds + (f"-{self.remask_variant}" if self.remask_variant else ""))
+        if self.adas is not None:
+            parts.append("adas" + plain(self.adas).removesuffix(".0"))
         if self.together:
             parts.append(self.together)
         if self.gap:
@@ -154,6 +157,7 @@ def _modifier(name: str, text: str) -> dict[str, object]:
         ("remdm", rf"{_POSITIVE}(-early)?"),
         ("linear", _POSITIVE),
         ("cosine", _POSITIVE),
+        ("adas", _NUMBER),
         ("b", _POSITIVE),
         ("t", _NUMBER),
         ("s", rf"{_WHOLE}(_{_WHOLE})*"),
@@ -166,6 +170,8 @@ def _modifier(name: str, text: str) -> dict[str, object]:
                 case "remdm":
                     rounds, _, variant = value.partition("-")
                     return {"remask": word, "remask_rounds": int(rounds), "remask_variant": variant}
+                case "adas":
+                    return {"adas": float(value)}
                 case "b":
                     return {"block": int(value)}
                 case "t":
@@ -178,5 +184,6 @@ def _modifier(name: str, text: str) -> dict[str, object]:
         f"sampler {shown(name)}: unknown modifier {shown('+' + text)}; known: "
         "+b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early "
         "(remasking), +counts, +rounding (tokens chosen together), +gap2 (distance of unsure positions), "
-        "+s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos, +eos_last"
+        "+s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos, +eos_last, "
+        "+adas40 (order)"
     )

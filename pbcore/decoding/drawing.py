@@ -16,6 +16,7 @@ from pbcore.decoding.policies import Policy
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
+from pbcore.models.base import Attending
 from pbcore.names import SamplerName, SamplerNameError
 
 
@@ -54,6 +55,8 @@ class Drawn:
     part: int | None
     course: Course
     needs: frozenset[str]
+    attends: Attending
+    chooses: str | None
 
     def select(self, step: Step) -> Tensor | Move | Probe:
         if "probe" in self.needs:
@@ -100,6 +103,7 @@ def drawn(policy: Policy, name: SamplerName) -> Policy:
         )
     values = {f.name: getattr(declared, f.name) for f in fields(Traits)}
     values["rewrites"] = name.together is not None
+    values["chooses"] = "tokens" if declared.chooses and name.together is None else None
     if name.together is not None or name.temperature:
         values["reads"] = "distributions"
     return Drawn(policy, name, **values)

@@ -19,7 +19,14 @@ import torch
 from torch import Tensor
 
 from pbcore.decoding.blocks import Blocks, begin, block_length, fill_after_eos, lengthened, settle, stop_early
-from pbcore.decoding.checks import DecodingError, as_move, check_cap, check_needs, check_taken, check_tokens
+from pbcore.decoding.checks import (
+    DecodingError,
+    as_move,
+    check_cap,
+    check_needs,
+    check_taken,
+    check_written,
+)
 from pbcore.decoding.forward import Job, Source, forward, what_if
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Rows, join, start
@@ -150,8 +157,7 @@ def _apply(job: Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None:
     token = step.token if move.token is None else move.token
     confidence = step.confidence if move.confidence is None else move.confidence
     written = move.reveal if move.revise is None else move.reveal | move.revise  # (R, C)
-    if move.token is not None:
-        check_tokens(job.name.policy, token, written, job.model.mask_id, job.model.vocab_size)
+    check_written(job.name.policy, job.traits.chooses, move, step, written, job.model)
     going = [slots for slots in (move.remask, move.revise) if slots is not None]
     if going:
         stands = rows.canvas.gather(1, where) != job.model.mask_id  # (R, C)

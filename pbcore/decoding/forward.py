@@ -22,7 +22,7 @@ from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext
 from pbcore.decoding.step import Step
 from pbcore.decoding.what_if import Answers, Probe
-from pbcore.models.base import Context, Denoiser, Query
+from pbcore.models.base import Attention, Context, Denoiser, Query
 from pbcore.models.counter_rng import Draw, uniform
 from pbcore.names import SamplerName
 
@@ -63,11 +63,11 @@ def forward(
     reused = rows.knows(query.want)  # (R,)
     nfe = rows.nfe - reused.long()  # earlier forwards than the one read now
     draws = job.draw(job.seed, rows.key, nfe, place) if job.name.temperature else None  # (R, C)
-    share = None
+    share = attention = None
     if isinstance(context, SharedContext):
         seen, again = context.predict(query), None
     else:
-        logits, again = _logits(job, rows, context, query, where, revealed, reused)  # (M, V), (N, V)
+        logits, again, attention = _logits(job, rows, context, query, where, revealed, reused)  # (M, V), (N, V)
         share = without_mask(logits, job.model.mask_id, "mask" in job.traits.needs)  # (M,)
         seen = Prediction(*predict(logits, job.name.temperature, None if draws is None else draws[masked]), logits)
     check_numbers(job.model, seen.confidence, masked.nonzero()[:, 0], rows)
@@ -92,6 +92,9 @@ def forward(
         reach=job.traits.reach,
         size=rows.n_targets if job.blocks is None and job.name.block is None else torch.full_like(slots, job.size),
         requested=rows.requested,
+        targets=rows.n_targets,
+        left=rows.masks(job.model.mask_id),
+        attention=attention,
         mask=None if share is None else _scattered(masked, share),
         reads=job.traits.reads,
         _logits=seen.logits,
@@ -172,19 +175,26 @@ def _scattered(slots: Tensor, values: Tensor) -> Tensor:
 
 def _logits(
     job: Job, rows: Rows, context: Context, query: Query, where: Tensor, revealed: Tensor, reused: Tensor
-) -> tuple[Tensor, Tensor | None]:
-    """Logits of the masked slots (M, V) and, if the policy requests a review, of the revealed ones (N, V)."""
-    again = None
-    if job.traits.review is not None:
-        review = marked(query.canvas, where, revealed)
+) -> tuple[Tensor, Tensor | None, Attention | None]:
+    """Logits of the masked slots (M, V) and, if the policy requests a review, of the revealed ones (N, V); attention
+    weights, if it needs them.
+    """
+    again = attention = None
+    review = marked(query.canvas, where, revealed) if job.traits.review else None
+    if "attention" in job.traits.needs:
+        query = replace(query, review=review, attending=job.traits.attends, slots=where)
+        attentive: Any = context
+        logits, again, attention = attentive.logits_and_attention(query)
+    elif job.traits.review is not None:
         logits, again = context.logits_and_review(replace(query, review=review, hidden=job.traits.review == "hidden"))
-        check_logits(job.model, again, int(revealed.sum()), query.canvas, "revealed")
     elif bool(reused.any()):
-        return _partly_kept(job, rows, context, query, reused), None
+        return _partly_kept(job, rows, context, query, reused), None, None
     else:
         logits = context.logits(query)
     check_logits(job.model, logits, int(query.want.sum()), query.canvas, "masked")
-    return logits, again
+    if again is not None:
+        check_logits(job.model, again, int(revealed.sum()), query.canvas, "revealed")
+    return logits, again, attention
 
 
 def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ R rows, L canvas positions, A target positions (masked at the start), C slots of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 import torch
@@ -15,6 +15,7 @@ from pbcore.decoding import state
 from pbcore.decoding.state import State
 from pbcore.decoding.what_if import Kept
 from pbcore.models.base import Denoiser, Former, Generation, Request
+from pbcore.models.rows import past_eos
 
 _NOWHERE = 1 << 40  # the place of a target position that a row doesn't have: past every block
 
@@ -81,6 +82,11 @@ class Rows:
     def in_block(self, size: int) -> Tensor:
         """The number of slots (R,) in each row's active block."""
         return (self.unit // size == self.block[:, None]).sum(-1)
+
+    def masks(self, mask_id: int) -> Tensor:
+        """The number of masks (R,) left in each row."""
+        masks = self.canvas.gather(1, self.targets) == mask_id  # (R, A)
+        return (masks & (torch.arange(masks.shape[1], device=masks.device) < self.n_targets[:, None])).sum(-1)
 
     def block_of_first_mask(self, mask_id: int, size: int) -> Tensor:
         """The block (R,) of each row's first mask; for a row without masks, one past the last block."""
@@ -175,20 +181,11 @@ class Log:
             confidences=tuple(self.confidences[row, :length].tolist()),
             trajectory=trajectory,
             former=tuple(one for one in former if one.position < length),
-            official_text=_text_past_eos(model, ids, stops, text),
+            **past_eos(ids, stops, text, model.whole_text),
             prefill=int(self.prefill[row]) if model.block else None,
             store=int(self.store[row]) if model.block else None,
             rows=int(self.forwarded[row]),
         )
-
-
-def _text_past_eos(model: Denoiser, ids: Sequence[int], stops: Collection[int], text: str) -> str | None:
-    """The text of the whole canvas if some of it follows the first EOS, else None, as if the model can't tell."""
-    first = next((i for i, token in enumerate(ids) if token in stops), len(ids))
-    if all(token in stops for token in ids[first:]):
-        return None
-    official = model.whole_text(ids)
-    return None if official == text else official
 
 
 def start(

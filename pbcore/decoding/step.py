@@ -16,6 +16,7 @@ from pbcore.decoding.prediction import NUMBERS, predict, rowwise
 from pbcore.decoding.state import State
 from pbcore.decoding.what_if import Answers
 from pbcore.errors import InputError
+from pbcore.models.base import Attention
 from pbcore.models.counter_rng import Draw, uniform
 
 
@@ -85,11 +86,15 @@ class Step:
     _numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (R, C) each, if a store answered
     size: Tensor | None = None  # (R,) long: block length; of a single block, the row's target positions
     requested: Tensor | None = None  # (R,) long: tokens asked for
+    targets: Tensor | None = None  # (R,) long: positions to predict in the whole canvas
+    left: Tensor | None = None  # (R,) long: those still masked
+    attention: Attention | None = None  # weights of the slots, if the policy needs them
     mask: Tensor | None = None  # (R, C) float: probability of the mask token at a candidate, if the policy needs it
     answers: Answers | None = None  # of the policy's last Probe in this step
     notes: dict[str, Any] = field(default_factory=dict)  # the policy's own, for its next call in this step
     _states: dict[str, State] = field(default_factory=dict)
     _draw: Draw = uniform
+    _walk: Tensor | None = None  # (R, C) long: the candidates' order, in place of any score's
     _stale: Tensor | None = None  # (R,) bool
 
     @property
@@ -177,12 +182,16 @@ class Step:
 
         The best has rank 0; ties go to the lowest position; slots outside `among` come last.
         """
-        order = self._order(score, self.masked if among is None else among)
+        order = self.order(score, self.masked if among is None else among)
         places = torch.arange(order.shape[-1], device=order.device).expand_as(order)
         return torch.empty_like(order).scatter_(-1, order, places)
 
-    def _order(self, score: Tensor, among: Tensor) -> Tensor:
-        """Slot indices (R, C) by falling `score`, those outside `among` last."""
+    def order(self, score: Tensor, among: Tensor) -> Tensor:
+        """Slot indices (R, C) by falling `score` among the slots `among` (R, C), those outside last; ties go to
+        the lowest position.
+        """
+        if self._walk is not None and among is self.masked:
+            return self._walk
         return score.masked_fill(~among, -torch.inf).argsort(dim=-1, descending=True, stable=True)
 
     def at_least_best(self, reveal: Tensor, score: Tensor) -> Tensor:
@@ -192,11 +201,15 @@ class Step:
 
     def ordered(self, score: Tensor, values: Tensor) -> Tensor:
         """`values` (R, C) sorted by falling `score`, the candidates' first; ignore what follows the last candidate."""
-        return values.gather(-1, self._order(score, self.masked))
+        return values.gather(-1, self.order(score, self.masked))
 
     def first(self, score: Tensor, count: Tensor) -> Tensor:
         """The best `count` (R,) candidates by `score` (R, C), at least one in each row that has candidates."""
         return self.masked & (self.rank(score) < count.clamp(min=1)[:, None])
+
+    def prefix(self, score: Tensor, good: Tensor) -> Tensor:
+        """The candidates that come before the first one, by falling `score`, that isn't `good` (R, C); at least one."""
+        return self.first(score, self.ordered(score, good & self.masked).long().cumprod(-1).sum(-1))
 
     def best_one(self, score: Tensor) -> Tensor:
         """The best candidate of each row by `score` (R, C)."""

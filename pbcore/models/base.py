@@ -1,4 +1,4 @@
-"""The interface between decoding and models: the three kinds of models, and what goes to them and back."""
+"""The interface between decoding and models: the three kinds of models, their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from torch import Tensor
 
 from pbcore.models.errors import ModelError
 from pbcore.models.replaced_token import Former
-from pbcore.models.rows import Generation, Prompt, Query, Request, Stored
+from pbcore.models.rows import Attending, Attention, Generation, Prompt, Query, Request, Stored
 from pbcore.names import SamplerName
 
 __all__ = [
+    "Attending",
+    "Attention",
+    "AttentionContext",
     "BatchDecoder",
     "BlockContext",
     "Context",
@@ -58,6 +61,16 @@ class Context(Protocol):
         ...
 
 
+class AttentionContext(Context, Protocol):
+    """The context of a model with `attention`."""
+
+    def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
+        """One forward as `logits`, with logits (N, V) of the positions in `query.review` (None without any), and the
+        attention weights of `query.attending`.
+        """
+        ...
+
+
 class BlockContext(Context, Protocol):
     """The context of a block model."""
 
@@ -78,6 +91,7 @@ class Denoiser(Protocol):
     - `caches`, the KV caches it can run with (`prefix`, `dual`): none;
     - `reviews`, the ways in which it can re-predict revealed tokens (`seen`: visible to the model; `hidden`: hidden
       from it): none;
+    - `attention`, whether it returns attention weights: no;
     - `deterministic`, whether a row's logits follow from its request and canvas alone, not from step, seed or the rows
       beside it, so that they can be shared (`--share-forwards`): no;
     - `batch_size`, how many rows it decodes together best: None, 8 on a CPU and 32 on a GPU;
@@ -100,6 +114,9 @@ class Denoiser(Protocol):
 
     @property
     def reviews(self) -> frozenset[str]: ...
+
+    @property
+    def attention(self) -> bool: ...
 
     @property
     def deterministic(self) -> bool: ...
@@ -174,6 +191,7 @@ class _Completed:
 _OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
     "caches": lambda model: frozenset(),
     "reviews": lambda model: frozenset(),
+    "attention": lambda model: False,
     "deterministic": lambda model: False,
     "frequencies": lambda model: None,
     "batch_size": lambda model: None,

@@ -2,8 +2,11 @@
 
 from pbcore.decoding.policies import (
     bisection,
+    clad,
     confidence,
     credit,
+    dapd,
+    dawn,
     dus,
     eb,
     entropy,
@@ -45,8 +48,11 @@ __all__ = [
     "Policy",
     "bisection",
     "build",
+    "clad",
     "confidence",
     "credit",
+    "dapd",
+    "dawn",
     "dus",
     "eb",
     "entropy",
