@@ -47,6 +47,11 @@ def rule(name: SamplerName) -> Rule:
     if name.cache or name.remask or name.adas is not None:
         extra = name.cache or name.remask or f"adas{name.adas:g}"
         raise InputError(f"sampler {name}: no accuracy is derived for caches, remasking or ADAS; leave +{extra} out")
+    if name.together or name.gap:
+        raise InputError(
+            f"sampler {name}: the accuracy is derived for tokens chosen each by itself, without a gap; decode with the "
+            "model `ideal`"
+        )
     if name.policy in STATIC:
         counts = _static(name)
     elif name.policy == "threshold":
