@@ -1,1 +1,1 @@
-"""What an ideal model reaches under a sampler: a cell's ceiling, bits lost, and every answer that a sampler can give."""
+"""What an ideal model reaches under a sampler: ceilings, bits lost, and every answer that a sampler can give."""
