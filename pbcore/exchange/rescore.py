@@ -22,15 +22,14 @@ from tabulate import tabulate
 from pbcore.errors import InputError
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIABLE
-from pbcore.printable import printable
+from pbcore.printable import counted, printable
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.report.text import show
-from pbcore.results.build import with_scores
 from pbcore.results.check import refuse
 from pbcore.results.facts import versions
 from pbcore.results.load import load_stored
-from pbcore.results.questions import DATA, Questions, gather, selected
+from pbcore.results.questions import DATA, Questions, gather, scored_again
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
@@ -42,8 +41,9 @@ from pbcore.tasks.sources import asked_by
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """One cell before and after. `changed` maps each score's name to the number of answers that it rates otherwise;
-    `kept`: why the cell was left as it was, empty if it was scored."""
+    """One cell before and after. `changed` maps each score's name to the number of answers whose score changed; `kept`
+    says why the cell was left as it was, empty if it was scored.
+    """
 
     before: StoredCell
     after: StoredCell
@@ -58,12 +58,9 @@ def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
     not here now is left as it was.
     """
     cell, samples = entry.cell, entry.samples
-    official = bool(cell.conditions.options.get("official_text"))
-    texts = [(official and sample.official_text) or sample.text for sample in samples]
-    asked = selected(task, [sample.index for sample in samples])
-    scored = asked.score_many(texts, asked.samples)
-    record, again = with_scores(replace(cell, headline=task.headline), samples, scored)
-    if all("absent" not in result.details for result in scored):
+    after = scored_again(entry, task)
+    record, again = after.cell, after.samples
+    if all("absent" not in sample.details for sample in again):
         record = replace(record, absent={k: why for k, why in record.absent.items() if k not in record.scores})
     lost = [
         f"{name}: {why}" for name, why in record.absent.items() if name in cell.scores.keys() - record.scores.keys()
@@ -79,7 +76,7 @@ def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
         )
         for name in names
     }
-    return Rescored(entry, StoredCell(record, tuple(again)), {name: n for name, n in changed.items() if n})
+    return Rescored(entry, StoredCell(record, again), {name: n for name, n in changed.items() if n})
 
 
 def rescore(
@@ -123,7 +120,7 @@ def rescore(
 
 
 def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) -> dict[str, Any]:
-    """What run.json says of the parent: which run, and when and by what it was scored again."""
+    """The parent in run.json: which run, when it was scored again, and by which tools."""
     return {
         "run": parent.path.resolve().name,
         "started": facts.get("started"),
@@ -158,7 +155,7 @@ def _equal(old: float | None, new: float | None) -> bool:
 
 
 def rescored_text(results: Sequence[Rescored]) -> str:
-    """A row per cell and score that changed: answers rated otherwise, and the mean before and after."""
+    """A row per cell and score that changed: number of changed answers, and the mean before and after."""
     rows = []
     for one in results:
         for name, count in one.changed.items():
@@ -167,13 +164,15 @@ def rescored_text(results: Sequence[Rescored]) -> str:
     headers = ["cell", "score", "changed", "of answers", "before", "now"]
     texts = [tabulate(rows, headers, disable_numparse=True)] if rows else []
     scored = [one for one in results if not one.kept]
-    lines = [f"{len(scored)} cells scored again, {sum(not one.changed for one in scored)} with the same scores"]
+    lines = [
+        f"{counted(len(scored), 'cell')} scored again, {sum(not one.changed for one in scored)} with the same scores"
+    ]
     kept = Counter(one.kept for one in results if one.kept)
-    lines += [f"{count} cells left as they were: {printable(why, 300)}" for why, count in kept.items()]
+    lines += [f"{counted(count, 'cell')} left unchanged: {printable(why, 300)}" for why, count in kept.items()]
     absent = Counter(
         f"{name}: {why}" for one in scored for name, why in one.after.cell.absent.items() if name in _metrics(one)
     )
-    lines += [f"not measured in {count} cells: {printable(why, 300)}" for why, count in absent.items()]
+    lines += [f"not measured in {counted(count, 'cell')}: {printable(why, 300)}" for why, count in absent.items()]
     return "\n".join([*texts, *lines])
 
 
@@ -191,6 +190,12 @@ def run(args: argparse.Namespace) -> int:
         os.environ[NO_DOWNLOAD_VARIABLE] = "1"
     if args.languagetool_url:
         os.environ[URL_VARIABLE] = args.languagetool_url
+    if args.bertscore_model:
+        os.environ[semantic.MODEL_VARIABLE] = args.bertscore_model
+        try:
+            semantic.chosen()
+        except semantic.Unavailable as error:
+            raise InputError(str(error)) from error
     made, results = rescore(args.source, args.out, args.data_dir, args.tasks)
     show(rescored_text(results))
     show(str(made.path))
@@ -211,5 +216,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--tasks", type=Path, action="append", default=[], metavar="FILE", help="YAML file with tasks of your own"
     )
     parser.add_argument("--languagetool-url", metavar="URL", help="LanguageTool server (default: the installed one)")
+    parser.add_argument("--bertscore-model", metavar="DIR", help="folder of BERTScore's model (default: roberta-large)")
     parser.add_argument("--no-download", action="store_true", help="download nothing: scores without a tool are absent")
     parser.set_defaults(run=run)

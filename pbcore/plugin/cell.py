@@ -1,4 +1,4 @@
-"""One cell's work: decode under the clock, score off it, and put the record on disk before the next cell starts, and on
+"""Runs one cell: times decoding, scores the answers, writes the record before the next cell starts and attaches it to
 the report.
 """
 
@@ -88,6 +88,7 @@ class Cell:
             settings={
                 "rounds": self.settings.rounds,
                 **({"official_text": True} if self.settings.official_text else {}),
+                **({"max_new_tokens": self.settings.max_new_tokens} if self.settings.max_new_tokens else {}),
                 **self.settings.load_options,
             },
             dtype=str(model.info.get("dtype", self.settings.dtype or "")),
@@ -101,8 +102,7 @@ class Cell:
         as it is. Its answers and seconds stay.
         """
         from pbcore.metrics.text import TextScorer, now_measurable
-        from pbcore.results.build import with_scores
-        from pbcore.results.rundir import StoredCell
+        from pbcore.results.questions import scored_again
         from pbcore.tasks.scoring import scorer
 
         if not stored.cell.absent or not isinstance(scorer(task.scorer), TextScorer):
@@ -110,12 +110,9 @@ class Cell:
         self._install(task)
         if not now_measurable(stored.cell):
             return stored
-        asked = {sample.index: sample for sample in task.samples}
-        texts = [self._text(sample) for sample in stored.samples]
-        scored = task.score_many(texts, [asked[sample.index] for sample in stored.samples])
-        cell, samples = with_scores(stored.cell, stored.samples, scored)
-        run_dir(self.item.config).write_cell(cell, samples)
-        return StoredCell(cell, tuple(samples))
+        again = scored_again(stored, task)
+        run_dir(self.item.config).write_cell(again.cell, again.samples)
+        return again
 
     def _install(self, task: Task) -> None:
         """Downloads the grammar checker if the task needs it and it is missing, with its progress on the terminal."""
@@ -182,7 +179,7 @@ class Cell:
         from pbcore.models.token_text import pieces
         from pbcore.report.junit import figures_line
         from pbcore.results import questions
-        from pbcore.results.build import build_cell, generated
+        from pbcore.results.build import build_cell, generated, length_text
         from pbcore.results.record import CellRecord
         from pbcore.results.table_row import properties
 
@@ -198,7 +195,7 @@ class Cell:
                 key=self.key(model, task),
                 peak_memory_is=None if peak is None else peak.kind,
             ),
-            length=_span(task.options.get("lengths") or ()),
+            length=length_text(task.options.get("lengths") or ()),
             headline=task.headline,
             peak_memory_bytes=None if peak is None or shared is not None else peak.reported,
             seconds_estimated=None if shared is None else shared.seconds,
@@ -238,7 +235,7 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
 
     requested = settings(config)
     known: dict[str, Any] = {
-        "options": {"limit": plan(config).limit(name.model), **requested.recorded},
+        "options": {"limit": plan(config).limit(name.model), **plan(config).recorded(name.task)},
         "versions": versions(),
         "seeds": list(requested.seed),
     }
@@ -280,11 +277,3 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
 def served(model: Model) -> bool:
     """Whether a model answers elsewhere, as its entry says before it is loaded (`ModelEntry.served`)."""
     return getattr(model, "served", False)
-
-
-def _span(lengths: Sequence[int]) -> str:
-    """`15`, `3-6` or `5,10,20`."""
-    ordered = sorted(lengths)
-    if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
-        return f"{ordered[0]}-{ordered[-1]}"
-    return ",".join(map(str, ordered))

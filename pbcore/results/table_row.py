@@ -86,8 +86,6 @@ def row(cell: CellRecord) -> dict[str, Any]:
     for name, score in cell.scores.items():
         flat |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
     flat |= {name: getattr(cell, _FIELDS.get(name, name)) if ran else None for name in RATES}
-    if "nfe" in cell.absent:  # records of the first release have 0 there
-        flat |= dict.fromkeys(RATES[:5])
     told = cell.served
     values = [None] * len(SERVED) if told is None or isinstance(told, dict) else told.columns()
     flat |= dict(zip(SERVED, values, strict=True))

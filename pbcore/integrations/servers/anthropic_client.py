@@ -6,8 +6,9 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from pbcore.integrations.servers.failures import failure, imported, key_of
-from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, texts, word
+from pbcore.integrations.servers.failures import failure, imported
+from pbcore.integrations.servers.keys import key_of
+from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, text_of, word
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 
@@ -21,15 +22,16 @@ class AnthropicClient:
 
     def __init__(self, spec: ServerSpec) -> None:
         sdk = imported("anthropic", spec)
-        from pbcore.integrations.servers.clock import time_limit
+        from pbcore.integrations.servers.http import http_client, limits_of
 
+        key = key_of(spec)
         self._spec, self._sdk = spec, sdk
         self._client = sdk.Anthropic(
-            api_key=key_of(spec),
+            api_key=key,
             base_url=spec.base_url,
             timeout=spec.timeout,
             max_retries=spec.retries,
-            http_client=sdk.DefaultHttpxClient(event_hooks=time_limit(spec.timeout)),
+            http_client=http_client(spec, limits_of(spec), {"x-api-key": key}),
         )
 
     def ask(self, ask: Ask) -> Reply:
@@ -103,7 +105,7 @@ class _Draft:
         if kind == "content_block_delta" and field_of(event, "delta.type") == "text_delta":
             if self._first is None:
                 self._first = time.perf_counter() - self._start
-            self._texts.append(texts([field_of(event, "delta.text")]))
+            self._texts.append(text_of(field_of(event, "delta.text")))
         if kind == "message_delta":
             self._finish = word(field_of(event, "delta.stop_reason")) or self._finish
             self._count(field_of(event, "usage"))
@@ -113,7 +115,7 @@ class _Draft:
         if not isinstance(content, list):
             raise ValueError("a message without content")
         self._head(message)
-        self._texts += [texts([field_of(block, "text")]) for block in content if field_of(block, "type") == "text"]
+        self._texts += [text_of(field_of(block, "text")) for block in content if field_of(block, "type") == "text"]
         self._finish = word(field_of(message, "stop_reason"))
 
     def _head(self, message: Any) -> None:

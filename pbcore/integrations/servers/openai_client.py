@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from pbcore.integrations.servers.failures import failure, imported, key_of, masked
+from pbcore.integrations.servers.failures import failure, imported
+from pbcore.integrations.servers.keys import key_of, masked
 from pbcore.integrations.servers.kinds import KINDS
-from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, texts, word
+from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, text_of, word
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 from pbcore.registry import hint
@@ -20,15 +21,16 @@ class OpenAIClient:
 
     def __init__(self, spec: ServerSpec) -> None:
         sdk = imported("openai", spec)
-        from pbcore.integrations.servers.clock import time_limit
+        from pbcore.integrations.servers.http import http_client, limits_of
 
+        key = key_of(spec)
         self._spec, self._sdk = spec, sdk
         self._client = sdk.OpenAI(
-            api_key=key_of(spec),
+            api_key=key,
             base_url=spec.base_url,
             timeout=spec.timeout,
             max_retries=spec.retries,
-            http_client=sdk.DefaultHttpxClient(event_hooks=time_limit(spec.timeout)),
+            http_client=http_client(spec, limits_of(spec), {"authorization": f"Bearer {key}"}),
         )
 
     def ask(self, ask: Ask) -> Reply:
@@ -146,7 +148,7 @@ class _Draft:
             self._pieces += 1
             for choice in choices[:1]:
                 part = field_of(choice, "delta") or field_of(choice, "message") or {}
-                self._add(texts([field_of(part, "content")]), texts([field_of(part, "refusal")]))
+                self._add(text_of(field_of(part, "content")), text_of(field_of(part, "refusal")))
                 self._note("finish", word(field_of(choice, "finish_reason")))
             self._note("model", word(piece.get("model")))
             self._note("tokens_in", count(field_of(piece, "usage.prompt_tokens")))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pbcore.integrations.servers.failures import imported, key_of
+from pbcore.integrations.servers.failures import imported
+from pbcore.integrations.servers.keys import key_of
 from pbcore.integrations.servers.kinds import KINDS
 from pbcore.integrations.servers.model import client_of
 from pbcore.integrations.servers.spec import ServerSpec
