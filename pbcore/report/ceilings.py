@@ -10,10 +10,10 @@ from tabulate import tabulate
 
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import counted
-from pbcore.report.text import NAME, ascii_text, md, name
 from pbcore.results.questions import redrawn
 from pbcore.results.table_row import THEORY
 from pbcore.tasks.base import Task
+from pbcore.text import NAME, ascii_text, md, name
 
 NONE = "–"
 NOTE = (
