@@ -25,7 +25,6 @@ from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIAB
 from pbcore.printable import counted, printable
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
-from pbcore.report.text import show
 from pbcore.results.check import refuse
 from pbcore.results.facts import versions
 from pbcore.results.load import load_stored
@@ -37,6 +36,7 @@ from pbcore.tasks.base import Task
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.scoring import scorer
 from pbcore.tasks.sources import asked_by
+from pbcore.text import show
 
 
 @dataclass(frozen=True, slots=True)

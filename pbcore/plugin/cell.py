@@ -15,6 +15,7 @@ import pytest
 from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
+from pbcore.plugin.answered import Answered
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled, hands_out, plan, settings
@@ -43,14 +44,6 @@ class Decoded(NamedTuple):
     peak: Peak | None = None
     asked: Asked | None = None
     shared: Shared | None = None
-
-
-class Answered(NamedTuple):
-    """One sample's answer by one seed."""
-
-    sample: Sample
-    seed: int
-    answer: Generation
 
 
 @dataclass(frozen=True, slots=True)

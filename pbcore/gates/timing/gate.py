@@ -10,12 +10,12 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from pbcore.gates.timing.interleaved import BaseError, NotTimed, Side, checkout, interleaved, sides
+from pbcore.gates.timing.verdict import LEAST_ROUNDS, TimingVerdict, judge_timing
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
 from pbcore.printable import counted
-from pbcore.report.text import listed
-from pbcore.timing.interleaved import BaseError, NotTimed, Side, checkout, interleaved, sides
-from pbcore.timing.verdict import LEAST_ROUNDS, TimingVerdict, judge_timing
+from pbcore.text import listed
 
 if TYPE_CHECKING:
     from pbcore.results.record import CellRecord

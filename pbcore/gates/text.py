@@ -6,9 +6,9 @@ import shlex
 from collections import Counter
 from collections.abc import Callable
 
-from pbcore.analysis.gate import Judgement, Verdict
+from pbcore.gates.judge import Judgement, Verdict
 from pbcore.printable import counted, printable
-from pbcore.report.text import code, listed, md
+from pbcore.text import code, listed, md
 
 Rerun = Callable[[str, int], str]
 LISTED = 12  # flipped samples named per cell

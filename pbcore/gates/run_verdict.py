@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pbcore.analysis.floors import Floor, FloorError, broken_floors, parse_floor
-from pbcore.analysis.gate import judge
 from pbcore.errors import InputError
+from pbcore.gates.floors import Floor, FloorError, broken_floors, parse_floor
+from pbcore.gates.judge import judge
+from pbcore.gates.text import Rerun, gate_markdown, gate_text
+from pbcore.gates.timing.gate import Timings, judge_time
+from pbcore.gates.timing.interleaved import BaseError, check_base
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
 from pbcore.printable import counted
-from pbcore.report.gates import Rerun, gate_markdown, gate_text
-from pbcore.report.text import listed
 from pbcore.results.baseline import BaselineCell, BaselineError, read_baseline, write_baseline
 from pbcore.results.rundir import RunDir, StoredCell
-from pbcore.timing.gate import Timings, judge_time
-from pbcore.timing.interleaved import BaseError, check_base
+from pbcore.text import listed
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from pbcore.errors import InputError, PbcoreError
 
-HEAD = Path(__file__).resolve().parents[2]  # the folder that holds the pbcore under test
+HEAD = Path(__file__).resolve().parents[3]  # the folder that holds the pbcore under test
 SCRIPT = Path(__file__).with_name("worker.py")
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pbcore.decoding.ceiling import ceiling
+from pbcore.ceilings.ceiling import ceiling
+from pbcore.ceilings.cells import Ceilings, answers_of, mean_bits_lost
 from pbcore.decoding.run import decode
-from pbcore.decoding.theory import Ceilings, answers_of, mean_bits_lost
 from pbcore.models.ideal import Ideal
 from pbcore.models.registry import load_model
 from pbcore.tasks.base import Sample

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from pbcore.decoding.ceiling import ceiling
-from pbcore.decoding.outcomes import outcomes
+from pbcore.ceilings.ceiling import ceiling
+from pbcore.ceilings.outcomes import outcomes
 from pbcore.decoding.run import decode
 from pbcore.models.ideal import Ideal
 from pbcore.tasks.registry import load_task
@@ -78,7 +78,7 @@ class TestAgainstDecoding:
     @pytest.mark.parametrize("op", ["shuffle_changed", "insert_random", "remove_random", "replace_random"])
     def test_the_accuracy_is_the_ceiling(self, op: str, sampler: str) -> None:
         """Two enumerations that have nothing but the policies in common."""
-        from pbcore.decoding.ceiling import exact
+        from pbcore.ceilings.ceiling import exact
         from pbcore.decoding.samplers import policy
         from pbcore.names import parse
 

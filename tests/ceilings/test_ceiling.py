@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from scipy.stats import binomtest
 
-from pbcore.decoding.ceiling import NoCeiling, ceiling, exact
+from pbcore.ceilings.ceiling import NoCeiling, ceiling, exact
 from pbcore.decoding.run import decode
 from pbcore.decoding.samplers import policy
 from pbcore.models.ideal import Ideal
@@ -131,14 +131,14 @@ class TestKinds:
     def test_sampling_is_repeatable(self) -> None:
         task = load_task("waiting_line/shuffle", n=3, limit=1)
         name = parse("confidence-k2+eos_stop")
-        from pbcore.decoding.ceiling import _sampled
+        from pbcore.ceilings.ceiling import _sampled
 
         distribution = answer_distribution(task.samples[0])
         assert _sampled(distribution, policy(name), name, 200) == _sampled(distribution, policy(name), name, 200)
 
     def test_sampled_and_exact_agree(self) -> None:
         """Both ways on what both can do."""
-        from pbcore.decoding.ceiling import _sampled
+        from pbcore.ceilings.ceiling import _sampled
 
         for task, n, sampler in (("shuffle", 4, "random-k4"), ("insert_random", 4, "confidence-k2+t1.0")):
             distribution = answer_distribution(load_task(f"waiting_line/{task}", n=n, limit=1).samples[0])

@@ -1,11 +1,11 @@
-"""pbcore.report.gates: a verdict on one screen, and all of it in Markdown."""
+"""pbcore.gates.text: a verdict on one screen, and all of it in Markdown."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pbcore.analysis.gate import Judgement, Verdict
-from pbcore.report.gates import gate_markdown, gate_text, power_text, rerun_command
+from pbcore.gates.judge import Judgement, Verdict
+from pbcore.gates.text import gate_markdown, gate_text, power_text, rerun_command
 
 
 def verdict(*judgements: Judgement, **facts: Any) -> Verdict:

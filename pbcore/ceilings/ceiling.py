@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from pbcore.ceilings.counting import counts_of
 from pbcore.decoding.checks import check_needs
-from pbcore.decoding.counting import counts_of
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.samplers import policy

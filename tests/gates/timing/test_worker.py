@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import pbcore
-from pbcore.timing.interleaved import HEAD
-from pbcore.timing.worker import WARM, Bench, _load_task, main
+from pbcore.gates.timing.interleaved import HEAD
+from pbcore.gates.timing.worker import WARM, Bench, _load_task, main
 
 JOB: dict[str, Any] = {
     "model": {"name": "m"},
@@ -68,7 +68,7 @@ class TestBench:
     def test_the_seconds_are_those_between(self, log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
         """The clock after decoding less the clock before."""
         clock = iter([100.0, 102.5])
-        monkeypatch.setattr("pbcore.timing.worker.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+        monkeypatch.setattr("pbcore.gates.timing.worker.time", SimpleNamespace(perf_counter=lambda: next(clock)))
         assert Bench().seconds(JOB) == 2.5
 
     def test_two_models_never_share_the_memory(self, log: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 revision runs it.
 
 It reads a job a line on stdin and answers a line on stdout, both JSON; the first line it writes says which pbcore it
-has imported. Started by pbcore.timing.interleaved, once with the code under test and once with the code it is compared
+has imported. Started by `gates.timing.interleaved`, once with the code under test and once with the code it is compared
 with.
 """
 

@@ -1,4 +1,4 @@
-"""pbcore.report.text: pieces of text that several reports share."""
+"""pbcore.text: pieces of text that several reports share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from pbcore.report.text import code, listed, md, name, show
+from pbcore.text import code, listed, md, name, show
 
 
 class TestListed:

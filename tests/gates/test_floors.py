@@ -1,4 +1,4 @@
-"""pbcore.analysis.floors: any text is a floor that means what it says, or refused in one line."""
+"""pbcore.gates.floors: any text is a floor that means what it says, or refused in one line."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.analysis.floors import FloorError, broken_floors, parse_floor
-from pbcore.report.gates import gate_text
+from pbcore.gates.floors import FloorError, broken_floors, parse_floor
+from pbcore.gates.text import gate_text
 from tests.analysis.test_gate import gate
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS

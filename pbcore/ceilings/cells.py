@@ -7,7 +7,7 @@ from functools import lru_cache
 from statistics import fmean
 from typing import Any
 
-from pbcore.decoding.ceiling import NoCeiling, combined, structures
+from pbcore.ceilings.ceiling import NoCeiling, combined, structures
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import policy
 from pbcore.errors import InputError

@@ -1,4 +1,4 @@
-"""pbcore.analysis.gate: what passes, what fails, and what is said."""
+"""pbcore.gates.judge: what passes, what fails, and what is said."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pbcore.analysis.gate import Judgement, Verdict, greedy, judge
 from pbcore.analysis.paired import detectable_drop
-from pbcore.report.gates import gate_markdown, gate_text, rerun_command
+from pbcore.gates.judge import Judgement, Verdict, greedy, judge
+from pbcore.gates.text import gate_markdown, gate_text, rerun_command
 from pbcore.results import CellRecord, SampleRecord, error_cell
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell

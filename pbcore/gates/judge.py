@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pbcore.analysis.floors import Floor, broken_floors
 from pbcore.analysis.paired import Paired, compare, detectable_drop, detectable_shift, graded_drop, holm
 from pbcore.analysis.pairs import Pair, pair_cells
 from pbcore.errors import InputError
+from pbcore.gates.floors import Floor, broken_floors
 from pbcore.names import SamplerNameError, parse
 from pbcore.printable import counted, first_line
 from pbcore.results.baseline import BaselineCell, baseline_cell

@@ -1,4 +1,4 @@
-"""pbcore.timing.gate: seconds of a run against those of an earlier run, what is said, and the job of a cell."""
+"""pbcore.gates.timing.gate: seconds of a run against those of an earlier run, what is said, and the job of a cell."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from pbcore.gates.timing.gate import Timings, against_code, against_run, job, judge_time
+from pbcore.gates.timing.interleaved import NotTimed, Side
+from pbcore.gates.timing.verdict import TimingVerdict
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.results import CellRecord, RunDir, create
-from pbcore.timing.gate import Timings, against_code, against_run, job, judge_time
-from pbcore.timing.interleaved import NotTimed, Side
-from pbcore.timing.verdict import TimingVerdict
 from tests.results import factory
 
 MACHINE = {"cpu": "x"}
@@ -158,7 +158,7 @@ class TestAgainstCode:
                 raise NotTimed("the base could not run it")
             return [2.0] * rounds, [1.0] * rounds
 
-        monkeypatch.setattr("pbcore.timing.gate.interleaved", timed)
+        monkeypatch.setattr("pbcore.gates.timing.gate.interleaved", timed)
         said: list[str] = []
         timings = against_code(plan, head, names[:2], said.append)
         assert said == [
@@ -184,8 +184,8 @@ class TestAgainstCode:
             asked.append((head.label, base.folder, rounds))
             return [1.0] * rounds, [1.0] * rounds
 
-        monkeypatch.setattr("pbcore.timing.gate.interleaved", timed)
-        monkeypatch.setattr("pbcore.timing.gate.job", lambda plan, cell: {})
+        monkeypatch.setattr("pbcore.gates.timing.gate.interleaved", timed)
+        monkeypatch.setattr("pbcore.gates.timing.gate.job", lambda plan, cell: {})
         timings = against_code(plan, head, None, lambda text: None)
         assert [name.partition("/")[0] for name in timings.verdicts] == ["a", "b", "b"]
         assert asked == [("head", tmp_path.resolve(), 5)] * 3

@@ -1,4 +1,4 @@
-"""pbcore.run_verdict: what a whole run is judged by, and what that says on the screen, in JUnit and in Markdown."""
+"""What a whole run is judged by, and what that says on the screen, in JUnit and in Markdown."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from pbcore.errors import InputError
+from pbcore.gates.run_verdict import Ruling, _rule_on_gate, check_gates, nothing_to_judge, rule
+from pbcore.gates.text import rerun_command
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
-from pbcore.report.gates import rerun_command
 from pbcore.results import RunDir, create
 from pbcore.results.baseline import write_baseline
-from pbcore.run_verdict import Ruling, _rule_on_gate, check_gates, nothing_to_judge, rule
 from tests.results import factory
 
 NAME = "tiny/shuffle/confidence-k2"
@@ -119,7 +119,7 @@ class TestTime:
         """Against code: those that a baseline has, or all without one."""
         asked: list[Any] = []
         monkeypatch.setattr(
-            "pbcore.run_verdict.judge_time", lambda plan, run, complete, gated, say: asked.append(gated) or []
+            "pbcore.gates.run_verdict.judge_time", lambda plan, run, complete, gated, say: asked.append(gated) or []
         )
         ruled(
             run, gate=(baseline(tmp_path / "a.json"), baseline(tmp_path / "b.json", sampler="random-k1")), gate_time=0.1
