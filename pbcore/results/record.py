@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from types import GenericAlias
 from typing import Annotated, Any, Literal
@@ -266,3 +266,15 @@ def present_name(sampler: str) -> str:
         with contextlib.suppress(SamplerNameError):
             new = str(resolve(new))
     return new
+
+
+def absent_reasons(absent: object) -> dict[str, str]:
+    """Each reason once, by the metrics that it keeps from being measured: a composite stands beside the score that it
+    lacks (`bertscore, v1`). `absent` is a record's, metric → reason; anything else holds no reasons.
+    """
+    metrics: dict[str, list[str]] = {}
+    reasons: Mapping[str, str] = absent if isinstance(absent, Mapping) else {}
+    for name, why in reasons.items():
+        lacked, _, reason = why.partition(": ")
+        metrics.setdefault(reason if reasons.get(lacked) == reason else why, []).append(name)
+    return {", ".join(names): why for why, names in metrics.items()}
