@@ -11,14 +11,14 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
-from pbcore.analysis.frontier import Room
+from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
-from pbcore.printable import first_line
+from pbcore.printable import counted, first_line
 from pbcore.report.ceilings import ceiling_section
-from pbcore.report.frontier import frontier_of_runs, frontier_section
+from pbcore.report.frontier_section import frontier_of_runs, frontier_section
+from pbcore.report.parts import sections, told
 from pbcore.report.plots import write_plots
-from pbcore.report.served import behind_servers, served_lines
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import markdown, prompts_note, trade_off_tables
 from pbcore.report.text import NAME, code, listed, md
@@ -176,11 +176,11 @@ def _estimated(cells: pd.DataFrame) -> str:
 
 
 def _served(cells: pd.DataFrame) -> str:
-    those = cells[behind_servers(cells)]
-    told = zip(those["model"], those["served"], strict=True) if len(those) else ()
-    lines = [f"- {md(line, 600)}" for line in served_lines(told)]
-    note = "Their seconds are wall-clock time of concurrent requests; cells with kept answers have none."
-    return "## Models behind servers\n\n" + "\n".join(lines) + f"\n\n{note}\n" if lines else ""
+    texts = []
+    for section in sections():
+        lines = [f"- {md(line, 600)}" for line in section.lines(told(cells))]
+        texts += [f"## {section.title}\n\n" + "\n".join(lines) + f"\n\n{section.note}\n"] if lines else []
+    return "\n".join(texts)
 
 
 def _failures(cells: pd.DataFrame) -> str:
@@ -211,7 +211,10 @@ def _errors(cells: pd.DataFrame) -> str:
 
 def _absent(cells: pd.DataFrame) -> str:
     reasons = Counter(item for one in cells.get("absent", ()) for item in absent_reasons(one).items())
-    lines = [f"- {md(metrics)}: {md(reason)} ({count} cells)" for (metrics, reason), count in sorted(reasons.items())]
+    lines = [
+        f"- {md(metrics)}: {md(reason)} ({counted(count, 'cell')})"
+        for (metrics, reason), count in sorted(reasons.items())
+    ]
     dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
     lines += [f"- {md(model)}: random weights, so its scores are left out of the tables" for model in dummies]
     return "## Not measured\n\n" + "\n".join(lines) + "\n" if lines else ""

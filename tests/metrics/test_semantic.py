@@ -102,9 +102,9 @@ class TestScorer:
     @pytest.mark.parametrize(
         ("missing", "named"),
         [
-            ("config.json", "lacks config.json"),
-            ("model.safetensors", "lacks weights"),
-            ("vocab.json", "lacks a tokenizer"),
+            ("config.json", "config.json"),
+            ("model.safetensors", "weights"),
+            ("vocab.json", "a tokenizer"),
         ],
     )
     def test_a_folder_that_is_no_checkpoint_is_refused(
@@ -113,7 +113,7 @@ class TestScorer:
         """With the name of what it lacks, without loading anything."""
         shutil.copytree(folder, tmp_path / "own")
         (tmp_path / "own" / missing).unlink()
-        with pytest.raises(Unavailable, match=f"own {named} .*: give a whole checkpoint"):
+        with pytest.raises(Unavailable, match=f"own lacks {named} .*: give a whole checkpoint"):
             semantic.find(str(tmp_path / "own"), "2")
 
     def test_a_damaged_config_is_refused(self, folder: Path, tmp_path: Path) -> None:

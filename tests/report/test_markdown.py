@@ -203,7 +203,7 @@ class TestLists:
         again = replace(cell(task="waiting_line/copy"), absent={"seconds": "shared"})
         dummies = [under_conditions(cell(model=name), dummy=True) for name in ("e", "d", "d")]
         assert section(page(absent, again, *dummies), "Not measured") == [
-            "- grammar: no Java (1 cells)",
+            "- grammar: no Java (1 cell)",
             "- seconds: shared (2 cells)",
             "- d: random weights, so its scores are left out of the tables",
             "- e: random weights, so its scores are left out of the tables",
@@ -214,8 +214,8 @@ class TestLists:
         """One reason is given once; a composite that lacks something else has its own."""
         lacking = {"bertscore": "no model", "v1": "bertscore: no model", "v2": "grammar: too long"}
         assert section(page(replace(cell(), absent=lacking)), "Not measured") == [
-            "- bertscore, v1: no model (1 cells)",
-            "- v2: grammar: too long (1 cells)",
+            "- bertscore, v1: no model (1 cell)",
+            "- v2: grammar: too long (1 cell)",
         ]
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from pbcore.printable import first_line
+from pbcore.printable import counted, first_line
 from pbcore.report.page.svg import text
-from pbcore.report.served import behind_servers, served_lines
+from pbcore.report.parts import lines, told
 from pbcore.report.tables import prompts_note
 from pbcore.results.record import absent_reasons
 
@@ -46,16 +46,13 @@ def gaps(cells: pd.DataFrame) -> str:
     ]
     reasons = Counter(item for one in cells.get("absent", ()) for item in absent_reasons(one).items())
     parts += [
-        f"<li>{text(metrics)}: {text(why)} ({count} cells)</li>" for (metrics, why), count in sorted(reasons.items())
+        f"<li>{text(metrics)}: {text(why)} ({counted(count, 'cell')})</li>"
+        for (metrics, why), count in sorted(reasons.items())
     ]
     dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
     parts += [f"<li>{text(model)}: random weights, so its scores are left out</li>" for model in dummies]
     parts += [f"<li>{text(note)}</li>" for note in prompts_note(cells)]
-    those = cells[behind_servers(cells)]
-    if len(those):
-        parts += [
-            f"<li>{text(one, 600)}</li>" for one in served_lines(zip(those["model"], those["served"], strict=True))
-        ]
+    parts += [f"<li>{text(one, 600)}</li>" for one in lines(told(cells))]
     if cells["shared_device"].isin([True]).any():
         parts.append("<li>timings are inexact: workers shared a device</li>")
     return f"<ul>{''.join(parts)}</ul>" if parts else ""
