@@ -30,7 +30,7 @@ from pbcore.results.facts import versions
 from pbcore.results.load import load_stored
 from pbcore.results.questions import DATA, Questions, gather, scored_again
 from pbcore.results.questions import keep as keep_questions
-from pbcore.results.record import CellRecord, SampleRecord
+from pbcore.results.record import CellRecord, SampleRecord, absent_reasons
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
 from pbcore.tasks.base import Task
 from pbcore.tasks.registry import task_spec
@@ -170,7 +170,11 @@ def rescored_text(results: Sequence[Rescored]) -> str:
     kept = Counter(one.kept for one in results if one.kept)
     lines += [f"{counted(count, 'cell')} left unchanged: {printable(why, 300)}" for why, count in kept.items()]
     absent = Counter(
-        f"{name}: {why}" for one in scored for name, why in one.after.cell.absent.items() if name in _metrics(one)
+        f"{names}: {why}"
+        for one in scored
+        for names, why in absent_reasons(
+            {name: why for name, why in one.after.cell.absent.items() if name in _metrics(one)}
+        ).items()
     )
     lines += [f"not measured in {counted(count, 'cell')}: {printable(why, 300)}" for why, count in absent.items()]
     return "\n".join([*texts, *lines])

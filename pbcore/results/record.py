@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from types import GenericAlias
 from typing import Annotated, Any, ClassVar, Literal, Protocol
@@ -248,3 +248,15 @@ _cell = adapter(
 def id_order(cell_id: str) -> list[str]:
     """A sort key of ids, part by part: the cells of `tiny` before those of `tiny-sedd`."""
     return cell_id.split("/")
+
+
+def absent_reasons(absent: object) -> dict[str, str]:
+    """Each reason once, by the metrics that it keeps from being measured: a composite stands beside the score that it
+    lacks (`bertscore, v1`). `absent` is a record's, metric → reason; anything else holds no reasons.
+    """
+    metrics: dict[str, list[str]] = {}
+    reasons: Mapping[str, str] = absent if isinstance(absent, Mapping) else {}
+    for name, why in reasons.items():
+        lacked, _, reason = why.partition(": ")
+        metrics.setdefault(reason if reasons.get(lacked) == reason else why, []).append(name)
+    return {", ".join(names): why for why, names in metrics.items()}
