@@ -35,7 +35,7 @@ pytestmark = pytest.mark.speed
 
 def model(kind: str) -> MaskedModel:
     """SDAR's shape at width 256 with two layers; its body with full attention is a Qwen3 checkpoint's."""
-    from pbcore.models.loading import load
+    from pbcore.models.loading import load_masked
 
     small = {
         "hidden_size": 256,
@@ -48,7 +48,7 @@ def model(kind: str) -> MaskedModel:
     if kind != "block-causal":
         shape = {**shape, "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
     entry = ModelEntry(kind, "masked", mask_id=999, eos_id=998, shift=False, shape=shape, dummy=True, layers=2)
-    return replace(load(entry, "cpu", "float32", LoadOptions()), stop_ids=frozenset())
+    return replace(load_masked(entry, "cpu", "float32", LoadOptions()), stop_ids=frozenset())
 
 
 def counted(network: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:

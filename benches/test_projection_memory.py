@@ -32,12 +32,12 @@ pytestmark = pytest.mark.speed
 @pytest.fixture(scope="module")
 def model() -> MaskedModel:
     """LLaDA's vocabulary over two layers of width 256 with random weights."""
-    from pbcore.models.loading import load
+    from pbcore.models.loading import load_masked
 
     entry = resolve_model("llada-8b:dummy-l2")
     small = {"d_model": WIDTH, "mlp_hidden_size": WIDTH, "n_heads": 4, "n_kv_heads": 4}
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    return load(replace(entry, shape={**(entry.shape or {}), **small}), device, "float32", LoadOptions())
+    return load_masked(replace(entry, shape={**(entry.shape or {}), **small}), device, "float32", LoadOptions())
 
 
 @torch.inference_mode()

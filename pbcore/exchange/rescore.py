@@ -22,31 +22,29 @@ from tabulate import tabulate
 from pbcore.errors import InputError
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIABLE
-from pbcore.printable import printable
+from pbcore.printable import counted, printable
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.report.text import show
-from pbcore.results.build import with_scores
 from pbcore.results.check import refuse
 from pbcore.results.facts import versions
 from pbcore.results.load import load_stored
-from pbcore.results.questions import DATA, Questions, gather, selected
+from pbcore.results.questions import DATA, Questions, gather, scored_again
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
 from pbcore.tasks.base import Task
 from pbcore.tasks.cot import ANSWERS
-from pbcore.tasks.harness import is_harness
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.scoring import scorer
-
-HARNESS = "lm-evaluation-harness asked and scored them"
+from pbcore.tasks.sources import asked_by
 
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """One cell before and after. `changed` maps each score's name to the number of answers that it rates otherwise;
-    `kept`: why the cell was left as it was, empty if it was scored."""
+    """One cell before and after. `changed` maps each score's name to the number of answers whose score changed; `kept`
+    says why the cell was left as it was, empty if it was scored.
+    """
 
     before: StoredCell
     after: StoredCell
@@ -61,12 +59,9 @@ def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
     not here now is left as it was.
     """
     cell, samples = entry.cell, entry.samples
-    official = bool(cell.conditions.options.get("official_text"))
-    texts = [(official and sample.official_text) or sample.text for sample in samples]
-    asked = selected(task, [sample.index for sample in samples])
-    scored = asked.score_many(texts, asked.samples)
-    record, again = with_scores(replace(cell, headline=task.headline), samples, scored)
-    if all("absent" not in result.details for result in scored):
+    after = scored_again(entry, task)
+    record, again = after.cell, after.samples
+    if all("absent" not in sample.details for sample in again):
         record = replace(record, absent={k: why for k, why in record.absent.items() if k not in record.scores})
     lost = [
         f"{name}: {why}" for name, why in record.absent.items() if name in cell.scores.keys() - record.scores.keys()
@@ -82,7 +77,7 @@ def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
         )
         for name in names
     }
-    return Rescored(entry, StoredCell(record, tuple(again)), {name: n for name, n in changed.items() if n})
+    return Rescored(entry, StoredCell(record, again), {name: n for name, n in changed.items() if n})
 
 
 def rescore(
@@ -93,7 +88,7 @@ def rescore(
     cot_answer: str | None = None,
 ) -> tuple[RunDir, list[Rescored]]:
     """Scores all finished cells of a run again and writes them as a new run directory (default: beside the parent),
-    whose run.json names the parent. Cells that could not be run, and those of lm-evaluation-harness beside others, are
+    whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
     copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so, however the parent did.
 
     Raises the errors of `load_stored`, QuestionsError where a cell's questions can't be had, InputError where
@@ -106,12 +101,14 @@ def rescore(
         raise InputError(f"{source} has no kept answers; give a run directory with cells/ or samples.jsonl")
     questions = Questions(parent.path, facts, data_dir, tuple(tasks))
     ran = [entry for entry in stored if entry.cell.status == "ok" and entry.samples]
-    own = [entry for entry in ran if not is_harness(entry.cell.task)]
+    own = [entry for entry in ran if asked_by(entry.cell.task) is None]
     asked = {entry.cell.id: questions.of(entry.cell) for entry in own or ran}
     if cot_answer is not None and not any(asked[entry.cell.id].cot for entry in own):
         raise InputError(f"--cot-answer: {source} has no answers with steps (--cot); leave it out")
     results = [rescore_cell(*_so_scored(entry, asked[entry.cell.id], cot_answer)) for entry in own]
-    results += [Rescored(entry, entry, {}, HARNESS) for entry in ran if is_harness(entry.cell.task)]
+    for entry in ran:
+        if (other := asked_by(entry.cell.task)) is not None:
+            results.append(Rescored(entry, entry, {}, f"{other.name} asked and scored them"))
     path = target or parent.path.parent / new_name()
     run = create(path.parent, path.name)
     run.write_run({**facts, "parent": _parent(parent, facts, results)})
@@ -140,7 +137,7 @@ def _so_scored(entry: StoredCell, task: Task, cot_answer: str | None) -> tuple[S
 
 
 def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) -> dict[str, Any]:
-    """What run.json says of the parent: which run, and when and by what it was scored again."""
+    """The parent in run.json: which run, when it was scored again, and by which tools."""
     return {
         "run": parent.path.resolve().name,
         "started": facts.get("started"),
@@ -175,7 +172,7 @@ def _equal(old: float | None, new: float | None) -> bool:
 
 
 def rescored_text(results: Sequence[Rescored]) -> str:
-    """A row per cell and score that changed: answers rated otherwise, and the mean before and after."""
+    """A row per cell and score that changed: number of changed answers, and the mean before and after."""
     rows = []
     for one in results:
         for name, count in one.changed.items():
@@ -184,13 +181,15 @@ def rescored_text(results: Sequence[Rescored]) -> str:
     headers = ["cell", "score", "changed", "of answers", "before", "now"]
     texts = [tabulate(rows, headers, disable_numparse=True)] if rows else []
     scored = [one for one in results if not one.kept]
-    lines = [f"{len(scored)} cells scored again, {sum(not one.changed for one in scored)} with the same scores"]
+    lines = [
+        f"{counted(len(scored), 'cell')} scored again, {sum(not one.changed for one in scored)} with the same scores"
+    ]
     kept = Counter(one.kept for one in results if one.kept)
-    lines += [f"{count} cells left as they were: {printable(why, 300)}" for why, count in kept.items()]
+    lines += [f"{counted(count, 'cell')} left unchanged: {printable(why, 300)}" for why, count in kept.items()]
     absent = Counter(
         f"{name}: {why}" for one in scored for name, why in one.after.cell.absent.items() if name in _metrics(one)
     )
-    lines += [f"not measured in {count} cells: {printable(why, 300)}" for why, count in absent.items()]
+    lines += [f"not measured in {counted(count, 'cell')}: {printable(why, 300)}" for why, count in absent.items()]
     return "\n".join([*texts, *lines])
 
 
@@ -208,6 +207,12 @@ def run(args: argparse.Namespace) -> int:
         os.environ[NO_DOWNLOAD_VARIABLE] = "1"
     if args.languagetool_url:
         os.environ[URL_VARIABLE] = args.languagetool_url
+    if args.bertscore_model:
+        os.environ[semantic.MODEL_VARIABLE] = args.bertscore_model
+        try:
+            semantic.chosen()
+        except semantic.Unavailable as error:
+            raise InputError(str(error)) from error
     made, results = rescore(args.source, args.out, args.data_dir, args.tasks, args.cot_answer)
     show(rescored_text(results))
     show(str(made.path))
@@ -233,5 +238,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="of answers with steps: score what follows 'The answer is:', or the whole text (default: as the run did)",
     )
     parser.add_argument("--languagetool-url", metavar="URL", help="LanguageTool server (default: the installed one)")
+    parser.add_argument("--bertscore-model", metavar="DIR", help="folder of BERTScore's model (default: roberta-large)")
     parser.add_argument("--no-download", action="store_true", help="download nothing: scores without a tool are absent")
     parser.set_defaults(run=run)

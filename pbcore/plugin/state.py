@@ -5,6 +5,9 @@ Held in pytest's stash, made once.
 
 from __future__ import annotations
 
+import os
+import uuid
+
 import pytest
 
 from pbcore.errors import InputError
@@ -16,10 +19,12 @@ from pbcore.plugin.omp_wait_policy import choose_waiting
 
 _SETTINGS = pytest.StashKey[Settings]()
 _PLAN = pytest.StashKey[Plan]()
+HANDS_OUT = pytest.StashKey[bool]()  # set by a plugin that hands this process's cells to workers, as xdist's does
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the plan before anything is collected, so that a typo is a usage error and not a failed test."""
+    os.environ.setdefault("PBCORE_GRAMMAR_RUN", uuid.uuid4().hex)  # all processes of the run inherit it
     if options.given(config):
         plan(config)
 
@@ -65,6 +70,11 @@ def cell_of(config: pytest.Config, node_id: str) -> CellName | None:
     if text is None or not (planned(config) or _may_name_a_cell(text)):
         return None
     return plan(config).items().get(text)
+
+
+def hands_out(config: pytest.Config) -> bool:
+    """Whether this process hands its cells to workers and runs none."""
+    return config.pluginmanager.hasplugin("dsession") or config.stash.get(HANDS_OUT, False)
 
 
 def _may_name_a_cell(text: str) -> bool:

@@ -23,7 +23,7 @@ class Sample:
     such as `{"input": [...], "example": "..."}` where several answers are valid. `max_new_tokens` is the canvas length
     in tokens; `limited` says that a run or a harness task asked for it, so that it also holds for models without a
     canvas. `canvas` is None, or for infilling the answer with `[MASK]` for each token to predict. `source` is `own`,
-    `official` or `rewrite-2026` (`pbcore.tasks.rewrite`).
+    `official` or `rewrite-2026` (`tasks.naming.REWRITE`).
     """
 
     task: str

@@ -6,6 +6,8 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
 from types import ModuleType
 
@@ -16,14 +18,21 @@ from pbcore.models.registry import FACTORIES
 from pbcore.plugin import run_lifecycle
 from pbcore.report import markdown
 from pbcore.tasks.scoring import SCORERS
-from tests.models.servers.fake import FakeServer, serving
-from tests.plugin.served import right
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
 from tests.plugin.toys import register
 register()
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def entry_points() -> Iterator[None]:
+    """Every run inside asks all installed packages for their entry points; here each file is read once."""
+    read = cache(lambda place: Distribution.entry_points.fget(PathDistribution(place)))  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PathDistribution, "entry_points", property(lambda one: read(one._path)))
+        yield
 
 
 class Modules:
@@ -61,13 +70,12 @@ def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.Mon
         monkeypatch.delenv(name, raising=False)  # a run inside must not take itself for a worker of the run outside
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")  # which every worker would import, for a second
     # Curves cost more than all else in a run of two cells; the test that looks for them puts them back.
     for name in ("write_plots", "write_speed"):
         monkeypatch.setattr(markdown, name, lambda cells, path: [])
     # Tasks, policies, models and scorers that a run inside adds stay with it.
     monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})
-    for name in ("_ADDED", "_FILES"):
-        monkeypatch.setattr(f"pbcore.models.servers.spec.{name}", {})
     for registry in (POLICIES, FACTORIES, SCORERS):
         monkeypatch.setattr(registry, "_registered", dict(registry.all()))
     pytester.syspathinsert(ROOT)
@@ -106,13 +114,6 @@ def in_process(project: pytest.Pytester, modules: Modules) -> Run:
 def run(in_process: Run) -> Run:
     """Runs `pytest benches …` in this process."""
     return lambda *arguments: in_process("benches", *arguments)
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    """A server whose model copies as it should."""
-    with serving(right) as found:
-        yield found
 
 
 @pytest.fixture

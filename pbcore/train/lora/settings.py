@@ -1,6 +1,4 @@
-"""What a model is adapted with: the settings of the paper's appendix F.1 (adapters of masked models) or F.4 (SEDD
-models, trained whole), unless others are given.
-"""
+"""Settings of adapter training; defaults are those of the paper's appendix F.1, for SEDD models (F4) of F.4."""
 
 from __future__ import annotations
 
