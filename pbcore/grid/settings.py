@@ -148,6 +148,13 @@ class Settings:
     cot: bool = option(
         Role.ANSWERS, "chain of thought: questions ask for steps, and what follows 'The answer is:' is scored", None
     )
+    cot_answer: str | None = option(
+        Role.ANSWERS,
+        "of an answer with steps: score what follows 'The answer is:' (marked, the default), or the whole text, as the "
+        "official code does (whole)",
+        values.cot_answer,
+        metavar="marked|whole",
+    )
     out: Path | None = option(
         Role.WRITES,
         "run directory to write; must not exist or be empty (default: reports/<date-time>)",

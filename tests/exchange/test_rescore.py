@@ -185,6 +185,23 @@ class TestQuestions:
         _, [one] = rescore(parent.path, tmp_path / "new")
         assert one.changed == {}
 
+    def test_the_whole_of_an_answer_with_steps(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Scored otherwise than the run did, and back; the record says so."""
+        parent = run_of(tmp_path / "old", shots=0, cot=True)
+        [old] = load_stored(parent.path)
+        plainly = [replace(one, text=one.text.removeprefix("The answer is: ")) for one in old.samples]
+        parent.write_cell(old.cell, plainly)
+        means = []
+        for made, words in (("whole", ["--cot-answer", "whole"]), ("same", []), ("back", ["--cot-answer", "marked"])):
+            assert main(["rescore", str(parent.path), "-o", str(tmp_path / made), *words]) == 0
+            parent = RunDir(tmp_path / made)
+            [new] = load_stored(parent.path)
+            means.append((new.cell.conditions.options.get("cot_answer"), new.cell.scores["accuracy"].mean))
+        assert means == [("whole", 1), ("whole", 1), ("marked", 0)]
+        plain = run_of(tmp_path / "plain")
+        assert main(["rescore", str(plain.path), "-o", str(tmp_path / "no"), "--cot-answer", "whole"]) == 2
+        assert "no answers with steps" in capsys.readouterr().err
+
     def test_official_data_that_moved(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """The recorded folder is used, or the one that --data-dir names; without any it is asked for."""
         rows = tmp_path / "official" / "waiting_line"
