@@ -105,7 +105,7 @@ def _extras() -> str:
 
 
 def _java() -> str:
-    """The first line of `java -version`, so that a Java that does not run is told from one that does."""
+    """The first line of `java -version`, which distinguishes a Java that runs from one that does not."""
     path = java()
     try:
         done = subprocess.run([path, "-version"], capture_output=True, text=True, check=True)

@@ -141,14 +141,27 @@ def check_cap(name: str, cap: Any, slots: int) -> int:
     return cap
 
 
-def check_tokens(name: str, token: Tensor, written: Tensor, mask_id: int, vocab_size: int) -> None:
-    """Raises DecodingError if a token that the policy writes is the mask or outside the vocabulary. (R, C) each."""
-    bad = written & ((token == mask_id) | (token < 0) | (token >= vocab_size))
-    if bool(bad.any()):
+def check_written(name: str, chooses: str | None, move: Move, step: Step, written: Tensor, model: Denoiser) -> None:
+    """Raises DecodingError if a token that the policy writes (`written`, (R, C) bool) is the mask or outside the
+    vocabulary, and if a policy that declares `chooses` takes tokens back or writes others than predicted.
+    """
+    if move.token is not None:
+        bad = written & ((move.token == model.mask_id) | (move.token < 0) | (move.token >= model.vocab_size))
+        if bool(bad.any()):
+            raise DecodingError(
+                f"policy {name}: Move.token has {int(move.token[bad][0])} where it is to be written; expected a token "
+                f"id from 0 to {model.vocab_size - 1} other than the mask {model.mask_id} (use Move.remask to mask a "
+                "slot)"
+            )
+    if chooses is None:
+        return
+    what = "remasks tokens" if move.remask is not None else "revises tokens" if move.revise is not None else ""
+    if move.token is not None and bool((written & (move.token != step.token)).any()):
+        what = "writes tokens other than the predicted"
+    if what:
         raise DecodingError(
-            f"policy {name}: Move.token has {int(token[bad][0])} where it is to be written; expected a token id from 0 "
-            f"to {vocab_size - 1} "
-            f"other than the mask {mask_id} (use Move.remask to mask a slot)"
+            f"policy {name} declares chooses = {chooses!r} and {what}; leave the declaration out: the optimal frontier "
+            "doesn't bind it"
         )
 
 

@@ -56,7 +56,7 @@ def described() -> list[Described]:
     return known + [_modifier(*modifier) for modifier in MODIFIERS]
 
 
-def table() -> str:
+def samplers_table() -> str:
     """The table in docs/samplers.md."""
     rows = [tuple(cell.replace("|", "\\|") for cell in item.row()) for item in described()]
     return tabulate(rows, headers=HEADERS, tablefmt="pipe", disable_numparse=True)
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
             "--model and --output say how to count tokens: give --frequencies CORPUS too, or leave them out"
         )
     if args.markdown:
-        print(table())
+        print(samplers_table())
         return 0
     for item in described():
         details = [

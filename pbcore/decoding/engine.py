@@ -24,7 +24,7 @@ from pbcore.decoding.checks import (
     check_logits,
     check_needs,
     check_numbers,
-    check_tokens,
+    check_written,
 )
 from pbcore.decoding.prediction import Prediction, predict, without_mask
 from pbcore.decoding.protocol import Policy, Traits, traits
@@ -243,8 +243,7 @@ def _apply(job: _Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None
     token = step.token if move.token is None else move.token
     confidence = step.confidence if move.confidence is None else move.confidence
     written = move.reveal if move.revise is None else move.reveal | move.revise  # (R, C)
-    if move.token is not None:
-        check_tokens(job.name.policy, token, written, job.model.mask_id, job.model.vocab_size)
+    check_written(job.name.policy, job.traits.chooses, move, step, written, job.model)
     going = [slots for slots in (move.remask, move.revise) if slots is not None]
     if going:
         stands = rows.canvas.gather(1, where) != job.model.mask_id  # (R, C)

@@ -149,10 +149,8 @@ class _Enumeration:
         rows = np.array(sorted(self._table.answers))
         self._entropy: Entropy = answers_entropy(rows)
         self._all_bits = math.log2(len(rows))
-        partitions = (
-            name.remask is None and declared.review is None and (declared.cap is None or name.policy == "origin")
-        )
-        self._bits: bool = partitions and not name.eos_stop
+        partitions = name.remask is None and (declared.chooses or not (declared.review or declared.cap))
+        self._bits = bool(partitions) and not name.eos_stop
 
     def run(self) -> Outcomes:
         weights, bits = np.ones(1), np.zeros(1)

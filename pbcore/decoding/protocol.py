@@ -16,6 +16,7 @@ ALLOWED = {
     "rewrites": (False, True),
     "reach": ("block", "prefix"),
     "reads": ("distributions", "numbers"),
+    "chooses": (None, "positions", "tokens"),
 }
 NEEDS = frozenset({"frequencies", "mask"})
 
@@ -44,6 +45,9 @@ class Traits:
       when none of them is masked.
     - `reads`: what it reads of a position: the model's `distributions` (`step.logits`), or only `numbers`: token,
       confidence, `step.margin()`, `step.entropy()`. A store can answer for numbers without a forward.
+    - `chooses`: how it chooses, if it writes only predicted tokens and keeps each: `positions`, before it looks at any
+      predicted token, its confidence or noise that tells it; `tokens`, after. Only such policies are bound by the
+      optimal frontier (`theory.frontier`).
     - `part`: the length of the parts of a block that it goes through from left to right: its candidates are the masks
       of the first part that has any.
     - `course`: how it goes through the blocks of a block model.
@@ -56,6 +60,7 @@ class Traits:
     rewrites: bool = False
     reach: str = "block"
     reads: str = "distributions"
+    chooses: str | None = None
     part: int | None = None
     course: Course = PLAIN
     needs: frozenset[str] = frozenset()
@@ -70,6 +75,11 @@ def traits(policy: Any) -> Traits:
         value = getattr(declared, member)
         if value not in allowed:
             raise ValueError(f"policy {name}: {member} is {value!r}; allowed: {', '.join(map(repr, allowed))}")
+    if declared.chooses and (declared.rewrites or declared.review):
+        raise ValueError(
+            f"policy {name}: chooses is {declared.chooses!r}, which is for policies that write predicted tokens and "
+            "keep them; leave it out, or leave out rewrites and review"
+        )
     if declared.part is not None and (type(declared.part) is not int or declared.part < 1):
         raise ValueError(f"policy {name}: part is {declared.part!r}; it is a length, a whole number of at least 1")
     if not isinstance(declared.course, Course):

@@ -1,4 +1,4 @@
-"""The store of forwards (`--share-forwards`): what a model said of a canvas, asked once for all samplers of a grid.
+"""The store of forwards (`--share-forwards`): caches a model's predictions per canvas, for all samplers of a grid.
 
 The samplers of a grid walk over the same canvases, e.g. all of them begin with the same one. The store keeps, for each
 sample and each canvas that came up, token, confidence, margin and entropy of every masked position, so that blocks of

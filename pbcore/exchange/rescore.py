@@ -22,30 +22,28 @@ from tabulate import tabulate
 from pbcore.errors import InputError
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIABLE
-from pbcore.printable import printable
+from pbcore.printable import counted, printable
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.report.text import show
-from pbcore.results.build import with_scores
 from pbcore.results.check import refuse
 from pbcore.results.facts import versions
 from pbcore.results.load import load_stored
-from pbcore.results.questions import DATA, Questions, gather, selected
+from pbcore.results.questions import DATA, Questions, gather, scored_again
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
 from pbcore.tasks.base import Task
-from pbcore.tasks.harness import is_harness
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.scoring import scorer
-
-HARNESS = "lm-evaluation-harness asked and scored them"
+from pbcore.tasks.sources import asked_by
 
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """One cell before and after. `changed` maps each score's name to the number of answers that it rates otherwise;
-    `kept`: why the cell was left as it was, empty if it was scored."""
+    """One cell before and after. `changed` maps each score's name to the number of answers whose score changed; `kept`
+    says why the cell was left as it was, empty if it was scored.
+    """
 
     before: StoredCell
     after: StoredCell
@@ -60,12 +58,9 @@ def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
     not here now is left as it was.
     """
     cell, samples = entry.cell, entry.samples
-    official = bool(cell.conditions.options.get("official_text"))
-    texts = [(official and sample.official_text) or sample.text for sample in samples]
-    asked = selected(task, [sample.index for sample in samples])
-    scored = asked.score_many(texts, asked.samples)
-    record, again = with_scores(replace(cell, headline=task.headline), samples, scored)
-    if all("absent" not in result.details for result in scored):
+    after = scored_again(entry, task)
+    record, again = after.cell, after.samples
+    if all("absent" not in sample.details for sample in again):
         record = replace(record, absent={k: why for k, why in record.absent.items() if k not in record.scores})
     lost = [
         f"{name}: {why}" for name, why in record.absent.items() if name in cell.scores.keys() - record.scores.keys()
@@ -81,14 +76,14 @@ def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
         )
         for name in names
     }
-    return Rescored(entry, StoredCell(record, tuple(again)), {name: n for name, n in changed.items() if n})
+    return Rescored(entry, StoredCell(record, again), {name: n for name, n in changed.items() if n})
 
 
 def rescore(
     source: Path, target: Path | None = None, data_dir: Path | None = None, tasks: Sequence[Path] = ()
 ) -> tuple[RunDir, list[Rescored]]:
     """Scores all finished cells of a run again and writes them as a new run directory (default: beside the parent),
-    whose run.json names the parent. Cells that could not be run, and those of lm-evaluation-harness beside others, are
+    whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
     copied.
 
     Raises the errors of `load_stored`, QuestionsError where a cell's questions can't be had, and RunDirError if the
@@ -100,10 +95,12 @@ def rescore(
         raise InputError(f"{source} has no kept answers; give a run directory with cells/ or samples.jsonl")
     questions = Questions(parent.path, facts, data_dir, tuple(tasks))
     ran = [entry for entry in stored if entry.cell.status == "ok" and entry.samples]
-    own = [entry for entry in ran if not is_harness(entry.cell.task)]
+    own = [entry for entry in ran if asked_by(entry.cell.task) is None]
     asked = {entry.cell.id: questions.of(entry.cell) for entry in own or ran}
     results = [rescore_cell(entry, asked[entry.cell.id]) for entry in own]
-    results += [Rescored(entry, entry, {}, HARNESS) for entry in ran if is_harness(entry.cell.task)]
+    for entry in ran:
+        if (other := asked_by(entry.cell.task)) is not None:
+            results.append(Rescored(entry, entry, {}, f"{other.name} asked and scored them"))
     path = target or parent.path.parent / new_name()
     run = create(path.parent, path.name)
     run.write_run({**facts, "parent": _parent(parent, facts, results)})
@@ -123,7 +120,7 @@ def rescore(
 
 
 def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) -> dict[str, Any]:
-    """What run.json says of the parent: which run, and when and by what it was scored again."""
+    """The parent in run.json: which run, when it was scored again, and by which tools."""
     return {
         "run": parent.path.resolve().name,
         "started": facts.get("started"),
@@ -158,7 +155,7 @@ def _equal(old: float | None, new: float | None) -> bool:
 
 
 def rescored_text(results: Sequence[Rescored]) -> str:
-    """A row per cell and score that changed: answers rated otherwise, and the mean before and after."""
+    """A row per cell and score that changed: number of changed answers, and the mean before and after."""
     rows = []
     for one in results:
         for name, count in one.changed.items():
@@ -167,13 +164,15 @@ def rescored_text(results: Sequence[Rescored]) -> str:
     headers = ["cell", "score", "changed", "of answers", "before", "now"]
     texts = [tabulate(rows, headers, disable_numparse=True)] if rows else []
     scored = [one for one in results if not one.kept]
-    lines = [f"{len(scored)} cells scored again, {sum(not one.changed for one in scored)} with the same scores"]
+    lines = [
+        f"{counted(len(scored), 'cell')} scored again, {sum(not one.changed for one in scored)} with the same scores"
+    ]
     kept = Counter(one.kept for one in results if one.kept)
-    lines += [f"{count} cells left as they were: {printable(why, 300)}" for why, count in kept.items()]
+    lines += [f"{counted(count, 'cell')} left unchanged: {printable(why, 300)}" for why, count in kept.items()]
     absent = Counter(
         f"{name}: {why}" for one in scored for name, why in one.after.cell.absent.items() if name in _metrics(one)
     )
-    lines += [f"not measured in {count} cells: {printable(why, 300)}" for why, count in absent.items()]
+    lines += [f"not measured in {counted(count, 'cell')}: {printable(why, 300)}" for why, count in absent.items()]
     return "\n".join([*texts, *lines])
 
 

@@ -1,4 +1,4 @@
-"""The grid's bill before it starts: cells, forwards, and hours at the forward time of this machine.
+"""Cost estimate of a grid: cells, forwards, and hours at this machine's time per forward.
 
 Forwards are known exactly where a sampler's rule fixes them. For the others a probe decodes one sample of each category
 with every sampler; the bounds that hold in any case stand beside what it gives. Nothing is recorded.
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pbcore.grid.cellid import CellName
 from pbcore.grid.cost import forwards
 from pbcore.grid.plan import Plan, masked_tokens
+from pbcore.printable import counted
 
 if TYPE_CHECKING:
     from pbcore.decoding.sharing import ForwardStore
@@ -38,7 +39,7 @@ class Probe:
 
 @dataclass(slots=True)
 class Bill:
-    """What a model's cells will take. Forwards are those of single rows; seconds are of decoding alone.
+    """Estimated cost of a model's cells. Forwards are those of single rows; seconds are of decoding alone.
 
     `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` are bounds.
     `computed` are the forwards expected to be left where cells share them, None without sharing.
@@ -156,7 +157,7 @@ def forward_seconds(
 def lines(result: Bill, batch: str) -> Iterable[str]:
     """The bill in words."""
     asked = result.fixed + result.expected
-    yield f"{result.model}: {result.cells:,} cells, {result.samples:,} answers"
+    yield f"{result.model}: {counted(result.cells, 'cell')}, {counted(result.samples, 'answer')}"
     yield (
         f"  forwards asked: {result.fixed:,} by fixed schedules, exact"
         + (
@@ -171,7 +172,8 @@ def lines(result: Bill, batch: str) -> Iterable[str]:
             f"{100 * result.computed / asked:.0f} % of those asked (a probe of one sample a category)"
         )
     if result.unprobed:
-        yield f"  {result.unprobed:,} cells with adaptive samplers were not probed: the middle of their bounds counts"
+        unprobed = counted(result.unprobed, "cell")
+        yield f"  not probed: {unprobed} with adaptive samplers, for which the middle of their bounds counts"
     low, high = (duration(seconds) for seconds in result.seconds_range)
     fast, slow = 1000 * min(result.forward), 1000 * max(result.forward)
     yield f"  a forward takes {fast:.2f} to {slow:.2f} ms a row ({batch})"

@@ -1,4 +1,6 @@
-"""The plan of a run: models × tasks × samplers, checked before anything runs, and what of it a model can't run."""
+"""The plan of a run: models × tasks × samplers, checked before anything runs, without the combinations that a model
+can't run.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName
-from pbcore.grid.harness import is_harness, otherwise_asked, with_harness
 from pbcore.grid.named import (
     cells_named,
     check_gpu,
@@ -81,7 +82,7 @@ class Plan:
 
     def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
         """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
-        from pbcore.grid.capabilities import no_infilling, no_steps, own_samplers, why_not
+        from pbcore.grid.capabilities import no_infilling, no_steps, otherwise_asked, own_samplers, why_not
         from pbcore.tasks.naming import category
 
         wanted = set(categories)
@@ -138,7 +139,7 @@ class Plan:
         return requested if category(task) in LISTS else None
 
     def asked(self, task: str) -> dict[str, Any]:
-        """How the task's questions are asked, as options of `load_task`: shots and steps, where the run chooses."""
+        """The run's prompt options for a task (shots, chain of thought), as options of `load_task`."""
         from pbcore.tasks.registry import task_spec
 
         return task_spec(task).asked(self.settings.recorded)
@@ -152,9 +153,9 @@ class Plan:
     def _lacks_words(self, model: str, task: str) -> str | None:
         """Why a model can't read the prompts of data that don't ship with the package; None if it can."""
         from pbcore.grid.capabilities import lacks_words
+        from pbcore.tasks.sources import asked_by
 
-        foreign = is_harness(task)
-        if not (foreign or self.settings.data_dir or self.settings.tasks or self.settings.cot):
+        if not (asked_by(task) or self.settings.data_dir or self.settings.tasks or self.settings.cot):
             return None
         if (model, task) not in self._unread:
             self._unread[model, task] = lacks_words(model, self.task(task, model))
@@ -186,10 +187,9 @@ def masked_tokens(sample: Sample) -> int:
 def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: bool = False) -> Plan:
     """The plan for these settings and pytest arguments (paths and node ids).
 
-    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole (DESIGN.md,
-    decision 6). Raises InputError for what doesn't exist or can't be used, with close matches.
+    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole.
+    Raises InputError for what doesn't exist or can't be used, with close matches.
     """
-    from pbcore.models.registry import add_models_file
     from pbcore.tasks import add_tasks_file, all_task_names
 
     if settings.profile not in profiles():
@@ -199,16 +199,15 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         own = [name for file in settings.tasks for name in add_tasks_file(file)]
     except (OSError, ValueError) as error:
         raise InputError(f"--tasks: {error}") from error
-    try:
-        for file in settings.models:
-            add_models_file(file)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--models: {error}") from error
+    for part in settings.parts:
+        part.prepare()
     if settings.data_dir is not None and not settings.data_dir.is_dir():
         raise InputError(
             f"--data-dir {settings.data_dir}: no such folder; give the one that holds waiting_line/, puzzle/ …"
         )
-    wanted = with_harness(settings, arguments)
+    wanted: Sequence[str] = settings.task
+    for part in settings.parts:
+        wanted = part.tasks(wanted, arguments)
     known = all_task_names()
     tasks = tasks_of(wanted, known) if settings.task else [*tasks_of(profile.tasks, known), *own]
     named = list(cells_named(arguments, known))
@@ -218,7 +217,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     check_loading(settings)
     samplers = tuple(dict.fromkeys(sampler_of(text, models) for text in settings.sampler)) or None
     named = [CellName(name.model, name.task, sampler_of(name.sampler, [name.model]), name.sample) for name in named]
-    if settings.gpu and settings.ray is None:  # there, the nodes need it
+    if settings.gpu and not any(part.elsewhere for part in settings.parts):  # there, the nodes need it
         check_gpu()
     numbered = bool(settings.sample) or any(name.sample is not None for name in named)
     drilled = settings.per_sample or numbered or (exit_first and not settings.gated)
@@ -237,3 +236,28 @@ def _check_samples(task: Task, requested: Sequence[int]) -> None:
     missing = set(requested) - set(numbers)
     if missing:
         raise InputError(f"--sample {min(missing)}: {task.name} has samples {numbers[0]} to {numbers[-1]}")
+
+
+def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellName]:
+    """The cells of shard `number` (1-based) of `shards`.
+
+    While there are models enough, each model goes whole to the shard with the fewest cells so far, biggest model first;
+    with fewer models than shards, every model gets a fair number of shards of its own, which take its cells in turns.
+    """
+    by_model: dict[str, list[CellName]] = {}
+    for cell in cells:
+        by_model.setdefault(cell.model, []).append(cell)
+    models = sorted(by_model, key=lambda model: (-len(by_model[model]), model))
+    if not models:
+        return set()
+    if len(models) >= shards:
+        loads: list[list[CellName]] = [[] for _ in range(shards)]
+        for model in models:
+            min(loads, key=len).extend(by_model[model])
+        return set(loads[number - 1])
+    parts = dict.fromkeys(models, 1)
+    for _ in range(shards - len(models)):
+        parts[max(models, key=lambda model: len(by_model[model]) / parts[model])] += 1
+    places = [(model, part) for model in models for part in range(parts[model])]
+    model, part = places[number - 1]
+    return set(by_model[model][part :: parts[model]])

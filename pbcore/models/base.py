@@ -1,4 +1,4 @@
-"""The interface between decoding and models: the three kinds of models, and what goes to them and back."""
+"""The interface between decoding and models: the three kinds of models, their inputs and outputs."""
 
 from __future__ import annotations
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 from tabulate import tabulate
 
 from pbcore.models.entry import LoadOptions, ModelEntry
-from pbcore.models.family_table import facts_of, table
+from pbcore.models.families import FAMILIES, families_table
 from pbcore.models.registry import add_models_file, all_entries, missing_here
-from pbcore.models.servers.spec import ServerSpec, server_specs
 
 
 def add_parser(subparsers: Any) -> None:
@@ -37,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     for file in args.models:
         add_models_file(file)
     if args.families:
-        print(table())
+        print(families_table())
         return 0
     entries = all_entries()
     if args.long:
@@ -75,8 +73,8 @@ def availability(entry: ModelEntry) -> str:
     """One of: ready, cached, download (not downloaded yet), not in this installation."""
     if entry.embedded:
         return "not in this installation" if missing_here(entry) else "ready"
-    if entry.family == "server":
-        return _key(server_specs()[entry.name])
+    if entry.status is not None:
+        return entry.status()
     if entry.source is None:
         return "ready"
     from huggingface_hub import try_to_load_from_cache
@@ -86,12 +84,6 @@ def availability(entry: ModelEntry) -> str:
         if isinstance(try_to_load_from_cache(entry.source, "config.json", revision=entry.revision), str)
         else "download"
     )
-
-
-def _key(spec: ServerSpec) -> str:
-    if spec.key is None:
-        return "server, no key needed"
-    return f"server, {spec.key} {'set' if os.environ.get(spec.key) else 'not set'}"
 
 
 def _source(entry: ModelEntry) -> str:
@@ -109,7 +101,7 @@ def _weights(entry: ModelEntry) -> str | None:
 
 
 def _details(entry: ModelEntry) -> str:
-    facts = facts_of(entry)
+    known = FAMILIES.get(entry.architecture or "")
     fields = {
         "family": entry.family,
         "source": _source(entry),
@@ -122,11 +114,11 @@ def _details(entry: ModelEntry) -> str:
         if entry.shift is None
         else ("shifted: position i is predicted at i - 1" if entry.shift else "as is"),
         "chat": entry.chat,
-        "loaded as": None if facts is None else facts.loaded_as,
-        "cache": None if facts is None else facts.cache,
-        "threshold": None if facts is None else facts.threshold,
-        "samplers": None if facts is None else facts.samplers,
-        "known from": None if facts is None else facts.known_from,
+        "loaded as": None if known is None else known.loaded_as,
+        "cache": None if known is None else known.cache,
+        "threshold": None if known is None else known.threshold,
+        "samplers": None if known is None else known.samplers,
+        "known from": None if known is None else known.known_from,
         "weights": _weights(entry),
         "published settings": ", ".join(f"{key} {value}" for key, value in entry.settings.items()) or None,
     }

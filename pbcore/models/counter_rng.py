@@ -17,7 +17,7 @@ _MIX = (
 
 
 class Draw(Protocol):
-    """What random numbers are drawn by: `uniform`, or numbers chosen to try everything that can happen."""
+    """The source of random numbers: `uniform`, or numbers chosen to enumerate all outcomes."""
 
     def __call__(self, seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0) -> Tensor: ...
 

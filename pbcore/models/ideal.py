@@ -147,7 +147,7 @@ class Ideal:
                 self._texts.append(word)
 
 
-def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Ideal:
+def load_ideal(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Ideal:
     """The ideal model for the registry. It has no weights, so `dtype` and `options` have no effect."""
     return Ideal(find_device(device))
 

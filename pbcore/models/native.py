@@ -154,7 +154,7 @@ class _Drafts:
         """Nothing to close."""
 
 
-def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> DiffusionGemma:
+def load_diffusion_gemma(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> DiffusionGemma:
     """DiffusionGemma from the hub or a folder. Raises ModelError that says what to do."""
     try:
         from transformers import DiffusionGemmaForBlockDiffusion

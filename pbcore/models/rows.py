@@ -1,4 +1,4 @@
-"""What goes from the decoding loop to a model and back: rows to decode, forwards, answers."""
+"""Data exchanged by the decoding loop and models: rows to decode, forwards, answers."""
 
 from __future__ import annotations
 

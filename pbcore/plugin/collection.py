@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pytest
 
 from pbcore.grid.cellid import CellName
-from pbcore.grid.shards import shard_of
+from pbcore.grid.plan import shard_of
 from pbcore.plugin.options import given
 from pbcore.plugin.state import cell_name, plan, settings
 

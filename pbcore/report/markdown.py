@@ -11,14 +11,14 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
-from pbcore.analysis.frontier import Room
+from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
-from pbcore.printable import first_line
+from pbcore.printable import counted, first_line
 from pbcore.report.ceilings import ceiling_section
-from pbcore.report.frontier import frontier_of_runs, frontier_section
+from pbcore.report.frontier_section import frontier_of_runs, frontier_section
+from pbcore.report.parts import sections, told
 from pbcore.report.plots import write_plots
-from pbcore.report.served import behind_servers, served_lines
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import markdown, prompts_note, trade_off_tables
 from pbcore.report.text import NAME, code, listed, md
@@ -175,11 +175,11 @@ def _estimated(cells: pd.DataFrame) -> str:
 
 
 def _served(cells: pd.DataFrame) -> str:
-    those = cells[behind_servers(cells)]
-    told = zip(those["model"], those["served"], strict=True) if len(those) else ()
-    lines = [f"- {md(line, 600)}" for line in served_lines(told)]
-    note = "Their seconds are wall-clock time of concurrent requests; cells with kept answers have none."
-    return "## Models behind servers\n\n" + "\n".join(lines) + f"\n\n{note}\n" if lines else ""
+    texts = []
+    for section in sections():
+        lines = [f"- {md(line, 600)}" for line in section.lines(told(cells))]
+        texts += [f"## {section.title}\n\n" + "\n".join(lines) + f"\n\n{section.note}\n"] if lines else []
+    return "\n".join(texts)
 
 
 def _failures(cells: pd.DataFrame) -> str:
@@ -213,7 +213,10 @@ def _absent(cells: pd.DataFrame) -> str:
     for absent in cells.get("absent", pd.Series(dtype=object)):
         for item in absent.items() if isinstance(absent, dict) else ():
             reasons[item] = reasons.get(item, 0) + 1
-    lines = [f"- {md(metric)}: {md(reason)} ({count} cells)" for (metric, reason), count in sorted(reasons.items())]
+    lines = [
+        f"- {md(metric)}: {md(reason)} ({counted(count, 'cell')})"
+        for (metric, reason), count in sorted(reasons.items())
+    ]
     dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
     lines += [f"- {md(model)}: random weights, so its scores are left out of the tables" for model in dummies]
     return "## Not measured\n\n" + "\n".join(lines) + "\n" if lines else ""

@@ -121,7 +121,10 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
     empty one, another schema, damaged lines, and cells of a run that can't be read."""
     source = Path(path)
     if source.is_dir():
-        return _from_run(source)
+        try:
+            return run_rows(load_stored(source, refuse), source)
+        except (RunDirError, LoadError) as error:
+            raise BaselineError(str(error)) from error
     if not source.exists():
         raise BaselineError(f"no baseline at {source}; give a run directory or a file written by --update-baseline")
     try:
@@ -146,12 +149,8 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
     return {name: _unpacked(f"{source}: cell {printable(name)}", name, row) for name, row in rows.items()}
 
 
-def _from_run(source: Path) -> dict[str, BaselineCell]:
-    """The baseline that a run directory is. A cell that can't be read would not be judged, so it is an error."""
-    try:
-        stored = load_stored(source, refuse)
-    except (RunDirError, LoadError) as error:
-        raise BaselineError(str(error)) from error
+def run_rows(stored: Iterable[StoredCell], source: Path) -> dict[str, BaselineCell]:
+    """id → row of the finished cells of a run that was read from `source`. Raises BaselineError if it has none."""
     cells = {entry.cell.id: baseline_cell(entry) for entry in stored if entry.cell.status == "ok" and entry.samples}
     if not cells:
         raise BaselineError(

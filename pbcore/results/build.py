@@ -34,6 +34,14 @@ class Answer(Protocol):
     def confidences(self) -> Sequence[float]: ...
 
 
+def length_text(lengths: Sequence[int]) -> str:
+    """The values of n as `15`, `3-6` or `5,10,20`: a range only where none is left out."""
+    ordered = sorted(lengths)
+    if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
+        return f"{ordered[0]}-{ordered[-1]}"
+    return ",".join(map(str, ordered))
+
+
 def build_cell(
     facts: CellRecord,
     answers: Sequence[Answer],
@@ -73,7 +81,7 @@ def build_cell(
     samples = [sample_record(*each, pieces) for each in zip(numbers, answers, scored, draws, strict=True)]
     _check_complete(facts.id, samples)
     missing = {**absent_metrics(scored), **(absent or {})}
-    counted = _forwards(facts.id, samples)
+    counted = forward_rates(facts.id, samples)
     if not counted and facts.nfe_mean is None:
         missing.setdefault("nfe", "the model does not report its number of forwards")
     cell = replace(
@@ -112,7 +120,7 @@ def with_scores(
 
 
 def generated(answers: Sequence[Answer]) -> dict[str, Any]:
-    """What models with `generate` tell of their answers: how many ended by themselves (`stop`) or at their limit
+    """Statistics of answers by models with `generate`: how many ended by themselves (`stop`) or at their limit
     (`length`), and the mean forwards of the model that drafted; empty for other models.
     """
     told = [getattr(answer, "extra", {}) for answer in answers]
@@ -197,7 +205,14 @@ def absent_metrics(scored: Sequence[Scored]) -> dict[str, str]:
     return reasons
 
 
-def failure_counts(scored: Sequence[Scored]) -> dict[str, int]:
+class Detailed(Protocol):
+    """A `tasks.scoring.Scored`, or a sample's record."""
+
+    @property
+    def details(self) -> Mapping[str, Any]: ...
+
+
+def failure_counts(scored: Sequence[Detailed]) -> dict[str, int]:
     """Failure kind → number of samples with it. A sample's `failure` detail is one kind or a list of kinds."""
     counts: Counter[str] = Counter()
     for result in scored:
@@ -206,7 +221,7 @@ def failure_counts(scored: Sequence[Scored]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _forwards(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
+def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
     """NFE over samples, tokens per step (mean of the samples' rates) and tokens per forward (both summed over samples
     first); empty if the model doesn't report its forwards.
     """

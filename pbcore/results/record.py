@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from types import GenericAlias
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from annotated_types import Interval
 
-from pbcore.names import SamplerNameError
+from pbcore.extensions import provided
 from pbcore.printable import printable, shown
+from pbcore.results.aggregates import check_headline
 from pbcore.results.check import LoadError, adapter, checked, shape
-from pbcore.results.served import Served
 from pbcore.theory.ceiling import Ceiling
 
 SCHEMA = 2
-READABLE = (1, 2)  # schema 1 had the conditions on the top level, with defaults for unknown ones
 
 # Ranges that hold for every real run; reading checks them, together with the types.
 Count = Annotated[int, Interval(ge=0, le=10**15)]
@@ -29,7 +26,7 @@ Step = Annotated[int, Interval(ge=-1, le=10**15)]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A mean over samples with its 95 % interval: Wilson for binary scores, bootstrap for graded ones."""
+    """A mean over samples with its 95 % interval: Wilson for binary scores, `stats.graded_interval` for graded ones."""
 
     mean: Share
     low: Share
@@ -135,6 +132,28 @@ class Conditions:
         return cls(**{**dict.fromkeys(f.name for f in fields(cls)), **empty, **known})
 
 
+class RecordPart(Protocol):
+    """What an integration keeps of a cell whose model answers elsewhere: a frozen dataclass of plain values.
+
+    Its fields are checked when a record is read; where the integration isn't here, they are read as they are.
+    """
+
+    COLUMNS: ClassVar[tuple[str, ...]]
+
+    def columns(self) -> tuple[float | None, ...]:
+        """The values of COLUMNS, of a table with a row per cell."""
+
+
+def part_class() -> type[Any] | None:
+    """The class of a record's part `served`; None without an integration that has one."""
+    return next(iter(provided("served")), None)
+
+
+def part_values(part: Any) -> dict[str, Any] | None:
+    """A record's part as plain values; None for none."""
+    return asdict(part) if is_dataclass(part) and not isinstance(part, type) else part
+
+
 @dataclass(frozen=True, slots=True)
 class CellRecord:
     """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the mean
@@ -182,7 +201,7 @@ class CellRecord:
     decoding: dict[str, Any] = field(default_factory=dict)  # order statistics: AR-ness, tokens per step …
     failures: dict[str, Count] = field(default_factory=dict)  # failure kind → samples
     text_after_eos: Count = 0
-    served: Served | None = None  # of a model behind a server
+    served: RecordPart | dict[str, Any] | None = None  # of a model that answers elsewhere, behind a server
     ceiling: Ceiling | None = None
     bits_lost: Amount | None = None
 
@@ -197,14 +216,15 @@ class CellRecord:
         if not isinstance(data, dict):
             raise LoadError(f"{where}: it is {shown(data)}; it should be a record with an id")
         where = f"{where}: cell {printable(str(data['id']))}" if "id" in data else where
-        if "conditions" not in data and "settings" in data:
-            data = _from_schema_1(data, where)
         valid = checked(_cell(), data, where)
         scores = {name: Score(**value) for name, value in valid.get("scores", {}).items()}
-        told = None if valid.get("served") is None else Served(**valid["served"])
+        told = valid.get("served")
+        told = part_type(**told) if told is not None and (part_type := part_class()) is not None else told
         ceiling = None if valid.get("ceiling") is None else Ceiling(**valid["ceiling"])
         parts = {"scores": scores, "conditions": Conditions(**valid["conditions"]), "served": told, "ceiling": ceiling}
-        return cls(**{**valid, **parts})
+        record = cls(**{**valid, **parts})
+        check_headline(record, where)
+        return record
 
 
 CONDITIONS = tuple(f.name for f in fields(Conditions))
@@ -214,7 +234,7 @@ _cell = adapter(
         CellRecord,
         scores=GenericAlias(dict, (str, shape(Score))),
         conditions=shape(Conditions),
-        served=shape(Served) | None,
+        served=(dict[str, Any] if (part_type := part_class()) is None else shape(part_type)) | None,
         ceiling=shape(Ceiling) | None,
     )
 )
@@ -223,46 +243,3 @@ _cell = adapter(
 def id_order(cell_id: str) -> list[str]:
     """A sort key of ids, part by part: the cells of `tiny` before those of `tiny-sedd`."""
     return cell_id.split("/")
-
-
-def _from_schema_1(data: dict[str, Any], where: str) -> dict[str, Any]:
-    """Converts a record of schema 1 to schema 2.
-
-    Its failed cells had defaults for unknown conditions; these become None.
-    """
-    data = _with_present_name(data)
-    settings = data.get("settings", {})
-    if not isinstance(settings, dict):
-        raise LoadError(f"{where}: field settings is {shown(settings)}; it should be a mapping")
-    settings = dict(settings)
-    measured = {name: settings.pop(name, None) for name in ("threads", "peak_memory_is")}
-    known = {name: data[name] for name in CONDITIONS if name in data and name != "settings"}
-    if data.get("status") == "error":
-        known = {name: value for name, value in known.items() if name == "seeds"}
-    versions = settings.pop("versions", {})
-    conditions = Conditions.unknown(**{**known, **measured, "versions": versions, "options": settings})
-    rest = {name: value for name, value in data.items() if name not in CONDITIONS and name != "settings"}
-    return {**rest, "conditions": asdict(conditions)}
-
-
-def _with_present_name(data: dict[str, Any]) -> dict[str, Any]:
-    """A record of schema 1 under the name that its sampler has now."""
-    old, cell_id = data.get("sampler"), data.get("id")
-    if not isinstance(old, str) or not isinstance(cell_id, str) or not cell_id.endswith(f"/{old}"):
-        return data
-    return {**data, "sampler": present_name(old), "id": cell_id.removesuffix(old) + present_name(old)}
-
-
-def present_name(sampler: str) -> str:
-    """The name that a sampler of a schema 1 record has now.
-
-    Its remasking was of the variants, and a policy's first parameter is written out now.
-    """
-    new = re.sub(r"\+remdm(\d+)(?=\+|$)", r"+remdm\1-early", sampler)
-    new = re.sub(r"\+rcr(?=\+|$)", "+rcr-max", new)
-    if new.partition("+")[0].count("-") != 1:
-        from pbcore.decoding import resolve  # imports torch: only for names whose parameters may be written otherwise
-
-        with contextlib.suppress(SamplerNameError):
-            new = str(resolve(new))
-    return new

@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.printable import printable, shown
+from pbcore.printable import counted, printable, shown
+from pbcore.results.aggregates import check_aggregates
 from pbcore.results.check import (
     LoadError,
     NewerSchemaError,
@@ -39,7 +40,7 @@ from pbcore.results.check import (
     shape,
 )
 from pbcore.results.json_values import dump_json, plain
-from pbcore.results.record import READABLE, SCHEMA, CellRecord, SampleRecord, id_order
+from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
 
 ANSWERS = ".answers.jsonl"
 
@@ -191,7 +192,7 @@ def parse_cell(text: str, where: str) -> StoredCell:
 
     Raises LoadError, which begins with `where`, if it is damaged; NewerSchemaError for a later schema.
     """
-    data = check_schema(parse_json(text, where), READABLE, where)
+    data = check_schema(parse_json(text, where), SCHEMA, where)
     cell, rows = CellRecord.from_json(data.get("cell"), where), data.get("samples")
     if not isinstance(rows, list):
         raise LoadError(f"{where}: field samples is {shown(rows)}; it should be a list")
@@ -203,23 +204,26 @@ def parse_cell(text: str, where: str) -> StoredCell:
 def with_samples(cell: CellRecord, samples: Iterable[SampleRecord], where: str) -> StoredCell:
     """The cell with its samples.
 
-    Raises LoadError unless an evaluated cell has as many as its record says, each once per seed.
+    Raises LoadError unless an evaluated cell has as many as its record says, each once per seed, and its aggregates are
+    theirs.
     """
     entry = StoredCell(cell, tuple(samples))
     places = {sample.place for sample in entry.samples}
     indices = {index for index, _ in places}
     if cell.status == "ok" and (len(indices) != cell.n_samples or len(places) != len(entry.samples)):
         raise LoadError(
-            f"{where}: cell {printable(cell.id)}: {len(entry.samples)} answers to {len(indices)} samples are there; "
+            f"{where}: cell {printable(cell.id)}: {counted(len(entry.samples), 'answer')} to "
+            f"{counted(len(indices), 'sample')} are there; "
             "its record "
-            f"says {cell.n_samples} samples, each answered once per seed"
+            f"says {counted(cell.n_samples, 'sample')}, each answered once per seed"
         )
+    check_aggregates(cell, entry.samples, where)
     return entry
 
 
 @dataclass(frozen=True)
 class _Facts:
-    """The fields of run.json that are read again; others may stand beside them."""
+    """The fields of run.json that are read again; others are allowed."""
 
     command: list[str] | str | None = None
     started: str | None = None
@@ -241,7 +245,7 @@ _facts = adapter(lambda: shape(_Facts, extra="allow"))
 def run_facts(data: Any, where: str) -> dict[str, Any]:
     """The facts of a run, validated. Raises LoadError naming the field; NewerSchemaError for a later schema."""
     if isinstance(data, dict) and "schema" in data:
-        check_schema(data, READABLE, where)
+        check_schema(data, SCHEMA, where)
     facts: dict[str, Any] = checked(_facts(), data, where)
     return facts
 

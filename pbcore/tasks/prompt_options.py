@@ -1,4 +1,4 @@
-"""How a run asks a task's questions: shots, steps before the answer, and the length of the canvas."""
+"""Prompt options of a run: solved examples (shots), chain of thought, and the length of the canvas."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def _commit(revision: str, head: Path) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """What git says. Raises BaseError with its complaint."""
+    """Git's output. Raises BaseError with its error message."""
     try:
         done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
     except FileNotFoundError as error:

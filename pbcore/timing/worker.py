@@ -22,7 +22,7 @@ WARM = 16  # samples decoded before the clock starts, where a job doesn't say it
 
 @dataclass(slots=True)
 class Bench:
-    """What is held between jobs: one model, one task, and which cell is warm."""
+    """State kept between jobs: one model, one task, and which cell is warm."""
 
     held: dict[str, tuple[str, Any]] = field(default_factory=dict)
     warm: str = ""

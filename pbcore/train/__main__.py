@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     if options.evaluate is not None:
         folder = options.evaluate or HERE.parent / "models" / model
-        print(evaluate.table(list(_progress(folder, options.samples, options.device))))
+        print(evaluate.scores_table(list(_progress(folder, options.samples, options.device))))
         return 0
     return _train(options)
 
@@ -79,7 +79,7 @@ def _train(options: argparse.Namespace) -> int:
     card.export(run, folder)
     results = list(_progress(folder, options.samples, options.device, recipe.tasks))
     (folder / "README.md").write_text(card.card(run, results, options.samples, loop.CLIP), encoding="utf-8")
-    print(f"{evaluate.table(results)}\n\nwritten to {folder}")
+    print(f"{evaluate.scores_table(results)}\n\nwritten to {folder}")
     return 0
 
 

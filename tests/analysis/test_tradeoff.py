@@ -37,7 +37,7 @@ def slow_pbx(points: list[tuple[float, float]], level: float) -> float | None:
 
 
 def slow_aup(points: list[tuple[float, float]], y_max: float) -> float:
-    """FIELD's formula term by term."""
+    """AUP by its formula, term by term."""
     kept = [(x, y) for x, y in sorted(points) if y >= sorted(points)[0][1] - 5]
 
     def weighted(y: float) -> float:

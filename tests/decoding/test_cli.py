@@ -11,11 +11,11 @@ from torch import Tensor
 
 from pbcore.cli import main
 from pbcore.decoding import register_policy
-from pbcore.decoding.cli import described, table
+from pbcore.decoding.cli import described, samplers_table
 from pbcore.decoding.policies import policies
 from pbcore.decoding.policies.registry import POLICIES
 from pbcore.decoding.step import Step
-from pbcore.models.frequencies import load, tokenizer_of
+from pbcore.models.frequencies import load_frequencies, tokenizer_of
 from tests.models.checkpoints import llama_checkpoint
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -70,7 +70,7 @@ class TestList:
 class TestDocs:
     def test_the_table_is_up_to_date(self) -> None:
         """docs/samplers.md has the table that `pbcore samplers --markdown` prints."""
-        lines = table().splitlines()
+        lines = samplers_table().splitlines()
         cells = lambda line: [cell.strip() for cell in re.split(r"(?<!\\)\|", line)]  # noqa: E731
         page = (DOCS / "samplers.md").read_text(encoding="utf-8")
         shown = [cells(line) for line in page.splitlines() if line.startswith("|")]
@@ -88,7 +88,7 @@ class TestFrequencies:
         assert main(["samplers", "--frequencies", str(corpus), "--model", str(folder), "--output", str(output)]) == 0
         assert re.search(r"\d+ tokens, \d+ different ones", capsys.readouterr().out)
         tokenizer, size = tokenizer_of(str(folder))
-        counted = load(output, size)
+        counted = load_frequencies(output, size)
         assert counted[tokenizer.piece("abcd")[0]] == 2 * counted[tokenizer.piece("ABCD")[0]] > 0
 
     def test_says_what_is_missing(self, capsys: pytest.CaptureFixture[str]) -> None:

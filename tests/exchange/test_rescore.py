@@ -100,21 +100,6 @@ class TestScores:
             assert {**asdict(old), "scores": {}, "details": {}} == {**asdict(new), "scores": {}, "details": {}}
             assert new.details == {"why": "by the new rule"}
 
-    def test_cells_of_the_harness_stay(
-        self, tmp_path: Path, stricter: Callable[[], None], capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        """Beside others they are left as they were, and the reason is told."""
-        parent = run_of(tmp_path / "old")
-        parent.write_cell(*factory.cell(task="lm_eval/sums", n=2))
-        stricter()
-        assert main(["rescore", str(parent.path), "-o", str(tmp_path / "new")]) == 0
-        said = capsys.readouterr().out
-        assert "1 cells scored again" in said
-        assert "1 cells left as they were: lm-evaluation-harness asked and scored them" in said
-        before, after = ({one.cell.task: one for one in load_stored(tmp_path / name)} for name in ("old", "new"))
-        assert after["lm_eval/sums"] == before["lm_eval/sums"]
-        assert after[COPY] != before[COPY]
-
     def test_what_changed_is_told(
         self, tmp_path: Path, stricter: Callable[[], None], capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -124,7 +109,7 @@ class TestScores:
         assert main(["rescore", str(tmp_path / "old"), "-o", str(tmp_path / "new")]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert any(line.split()[:2] == ["m/copy/ar", "brevity"] for line in lines)
-        assert lines[-2:] == ["1 cells scored again, 0 with the same scores", str(tmp_path / "new")]
+        assert lines[-2:] == ["1 cell scored again, 0 with the same scores", str(tmp_path / "new")]
 
     def test_a_parent_of_a_parent(self, tmp_path: Path) -> None:
         """The line of descent stays."""
@@ -170,7 +155,7 @@ class TestTools:
         monkeypatch.setattr(text_metrics.grammar, "checker", gone)
         made, results = rescore(parent.path, tmp_path / "new")
         assert load_stored(made.path) == load_stored(parent.path)
-        assert "1 cells left as they were: grammar: no LanguageTool here" in rescored_text(results)
+        assert "1 cell left unchanged: grammar: no LanguageTool here" in rescored_text(results)
 
     def test_without_torch(self, tmp_path: Path) -> None:
         """No model and no torch is needed."""

@@ -6,7 +6,7 @@ from math import log2
 
 import pytest
 
-from pbcore.analysis.frontier import kind
+from pbcore.analysis.frontier_gap import kind
 from pbcore.decoding.outcomes import outcomes
 from pbcore.names import parse
 from pbcore.theory.answers import answer_table

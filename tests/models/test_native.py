@@ -71,7 +71,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> native.DiffusionGemma:
-    return native.load(ModelEntry("gemma", "diffusion_gemma", folder=folder), "cpu", None, LoadOptions())
+    return native.load_diffusion_gemma(
+        ModelEntry("gemma", "diffusion_gemma", folder=folder), "cpu", None, LoadOptions()
+    )
 
 
 PROMPTS = ["Bob Jones", [{"role": "user", "content": "Copy this list: "}]]
@@ -142,7 +144,9 @@ class TestCheck:
     def test_not_a_checkpoint(self, tmp_path: Path) -> None:
         """A folder without one is a ModelError."""
         with pytest.raises(ModelError, match=str(tmp_path)):
-            native.load(ModelEntry("gemma", "diffusion_gemma", folder=tmp_path), "cpu", None, LoadOptions())
+            native.load_diffusion_gemma(
+                ModelEntry("gemma", "diffusion_gemma", folder=tmp_path), "cpu", None, LoadOptions()
+            )
 
 
 class TestParts:

@@ -151,11 +151,10 @@ class TestCommands:
         lines = capsys.readouterr().out.splitlines()
         assert lines[0] == f"gate PASSED against {path}, sampler a against b, by scores alone: 1 passed"
         assert (
-            "A = r, B = r, sampler a against b: 1 cells compared, 0 worse, 1 better; 0 answers worse, 10 better"
-            in lines
+            "A = r, B = r, sampler a against b: 1 cell compared, 0 worse, 1 better; 0 answers worse, 10 better" in lines
         )
         assert lines[-3].startswith("tiny/shuffle/b→a  50.0  100.0")
-        assert lines[-2] == "not compared, under other names: 1 cells of A, 1 of B"
+        assert lines[-2] == "not compared, under other names: 1 cell of A, 1 of B"
         assert command("compare", path, path, "--sampler", "b=a", "--markdown", "-") == 1
         page = capsys.readouterr().out
         assert "Gate **failed**, by scores alone: 1 worse (first: `tiny/shuffle/b`: accuracy -50.0 points" in page
@@ -167,7 +166,7 @@ class TestCommands:
         a = factory.write(create(tmp_path, "a"), [factory.cell(new)]).path
         b = factory.write(create(tmp_path, "b"), [factory.cell(old)]).path
         assert command("compare", a, b, "--model", f"{new}={old}") == 0
-        assert "model ckpt/step=2000 against ckpt/step=1000: 1 cells compared" in capsys.readouterr().out
+        assert "model ckpt/step=2000 against ckpt/step=1000: 1 cell compared" in capsys.readouterr().out
 
     @pytest.mark.parametrize(
         ("words", "said"),

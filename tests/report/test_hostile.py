@@ -72,7 +72,7 @@ class TestPages:
         for shown in (page, screen):
             assert not HIDDEN.search(shown)
             assert max(map(len, shown.split("\n"))) < 5000
-        assert "1 cells could not be run" in screen
+        assert "1 cell could not be run" in screen
 
     @given(TEXTS)
     @settings(max_examples=40, deadline=None)

@@ -60,11 +60,6 @@ class TestRecord:
         assert CellRecord.from_json(json.loads(json.dumps(stored.cell.to_json()))) == stored.cell
         assert SampleRecord.from_json(json.loads(json.dumps(asdict(stored.samples[0])))) == stored.samples[0]
 
-    def test_counts_of_zero_in_old_records_mean_the_same(self) -> None:
-        """The first release wrote 0 where it had no count, and the reason."""
-        old = replace(api().cell, nfe_mean=0.0, nfe_median=0.0, nfe_max=0, tokens_per_step=0.0, tokens_per_forward=0.0)
-        assert [row(old)[name] for name in COUNTS] == [None] * len(COUNTS)
-
 
 class TestReaders:
     def test_tables_report_and_junit(self, tmp_path: Path) -> None:

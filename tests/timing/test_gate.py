@@ -11,7 +11,6 @@ import pytest
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.results import CellRecord, RunDir, create
-from pbcore.results.served import Served
 from pbcore.timing.gate import Timings, against_code, against_run, job, judge_time
 from pbcore.timing.interleaved import NotTimed, Side
 from pbcore.timing.verdict import TimingVerdict
@@ -45,30 +44,30 @@ class TestTimings:
         assert list(timings.lines()) == [
             "timing FAILED against main: 2 cells judged, 1 slower, median change +30.0 %",
             "  SLOWER   a: slower by more than 10 %",
-            "  1 cells (c): other machine",
+            "  1 cell (c): other machine",
         ]
 
     def test_cells_that_were_not_judged_are_counted_by_reason(self) -> None:
         """The first of each stands for the others."""
         timings = Timings("main", {"a": FINE, "b": unjudged("shared"), "c": unjudged("shared"), "d": unjudged()})
         assert list(timings.lines()) == [
-            "timing passed against main: 1 cells judged, 0 slower, median change +10.0 %",
+            "timing passed against main: 1 cell judged, 0 slower, median change +10.0 %",
             "  2 cells (b …): shared",
-            "  1 cells (d): other machine",
+            "  1 cell (d): other machine",
         ]
 
     def test_without_a_judged_cell_there_is_no_outcome(self) -> None:
         """Neither passed nor failed is claimed."""
         assert list(Timings("main", {"d": unjudged()}).lines()) == [
             "timing against main:",
-            "  1 cells (d): other machine",
+            "  1 cell (d): other machine",
         ]
         assert list(Timings("main", silent="no timings").lines()) == ["timing not judged against main: no timings"]
 
     def test_markdown_is_a_section(self) -> None:
         """A heading, then a list."""
         assert Timings("main", {"a": SLOWER}).markdown().splitlines() == [
-            "### timing FAILED against main: 1 cells judged, 1 slower, median change +50.0 %",
+            "### timing FAILED against main: 1 cell judged, 1 slower, median change +50.0 %",
             "",
             "- SLOWER   a: slower by more than 10 %",
         ]
@@ -133,7 +132,7 @@ class TestAgainstCode:
     def test_no_server_is_asked_again(self, tmp_path: Path) -> None:
         """A cell of a model behind a server is not judged: its answers would be paid for once more."""
         record, samples = factory.cell("far", sampler="ar")
-        told = Served(provider="host", kind="openai", concurrency=8, asked=20, kept=0)
+        told = {"provider": "host", "kind": "openai", "concurrency": 8, "asked": 20, "kept": 0}
         head = factory.write(create(tmp_path, "head"), [(replace(record, served=told), samples)])
         plan = make_plan(Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",)))
         (tmp_path / "pbcore").mkdir()

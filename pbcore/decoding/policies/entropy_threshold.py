@@ -22,6 +22,7 @@ class EntropyThreshold:
 
     epsilon: float = 0.5
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "positions"
 
     def __post_init__(self) -> None:
         if self.epsilon < 0:

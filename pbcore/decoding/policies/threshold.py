@@ -21,6 +21,7 @@ class Threshold:
 
     gamma: float = 0.9
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1:

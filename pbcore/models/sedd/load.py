@@ -12,10 +12,11 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from pbcore.models.checkpoints import read_config, shards
+from pbcore.models.checkpoints import shards
 from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.families import read_config
 from pbcore.models.hub import locate
 from pbcore.models.loading import find_dtype
 from pbcore.models.network import count_parameters
@@ -27,7 +28,7 @@ from pbcore.models.tokenizer import HashTokenizer, NoTokenizer, Tokenizer, read_
 TOKENIZER = "openai-community/gpt2"  # of the published checkpoints, which have no tokenizer files
 
 
-def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Sedd:
+def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Sedd:
     """The SEDD model of a registry entry; float32 unless a dtype is given. Raises ModelError that says what to do."""
     given = [f"{name}={value}" for name in _UNUSED if (value := getattr(options, name)) is not None]
     if given:

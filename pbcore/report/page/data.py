@@ -1,4 +1,4 @@
-"""What the page's script gets: cells with their facts, questions, and as many answers as there is room for."""
+"""Data for the page's script: cells with their facts, questions, and as many answers as fit."""
 
 from __future__ import annotations
 

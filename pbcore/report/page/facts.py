@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from pbcore.printable import first_line
+from pbcore.printable import counted, first_line
 from pbcore.report.page.svg import text
-from pbcore.report.served import behind_servers, served_lines
+from pbcore.report.parts import lines, told
 from pbcore.report.tables import prompts_note
 
 
@@ -47,16 +47,13 @@ def gaps(cells: pd.DataFrame) -> str:
         for item in absent.items() if isinstance(absent, dict) else ():
             reasons[item] = reasons.get(item, 0) + 1
     parts += [
-        f"<li>{text(metric)}: {text(why)} ({count} cells)</li>" for (metric, why), count in sorted(reasons.items())
+        f"<li>{text(metric)}: {text(why)} ({counted(count, 'cell')})</li>"
+        for (metric, why), count in sorted(reasons.items())
     ]
     dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
     parts += [f"<li>{text(model)}: random weights, so its scores are left out</li>" for model in dummies]
     parts += [f"<li>{text(note)}</li>" for note in prompts_note(cells)]
-    those = cells[behind_servers(cells)]
-    if len(those):
-        parts += [
-            f"<li>{text(one, 600)}</li>" for one in served_lines(zip(those["model"], those["served"], strict=True))
-        ]
+    parts += [f"<li>{text(one, 600)}</li>" for one in lines(told(cells))]
     if cells["shared_device"].isin([True]).any():
         parts.append("<li>timings are inexact: workers shared a device</li>")
     return f"<ul>{''.join(parts)}</ul>" if parts else ""

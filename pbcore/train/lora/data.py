@@ -1,4 +1,4 @@
-"""The rows that an adapter learns from and those that it is judged by."""
+"""Training and validation examples of an adapter."""
 
 from __future__ import annotations
 

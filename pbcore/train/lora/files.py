@@ -1,4 +1,4 @@
-"""What a run leaves: the adapter in peft's files, its card, the loss as a table and as a plot."""
+"""Files of a trained adapter: peft's weights and config, the model card, the loss as a table and a plot."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from pbcore.errors import InputError
 from pbcore.train.lora.data import Examples, examples
 from pbcore.train.lora.network import AnswerLoss, adapted
 from pbcore.train.lora.settings import LoraSettings
-from pbcore.train.noise import Batch
+from pbcore.train.noise import Batch, target_weights
 
 STATE = "state.pt"
 
@@ -134,10 +134,8 @@ def _step(run: LoraRun, rate: float) -> float:
 
 
 def _shares(batch: Batch, balance: float) -> Tensor:
-    """The weight (M,) of each masked position; they sum to 1."""
-    row = batch.masked.nonzero()[:, 0]
-    counts = torch.zeros(len(batch.ids)).index_add_(0, row, batch.weights)
-    shares = batch.weights * counts[row] ** -balance
+    """The share (M,) of each masked position in the loss; they sum to 1."""
+    _, shares = target_weights(batch.masked.nonzero()[:, 0], batch.weights, len(batch.ids), balance)
     return shares / shares.sum()
 
 

@@ -1,4 +1,4 @@
-"""What an adapter is trained with: the settings of the paper's appendix F.1, unless others are given."""
+"""Settings of adapter training; defaults are those of the paper's appendix F.1."""
 
 from __future__ import annotations
 
