@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from torch import Tensor
 
 from pbcore.decoding.block_schedule import PLAIN, Course
 from pbcore.decoding.step import Move, Step
+from pbcore.decoding.what_if import Probe
+from pbcore.models.base import Attending
 
 ALLOWED = {
     "review": (None, "seen", "hidden"),
@@ -18,7 +20,7 @@ ALLOWED = {
     "reads": ("distributions", "numbers"),
     "chooses": (None, "positions", "tokens"),
 }
-NEEDS = frozenset({"frequencies", "mask"})
+NEEDS = frozenset({"attention", "frequencies", "mask", "probe"})
 
 
 class Policy(Protocol):
@@ -27,8 +29,10 @@ class Policy(Protocol):
     Beside `select` it may declare any of the members of `Traits` under the same names.
     """
 
-    def select(self, step: Step) -> Tensor | Move:
-        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), or a Move."""
+    def select(self, step: Step) -> Tensor | Move | Probe:
+        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), a Move, or with `needs = {"probe"}`
+        canvases to ask about first.
+        """
         ...
 
 
@@ -52,7 +56,9 @@ class Traits:
       of the first part that has any.
     - `course`: how it goes through the blocks of a block model.
     - `needs`: what a step must have: `frequencies`, the tokens' background probabilities, which the model must know;
-      `mask`, the probability of the mask token itself.
+      `mask`, the probability of the mask token itself; `probe`, what-if rows: `select` may return a Probe;
+      `attention`, attention weights.
+    - `attends`: which weights: of which layers, with or without those of the prompt's columns.
     """
 
     cap: Callable[[int], int] | None = None
@@ -64,11 +70,12 @@ class Traits:
     part: int | None = None
     course: Course = PLAIN
     needs: frozenset[str] = frozenset()
+    attends: Attending = field(default_factory=Attending)
 
 
 def traits(policy: Any) -> Traits:
     """What a policy, or its class, declares. Raises ValueError for a value that isn't allowed."""
-    given = {field.name: getattr(policy, field.name, None) for field in fields(Traits)}
+    given = {one.name: getattr(policy, one.name, None) for one in fields(Traits)}
     declared = Traits(**{member: value for member, value in given.items() if value is not None})
     name = getattr(policy, "__name__", type(policy).__name__)
     for member, allowed in ALLOWED.items():
@@ -92,4 +99,9 @@ def traits(policy: Any) -> Traits:
         raise ValueError(
             f"policy {name}: needs is {declared.needs!r}; allowed: a set of {', '.join(map(repr, sorted(NEEDS)))}"
         )
+    together = [name for name in ("review", "part") if getattr(declared, name)] + [
+        need for need in ("mask", "attention") if need in declared.needs
+    ]
+    if "probe" in declared.needs and together:
+        raise ValueError(f"policy {name}: what-if rows (needs 'probe') don't go together with {', '.join(together)}")
     return declared

@@ -190,6 +190,12 @@ def run(args: argparse.Namespace) -> int:
         os.environ[NO_DOWNLOAD_VARIABLE] = "1"
     if args.languagetool_url:
         os.environ[URL_VARIABLE] = args.languagetool_url
+    if args.bertscore_model:
+        os.environ[semantic.MODEL_VARIABLE] = args.bertscore_model
+        try:
+            semantic.chosen()
+        except semantic.Unavailable as error:
+            raise InputError(str(error)) from error
     made, results = rescore(args.source, args.out, args.data_dir, args.tasks)
     show(rescored_text(results))
     show(str(made.path))
@@ -210,5 +216,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--tasks", type=Path, action="append", default=[], metavar="FILE", help="YAML file with tasks of your own"
     )
     parser.add_argument("--languagetool-url", metavar="URL", help="LanguageTool server (default: the installed one)")
+    parser.add_argument("--bertscore-model", metavar="DIR", help="folder of BERTScore's model (default: roberta-large)")
     parser.add_argument("--no-download", action="store_true", help="download nothing: scores without a tool are absent")
     parser.set_defaults(run=run)

@@ -82,7 +82,7 @@ class Plan:
 
     def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
         """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
-        from pbcore.grid.capabilities import no_infilling, no_steps, otherwise_asked, own_samplers, why_not
+        from pbcore.grid.capabilities import no_infilling, not_so_asked, otherwise_asked, own_samplers, why_not
         from pbcore.tasks.naming import category
 
         wanted = set(categories)
@@ -96,7 +96,7 @@ class Plan:
                         continue
                     reason = (
                         why_not(model, task, sampler)
-                        or no_steps(model, task, self.settings.cot)
+                        or not_so_asked(model, task, self.settings.cot, self.settings.max_new_tokens)
                         or no_infilling(model, partial(self.task, task))
                         or self._lacks_words(model, task)
                         or self._odd_blocks(model, task, sampler)
@@ -143,6 +143,14 @@ class Plan:
         from pbcore.tasks.registry import task_spec
 
         return task_spec(task).asked(self.settings.recorded)
+
+    def recorded(self, task: str) -> dict[str, Any]:
+        """The settings that a record of this task keeps, without ways of asking that the task doesn't have."""
+        from pbcore.tasks.spec import WAYS
+
+        kept = self.settings.recorded
+        applied = self.asked(task)
+        return {name: value for name, value in kept.items() if name not in WAYS or name in applied}
 
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.

@@ -95,6 +95,7 @@ class Cell:
             settings={
                 "rounds": self.settings.rounds,
                 **({"official_text": True} if self.settings.official_text else {}),
+                **({"max_new_tokens": self.settings.max_new_tokens} if self.settings.max_new_tokens else {}),
                 **self.settings.load_options,
             },
             dtype=str(model.info.get("dtype", self.settings.dtype or "")),
@@ -241,7 +242,7 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
 
     requested = settings(config)
     known: dict[str, Any] = {
-        "options": {"limit": plan(config).limit(name.model), **requested.recorded},
+        "options": {"limit": plan(config).limit(name.model), **plan(config).recorded(name.task)},
         "versions": versions(),
         "seeds": list(requested.seed),
     }

@@ -42,7 +42,7 @@ def _facts(cells: list[CellRecord]) -> list[str]:
     remote = {cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")}
     if remote:
         lines.append(f"code that came with the checkpoint was run: {_joined(remote)}")
-    late = sum(cell.text_after_eos for cell in ran)
+    late = sum(cell.text_after_eos or 0 for cell in ran)
     if late:
         whole = any(cell.conditions.options.get("official_text") for cell in ran)
         scored = "is scored (--official-text)" if whole else "is not scored (--official-text scores it)"

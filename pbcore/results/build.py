@@ -84,6 +84,9 @@ def build_cell(
     counted = forward_rates(facts.id, samples)
     if not counted and facts.nfe_mean is None:
         missing.setdefault("nfe", "the model does not report its number of forwards")
+    late = _texts_after_eos(answers)
+    if late is None:
+        missing.setdefault("text_after_eos", "the model does not tell what follows an answer's first EOS")
     cell = replace(
         facts,
         n_samples=len(set(numbers)),
@@ -93,7 +96,7 @@ def build_cell(
         **counted,
         **_times(rounds, samples),
         failures=failure_counts(scored),
-        text_after_eos=sum(sample.official_text is not None for sample in samples),
+        text_after_eos=late,
     )
     return cell, samples
 
@@ -120,16 +123,28 @@ def with_scores(
 
 
 def generated(answers: Sequence[Answer]) -> dict[str, Any]:
-    """Statistics of answers by models with `generate`: how many ended by themselves (`stop`) or at their limit
-    (`length`), and the mean forwards of the model that drafted; empty for other models.
+    """Statistics of answers by models without a canvas of the task's length: how many ended by themselves (`stop`) or
+    at their limit (`length`), how many had which limit in tokens (`max_new_tokens`), and the mean forwards of the model
+    that drafted; empty for other models.
     """
     told = [getattr(answer, "extra", {}) for answer in answers]
     ends = Counter(extra["finish_reason"] for extra in told if "finish_reason" in extra)
+    limits = Counter(extra["max_new_tokens"] for extra in told if "max_new_tokens" in extra)
     drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
     return {
         **({"finish": dict(sorted(ends.items()))} if ends else {}),
+        **({"max_new_tokens": {str(limit): count for limit, count in sorted(limits.items())}} if limits else {}),
         **({"draft_forwards": sum(drafted) / len(told)} if drafted else {}),
     }
+
+
+def _texts_after_eos(answers: Sequence[Answer]) -> int | None:
+    """How many answers have text after their first EOS; None unless all of them tell."""
+    told = [
+        getattr(answer, "official_text", None) is not None or getattr(answer, "text_after_eos", None)
+        for answer in answers
+    ]
+    return None if None in told else sum(map(bool, told))
 
 
 def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:

@@ -166,9 +166,9 @@ class CellRecord:
     and rates count every answer. Where forwards were shared between cells, `forwards_shared` of the cell's NFE were
     answered by other cells' and `forwards_computed` by the model (elsewhere both are None); `seconds_estimated` is what
     all of them would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with
-    text after the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples under this
-    sampler, and `bits_lost` the mean over answers of L_T of the partition that the decoding took (docs/theory.md); None
-    where they aren't known.
+    text after the first EOS token, and is None where a model doesn't tell. `ceiling` is the ideal model's expected
+    accuracy on these samples under this sampler, and `bits_lost` the mean over answers of L_T of the partition that the
+    decoding took (docs/theory.md); None where they aren't known.
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
@@ -200,7 +200,7 @@ class CellRecord:
     forwards_computed: Count | None = None
     decoding: dict[str, Any] = field(default_factory=dict)  # order statistics: AR-ness, tokens per step …
     failures: dict[str, Count] = field(default_factory=dict)  # failure kind → samples
-    text_after_eos: Count = 0
+    text_after_eos: Count | None = None
     served: RecordPart | dict[str, Any] | None = None  # of a model that answers elsewhere, behind a server
     ceiling: Ceiling | None = None
     bits_lost: Amount | None = None

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from pbcore.analysis.frontier import kind
 from torch import Tensor
 
+from pbcore.analysis.frontier_gap import kind
 from pbcore.decoding.ceiling import exact
 from pbcore.decoding.checks import DecodingError
 from pbcore.decoding.engine import denoise

@@ -178,7 +178,8 @@ class TestForwards:
 
         class Small(Shareable):
             def prepare(self, requests, *, cache, seed):  # type: ignore[no-untyped-def]
-                return Narrow(self, torch.tensor([request.key for request in requests]))
+                inner = super().prepare(requests, cache=cache, seed=seed)
+                return Narrow(self, inner.keys, inner.lengths)
 
         small = Small()
         runs = decode(small, [[5]] * 7, "confidence-k2", batch_size=4, store=ForwardStore(small))
@@ -209,7 +210,7 @@ class TestOutside:
 
     def test_which_policies_take_part(self) -> None:
         """All but those that compare distributions, raise logits, review tokens or are made for block models."""
-        assert len(SHARING) == 15
+        assert len(SHARING) == 17
         assert {"credit", "joint", "klass", "wino"} < set(OTHERS)
 
     @pytest.mark.parametrize("sampler", ["confidence-k2", "random-k2"])

@@ -15,7 +15,7 @@ import pytest
 from pbcore.cli import main
 from pbcore.exchange.rescore import rescore, rescored_text
 from pbcore.metrics import text as text_metrics
-from pbcore.metrics.languagetool.errors import Unavailable
+from pbcore.metrics.languagetool import Unavailable
 from pbcore.results import CellRecord, Conditions, RunDir, build_cell, create, error_cell
 from pbcore.results.load import load_stored
 from pbcore.tasks import Sample, load_task

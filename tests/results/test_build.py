@@ -116,6 +116,14 @@ class TestBuildCell:
         ]
         assert record.text_after_eos == 1
 
+    def test_a_model_that_does_not_tell_has_no_count(self) -> None:
+        """None with the reason, not 0, also where it tells of some answers."""
+        plain = Generation("Well.", (1, 2), nfe=1, answer_tokens=1)
+        for answers in ([plain], [plain, answer()]):
+            record, _ = build_cell(FACTS, answers, [Scored({"accuracy": 1.0})] * len(answers), rounds=[1.0])
+            assert record.text_after_eos is None
+            assert "first EOS" in record.absent["text_after_eos"]
+
     def test_json_round_trip(self) -> None:
         """A record survives JSON, and a field of a newer schema is refused."""
         record, _ = cell()
@@ -131,7 +139,7 @@ class TestBuildCell:
         """Counts are 0 and measurements None until something is measured."""
         bare = CellRecord(FACTS.id, FACTS.model, FACTS.task, FACTS.sampler, FACTS.conditions)
         numbers = {name: value for name, value in bare.to_json().items() if isinstance(value, (int, float))}
-        assert numbers.keys() >= {"n_samples", "text_after_eos"}
+        assert numbers.keys() >= {"n_samples"}
         assert set(numbers.values()) == {0}
         assert (bare.nfe_mean, bare.seconds, bare.tokens_per_step) == (None, None, None)
 

@@ -28,4 +28,4 @@ class Threshold:
             raise ValueError(f"the threshold is a probability in [0, 1], not {self.gamma}")
 
     def select(self, step: Step) -> Tensor:
-        return step.at_least_best(step.confidence >= self.gamma, step.confidence)
+        return step.prefix(step.confidence, step.confidence >= self.gamma)
