@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pbcore.cli import main
-from pbcore.exchange.rescore import rescore, rescored_text
+from pbcore.exchange.rescore import rescore, rescore_cell, rescored_text
 from pbcore.metrics import text as text_metrics
 from pbcore.metrics.languagetool import Unavailable
 from pbcore.results import CellRecord, Conditions, RunDir, build_cell, create, error_cell
@@ -71,6 +71,16 @@ def stricter(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 class TestScores:
+    def test_what_only_the_cell_says_is_absent(self, tmp_path: Path) -> None:
+        """A score that is there now is no longer absent; what no scoring measures stays so, with its reason."""
+        run = run_of(tmp_path / "run")
+        [entry] = run.read_cells()
+        absent = {"accuracy": "no scorer", "seconds": "imported"}
+        asked = load_task(COPY, limit=4)
+        one = rescore_cell(replace(entry, cell=replace(entry.cell, absent=absent)), asked)
+        assert one.after.cell.absent == {"seconds": "imported"}
+        assert one.after.cell.scores == entry.cell.scores
+
     def test_equal_tools_give_equal_scores(self, tmp_path: Path) -> None:
         """The whole record comes back, key included; run.json names the parent."""
         parent = run_of(tmp_path / "old")
