@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
-from pbcore.analysis.gate import Verdict
+from pbcore.gates.judge import Verdict
+from pbcore.gates.text import power_text
 from pbcore.printable import counted, printable
-from pbcore.report.gates import power_text
-from pbcore.report.text import NAME, code, md
+from pbcore.text import NAME, code, md
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's

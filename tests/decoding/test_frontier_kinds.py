@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from pbcore.analysis.frontier_gap import kind
-from pbcore.decoding.ceiling import ceiling, exact
+from pbcore.ceilings.ceiling import ceiling, exact
+from pbcore.ceilings.outcomes import outcomes
 from pbcore.decoding.checks import DecodingError
 from pbcore.decoding.engine import denoise
-from pbcore.decoding.outcomes import outcomes
 from pbcore.decoding.policies import policies, register_policy
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import policy

@@ -1,4 +1,4 @@
-"""`--max-new-tokens` and `--cot` reach models behind servers."""
+"""`--max-new-tokens` and `--cot`: the length that a server is sent."""
 
 from __future__ import annotations
 
