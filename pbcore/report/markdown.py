@@ -21,10 +21,10 @@ from pbcore.report.parts import sections, told
 from pbcore.report.plots import write_plots
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import markdown, prompts_note, trade_off_tables
-from pbcore.report.text import NAME, code, listed, md
 from pbcore.results.load import load
 from pbcore.results.record import absent_reasons
 from pbcore.results.rundir import RunDir, write_atomic
+from pbcore.text import NAME, code, listed, md
 
 
 def write_report(run_dir: str | Path) -> list[Path]:
