@@ -67,7 +67,7 @@ def mean_bits_lost(model: Any, sampler: str, decoded: Iterable[tuple[Sample, Seq
 
 @lru_cache(maxsize=256)
 def _partitions(name: SamplerName) -> bool:
-    """Whether a sampler reveals each position once."""
+    """Whether a sampler reveals each position once, and the tokens of one step independently of each other."""
     if name.policy == POLICY:
         return True
     try:
@@ -75,7 +75,8 @@ def _partitions(name: SamplerName) -> bool:
     except SamplerNameError:
         return False  # a sampler that only its own model knows
     waits = declared.cap is not None and name.policy != "origin"  # origin may wait, but masks nothing again
-    return name.remask is None and declared.review is None and not waits
+    depends = "probe" in declared.needs or name.together is not None  # on each other: tokens of one step
+    return name.remask is None and declared.review is None and not waits and not depends
 
 
 def answers_of(model: Any, sample: Sample) -> AnswerDistribution:

@@ -133,6 +133,11 @@ class _Enumeration:
             raise InputError(
                 f"sampler {name}: {name.policy} draws from logits of its own; only its greedy form is enumerated"
             )
+        if "probe" in declared.needs or name.together:
+            raise InputError(
+                f"sampler {name}: tokens checked by what-if rows or chosen together aren't enumerated; decode with the "
+                "model `ideal`"
+            )
         self._rows, log = start(self._table, [Request((), self._table.canvas, 0)], record=False)
         self._every = _Every(self._table)
         size = name.block or max(1, int(self._rows.n_targets.max()))

@@ -14,7 +14,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.decoding.policies import policies
-from pbcore.decoding.protocol import traits
+from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.remasking import Rcr, RcrMax, Remdm, RemdmEarly
 from pbcore.errors import InputError
 from pbcore.tasks import task_names
@@ -52,7 +52,7 @@ class Described:
 
 def described() -> list[Described]:
     """All policies by name, users' included, then the remasking modifiers."""
-    known = [_described(name, cls, traits(cls).review) for name, cls in policies().items()]
+    known = [_described(name, cls, traits(cls)) for name, cls in policies().items()]
     return known + [_modifier(*modifier) for modifier in MODIFIERS]
 
 
@@ -108,8 +108,8 @@ def run(args: argparse.Namespace) -> int:
         "+t1.0, +rcr, +rcr-max,"
     )
     print(
-        "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, +eos_last, +adas40, and a schedule where k is left out: "
-        "+s2_1_1, +linear8, +cosine8."
+        "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, +eos_last, +adas40, +counts, +rounding, +gap2, and a "
+        "schedule where k is left out: +s2_1_1, +linear8, +cosine8."
     )
     return 0
 
@@ -143,7 +143,7 @@ def _texts(corpus: str) -> Iterator[str]:
         yield from (sample.answer for sample in islice(generate(name), TRAIN_SAMPLES) if sample.answer)
 
 
-def _described(name: str, cls: type, review: str | None) -> Described:
+def _described(name: str, cls: type, declared: Traits) -> Described:
     first, *rest = re.split(r"\n\s*\n", cleandoc(cls.__doc__ or "no description"))
     text = " ".join(first.split())
     everything = " ".join((cls.__doc__ or "").split())
@@ -151,14 +151,16 @@ def _described(name: str, cls: type, review: str | None) -> Described:
     state = next(
         (" ".join(part.split())[len("State: ") :].rstrip(".") for part in rest if part.startswith("State: ")), "–"
     )
-    forwards = "1, with a shadow block" if review == "hidden" else "1"
+    forwards = "1, with a shadow block" if declared.review == "hidden" else "1"
+    if "probe" in declared.needs:
+        forwards = "1 of what-if rows, the next step's too" if name != "punt" else "1, then 1 per bit of a rank"
     return Described(
-        name, KINDS[review], text, state, _parameters(cls), f"arXiv {paper[1]}" if paper else "–", forwards
+        name, KINDS[declared.review], text, state, _parameters(cls), f"arXiv {paper[1]}" if paper else "–", forwards
     )
 
 
 def _modifier(name: str, cls: type, parameters: str) -> Described:
-    return replace(_described(name, cls, None), kind="remasker", parameters=parameters)
+    return replace(_described(name, cls, Traits()), kind="remasker", parameters=parameters)
 
 
 def _parameters(cls: type) -> str:

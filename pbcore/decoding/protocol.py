@@ -82,10 +82,10 @@ def traits(policy: Any) -> Traits:
         value = getattr(declared, member)
         if value not in allowed:
             raise ValueError(f"policy {name}: {member} is {value!r}; allowed: {', '.join(map(repr, allowed))}")
-    if declared.chooses and (declared.rewrites or declared.review):
+    if declared.chooses and declared.rewrites:
         raise ValueError(
             f"policy {name}: chooses is {declared.chooses!r}, which is for policies that write predicted tokens and "
-            "keep them; leave it out, or leave out rewrites and review"
+            "keep them; leave it out, or leave out rewrites"
         )
     if declared.part is not None and (type(declared.part) is not int or declared.part < 1):
         raise ValueError(f"policy {name}: part is {declared.part!r}; it is a length, a whole number of at least 1")

@@ -40,7 +40,7 @@ def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
     if not getattr(model, "deterministic", False) or getattr(model, "block", None) or name.temperature or name.cache:
         return False
     declared = traits(policy)
-    return declared.reads == "numbers" and declared.review is None and "mask" not in declared.needs
+    return declared.reads == "numbers" and declared.review is None and not {"mask", "probe"} & declared.needs
 
 
 @dataclass(slots=True)

@@ -131,7 +131,7 @@ def difference(cell: BaselineCell, base: BaselineCell, renamed: bool = False) ->
     other_model = renamed and cell.model != base.model
     if other_model:
         joined.add("dtype")
-    for name in ("task", "model", "sampler", "dtype", "length", "headline", "official_text"):
+    for name in ("task", "model", "sampler", "dtype", "length", "headline", "official_text", "whole_cot"):
         if name not in joined and getattr(cell, name) != getattr(base, name):
             return f"{name.replace('_', ' ')} is {getattr(cell, name)!r}, the baseline's {getattr(base, name)!r}"
     if cell.data_hash != base.data_hash:

@@ -45,6 +45,11 @@ def categorical(logits: Tensor, uniforms: Tensor) -> Tensor:
     return torch.searchsorted(cdf, target, right=True).squeeze(-1).clamp_(max=logits.shape[-1] - 1)
 
 
+def bernoulli(chances: Tensor, uniforms: Tensor) -> Tensor:
+    """Whether something of probability `chances` (1 and above: always) happens, by uniforms in (0, 1) of that shape."""
+    return uniforms < chances
+
+
 def _mix(x: Tensor) -> Tensor:
     """The finaliser of splitmix64 on int64; products wrap around."""
     x = x + _MIX[2]

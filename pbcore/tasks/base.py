@@ -23,7 +23,8 @@ class Task:
     `words_to_sentence` …); `category` the part before the slash; `headline` the score shown in tables;
     `data_hash` a digest of all samples in order, which is equal if two runs had the same samples;
     `identity` a digest of everything else that decides scores: declaration, headline, scorer and the scorer's code;
-    with `cot` the question asks for steps, and what follows the last "The answer is:" is scored.
+    with `cot` the question asks for steps, and what follows the last "The answer is:" is scored (`cot_answer` marked),
+    or the whole text (`whole`).
     """
 
     name: str
@@ -36,6 +37,7 @@ class Task:
     options: Mapping[str, Any] = field(default_factory=dict)
     identity: str = ""
     cot: bool = False
+    cot_answer: str = "marked"
 
     @property
     def category(self) -> str:
@@ -67,7 +69,7 @@ class Task:
         if unknown:
             raise InputError(f"{self.name} has no metric {sorted(unknown)}; it has {sorted(score.metrics)}")
         wanted = frozenset(score.metrics if metrics is None else metrics)
-        if not self.cot:
+        if not self.cot or self.cot_answer == "whole":
             return score.score(predictions, samples, wanted)
         answers = [final_answer(text) for text in predictions]
         scored = score.score([answer or "" for answer in answers], samples, wanted)

@@ -86,6 +86,28 @@ class TestAgainstDecoding:
         assert outcomes(rows, sampler).accuracy == pytest.approx(exact(rows, policy(name), name), abs=1e-6)
 
 
+class TestMargins:
+    ROWS = Listed(("a", "b", EOS), np.array([[0, 0], [0, 1], [0, 1], [1, 0]]))  # margins 1/2 and 0
+
+    @pytest.mark.parametrize(
+        ("sampler", "chances"),
+        [
+            ("margin-k1", {(0, 1): 1.0}),
+            ("entropy-k1", {(0, 1): 1.0}),
+            ("margin-k1+t1.0", {(0, 0): 1 / 4, (0, 1): 1 / 2, (1, 0): 1 / 4}),
+        ],
+    )
+    def test_the_larger_margin_goes_first(self, sampler: str, chances: dict[tuple[int, ...], float]) -> None:
+        """The surer position is revealed first and decides the other; the other order would give (0, 0), too."""
+        assert outcomes(self.ROWS, sampler).chances == pytest.approx(chances)
+
+    def test_equal_margins_are_drawn(self) -> None:
+        """Which of two positions comes first is a coin's; either decides the other."""
+        rows = Listed(("a", "b", EOS), np.array([[0, 1], [1, 0], [0, 1], [1, 0]]))
+        assert sum(outcomes(rows, "margin-k1").chances.values()) == pytest.approx(1)
+        assert outcomes(rows, "margin-k1").accuracy == pytest.approx(1)
+
+
 class TestTheorem1:
     @pytest.mark.parametrize("op", ["shuffle", "replace_random", "insert_random", "remove_random"])
     @pytest.mark.parametrize("sampler", ["left_to_right-k2+t1.0", "left_to_right-k3+t1.0", "dus-2+t1.0"])

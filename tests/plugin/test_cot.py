@@ -31,6 +31,23 @@ def test_answers_without_one_are_counted(run: Run, project: pytest.Pytester, mon
     output.stdout.fnmatch_lines(["wrong answers by kind: no final answer 2"])
 
 
+def test_the_whole_text_is_scored_on_demand(
+    run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the official code does; the record says which, and neither run passes for the other."""
+    label = pbcore.load_task("waiting_line/copy", limit=1).samples[0].answer
+    monkeypatch.setenv("SPEAKER_SAYS", f"I copy it: {label}")
+    speaker = (*SPEAKER[:4], "--limit", "1")
+    run(*speaker, *COPY, "--cot", "--out marked").assert_outcomes(passed=1)
+    result = run(*speaker, *COPY, "--cot --cot-answer whole --out whole --gate marked")
+    result.stdout.fnmatch_lines(["*REFUSED *: whole cot is True, the baseline's False"])
+    marked, whole = (pbcore.results.load(project.path / name).iloc[0] for name in ("marked", "whole"))
+    assert (marked["accuracy"], whole["accuracy"]) == (0, 1)
+    assert (marked["options"]["cot_answer"], whole["options"]["cot_answer"]) == ("marked", "whole")
+    assert marked["key"] != whole["key"]
+    assert "cot_answer" in run(*speaker, *COPY, "--cot-answer whole").stderr.str().replace("-", "_")
+
+
 def test_the_drill_down_shows_the_steps(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPEAKER_SAYS", "Nobody moves.\nThe answer is: []")
     output = run(*SPEAKER, *COPY, "--cot", "-x")

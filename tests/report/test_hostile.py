@@ -41,9 +41,9 @@ def named(text: str) -> list[Entry]:
     entries = []
     for task in ("waiting_line/copy", "waiting_line/shuffle"):
         record, samples = factory.cell(task=task, n=4)
-        changes = {"model": text, "sampler": f"{text}-k2", "id": f"{text}/{task}", "failures": {text: 2}}
+        changes = {"model": text, "sampler": f"{text}-k2", "id": f"{text}/{task}"}
         conditions = replace(record.conditions, data_source=text, device=text)
-        entries.append((replace(record, conditions=conditions, **changes), samples))
+        entries.append(factory.failing(text, replace(record, conditions=conditions, **changes), samples))
     first = entries[0][0]
     unscored = replace(first, id="u", task="puzzle/sudoku", headline="grammar", absent={"grammar": text})
     failed = error_cell(replace(first, id=f"e{text}", task=f"{text}/x"), text)

@@ -36,6 +36,7 @@ class Dawn:
     review: ClassVar[str] = "seen"
     reach: ClassVar[str] = "prefix"
     needs: ClassVar[frozenset[str]] = frozenset({"attention"})
+    chooses: ClassVar[str] = "tokens"
     attends: ClassVar[Attending] = Attending(last=4, prompt=True, sinks=True)
 
     def select(self, step: Step) -> Tensor:
