@@ -196,4 +196,5 @@ class TestRerun:
         assert outcome._rerun("ideal/copy/random-k2", 5) == (
             "pytest 'benches/test_waiting_line.py::test_cell[ideal/copy/random-k2/5]'"
         )
-        assert outcome._rerun("copy/random-k2", 5) == 'pytest benches -k "copy and random-k2" --sample 5'
+        other = "pytest benches --model tiny --task copy --sampler random-k2 --sample 5"
+        assert outcome._rerun("tiny/copy/random-k2", 5) == other
