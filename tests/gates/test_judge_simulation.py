@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pbcore.analysis.paired import holm, mcnemar, power
-from tests.analysis.test_gate import Entry, gate
+from tests.gates.test_judge import Entry, gate
 from tests.results import factory
 
 

@@ -168,9 +168,8 @@ class TestNoCells:
 
     def test_gates_that_nothing_met(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The ruling alone is shown; collecting only asks for none."""
-        monkeypatch.setattr(
-            "pbcore.gates.run_verdict.nothing_to_judge", lambda requested, ini: Ruling(["nothing judged"])
-        )
+        silent = Ruling(["nothing judged"])
+        monkeypatch.setattr("pbcore.gates.run_verdict.nothing_to_judge", lambda requested, ini: silent)
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         outcome = self.outcome(Config(tmp_path, floor=("* accuracy>=0",)))
         outcome.pytest_sessionfinish(session())
@@ -197,4 +196,5 @@ class TestRerun:
         assert outcome._rerun("ideal/copy/random-k2", 5) == (
             "pytest 'benches/test_waiting_line.py::test_cell[ideal/copy/random-k2/5]'"
         )
-        assert outcome._rerun("copy/random-k2", 5) == 'pytest benches -k "copy and random-k2" --sample 5'
+        other = "pytest benches --model tiny --task copy --sampler random-k2 --sample 5"
+        assert outcome._rerun("tiny/copy/random-k2", 5) == other
