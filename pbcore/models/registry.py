@@ -14,13 +14,12 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from pbcore.errors import InputError
 from pbcore.extensions import provided
 from pbcore.models.entry import LoadOptions, ModelEntry, ModelSource
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, family_of_folder, family_of_hub
+from pbcore.package_data import package_yaml
 from pbcore.printable import shown
 from pbcore.registry import Registry, hint
 
@@ -255,7 +254,7 @@ def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:
 
 @cache
 def _table() -> Mapping[str, ModelEntry]:
-    data = yaml.safe_load((_HERE / "data" / "models.yaml").read_text(encoding="utf-8"))
+    data = package_yaml("pbcore.models", "models.yaml")
     return {name: _entry(name, values, data["shapes"]) for name, values in data["models"].items()}
 
 
