@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -17,10 +17,9 @@ from tabulate import tabulate
 
 from pbcore.decoding import decode
 from pbcore.models.entry import LoadOptions, ModelEntry
+from pbcore.models.loading import load_masked
+from pbcore.models.masked import MaskedModel
 from pbcore.models.registry import resolve_model
-
-if TYPE_CHECKING:
-    from pbcore.models.masked import MaskedModel
 
 PROMPT, ANSWER = 62, 128
 RUNS = (
@@ -35,8 +34,6 @@ pytestmark = pytest.mark.speed
 
 def model(kind: str) -> MaskedModel:
     """SDAR's shape at width 256 with two layers; its body with full attention is a Qwen3 checkpoint's."""
-    from pbcore.models.loading import load_masked
-
     small = {
         "hidden_size": 256,
         "intermediate_size": 512,

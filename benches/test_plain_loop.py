@@ -10,7 +10,7 @@ import random
 import statistics
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -20,10 +20,8 @@ from pbcore.decoding import denoise, resolve
 from pbcore.decoding.samplers import policy
 from pbcore.models import load_model
 from pbcore.models.base import Request
+from pbcore.models.masked import MaskedModel
 from pbcore.tasks import load_task
-
-if TYPE_CHECKING:
-    from pbcore.models.masked import MaskedModel
 
 NEW, K, ROWS, ROUNDS, PLAIN = 32, 4, 8, 5, 2  # PLAIN: prompts of a round that the plain loop decodes
 
@@ -45,8 +43,6 @@ def plain(model: MaskedModel, prompt: tuple[int, ...], steps: int) -> tuple[int,
 
 def pair(which: str, folder: Path) -> tuple[MaskedModel, MaskedModel]:
     """The same model twice: as pbcore loads it, and as transformers makes it."""
-    from pbcore.models.masked import MaskedModel
-
     name = which if which == "tiny" else str(save_llama(folder, int(which)))
     ours = load_model(name, dtype="float32")
     with torch.backends.mkldnn.flags(enabled=False):

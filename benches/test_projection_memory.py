@@ -9,7 +9,6 @@ so what projection and softmax take should follow rows × block × vocabulary, w
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -17,11 +16,10 @@ from tabulate import tabulate
 
 from pbcore.models.base import Query
 from pbcore.models.entry import LoadOptions
+from pbcore.models.loading import load_masked
+from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import peak_memory
 from pbcore.models.registry import resolve_model
-
-if TYPE_CHECKING:
-    from pbcore.models.masked import MaskedModel
 
 WIDTH, ROWS, CANVAS, BLOCK = 256, 2, 32, 8
 PROMPTS = (64, 256, 512)
@@ -32,8 +30,6 @@ pytestmark = pytest.mark.speed
 @pytest.fixture(scope="module")
 def model() -> MaskedModel:
     """LLaDA's vocabulary over two layers of width 256 with random weights."""
-    from pbcore.models.loading import load_masked
-
     entry = resolve_model("llada-8b:dummy-l2")
     small = {"d_model": WIDTH, "mlp_hidden_size": WIDTH, "n_heads": 4, "n_kv_heads": 4}
     device = "cuda" if torch.cuda.is_available() else "cpu"

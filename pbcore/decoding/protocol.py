@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
-from torch import Tensor
-
 from pbcore.decoding.block_schedule import PLAIN, Course
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
+from pbcore.lazy_torch import Tensor
 from pbcore.models.base import Attending
 
 ALLOWED = {

@@ -7,9 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tests.models.servers.fake import FakeServer
 from tests.plugin.conftest import ROOT
 
 WATCH = """
@@ -36,11 +33,11 @@ def pytest_unconfigure(config):
 
 
 def imported(folder: Path, *arguments: str) -> tuple[set[str], set[str]]:
-    """What the repository's own cells import under the clock, and all in all, in a process of their own."""
+    """What the repository's own cells import under the clock, and all modules of their process."""
     (folder / "watch_imports.py").write_text(WATCH)
     command = [sys.executable, "-m", "pytest", str(ROOT / "benches"), "-q", "-p", "watch_imports", "--out", "out"]
+    place = ("-p", "no:cacheprovider", "-p", "no:xdist", "-c", str(ROOT / "pyproject.toml"))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]), "OMP_NUM_THREADS": "1"}
-    place = ("-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", str(folder), "-c", os.devnull)
     done = subprocess.run([*command, *place, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     under, everything = ((folder / name).read_text().split("\n") for name in ("under", "imported"))
@@ -56,26 +53,12 @@ def test_ideal_needs_no_transformers(tmp_path: Path) -> None:
     assert not everything & {"transformers", "tokenizers", "accelerate", "sklearn", "torch._dynamo"}
 
 
-@pytest.mark.parametrize(
-    ("model", "sampler", "task"),
-    [
-        ("tiny", "wino-0.6+b8", "copy"),
-        ("tiny", "confidence-k2+b8+dual", "copy"),
-        ("tiny-ar", "ar-lookup4", "copy"),
-        ("tiny-sedd", "analytic-s2", "list_ops/copy"),
-    ],
-)
-def test_other_models_import_before(model: str, sampler: str, task: str, tmp_path: Path) -> None:
-    under, _ = imported(tmp_path, "--model", model, "--sampler", sampler, "--task", task, "--limit", "2")
-    assert not under
-
-
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
-def test_the_packages_that_ask_servers_too(kind: str, tmp_path: Path, server: FakeServer) -> None:
-    path = "" if kind == "anthropic" else "/v1"
-    key = "\n  key: A_KEY" if kind == "anthropic" else ""
-    entry = f"mine:\n  kind: {kind}\n  base_url: {server.url}{path}\n  model: the-model{key}\n"
-    (tmp_path / "models.yaml").write_text(entry)
-    os.environ["A_KEY"] = "0123456789"
-    under, _ = imported(tmp_path, "--models", "models.yaml", "--model", "mine", "--task", "copy", "--limit", "2")
+def test_other_models_import_before(tmp_path: Path) -> None:
+    """A masked, an autoregressive and a score-based model, with samplers and a cache of their own."""
+    models = ("--model", "tiny", "--model", "tiny-ar", "--model", "tiny-sedd", "--limit", "1")
+    samplers = ("--sampler", "wino-0.6+b8", "--sampler", "confidence-k2+b8+dual", "--sampler", "ar-lookup4")
+    tasks = ("--task", "copy", "--task", "list_ops/copy")
+    asked = (*models, *samplers, "--sampler", "analytic-s2", *tasks)
+    under, everything = imported(tmp_path, *asked, "-k", "not (sedd and waiting_line)")
+    assert {"pbcore.models.causal", "pbcore.models.sedd.model", "pbcore.models.masked"} <= everything
     assert not under
