@@ -197,7 +197,8 @@ def _spec(name: str, task: Any, unsafe: bool) -> TaskSpec:
     kwargs = task.get_config("generation_kwargs") or {}
     room = asked(kwargs, None, MAX_GEN_TOKS).length
     settings = {"n_shot": task.get_config("num_fewshot"), "harness": scorer.version}
-    return TaskSpec(full, KIND, "", full, scorer.metrics[0], room, settings, len(task.eval_docs))
+    documents = len(task.eval_docs)
+    return TaskSpec(full, KIND, "", full, scorer.metrics[0], room, settings, documents, asked_by=TASKS.name)
 
 
 def _why_not(task: Any, unsafe: bool) -> str | None:
