@@ -11,6 +11,7 @@ from importlib.metadata import version
 from io import TextIOWrapper
 
 from pbcore.errors import PbcoreError
+from pbcore.extensions import integrations
 from pbcore.registry import hint
 
 # command → the module that adds its parser, and its line in `pbcore --help`
@@ -28,14 +29,13 @@ COMMANDS = {
     "compare": ("pbcore.report.commands", "judge one run against another, sample by sample"),
     "view": ("pbcore.report.page.view", "open the page of a run in a browser"),
     "rescore": ("pbcore.exchange.rescore", "score the kept answers of a run again, without its models"),
-    "import": ("pbcore.exchange.imports", "make a run of run folders of the benchmark's 2026 rewrite"),
-    "export": ("pbcore.exchange.export", "write a run as CSV or Parquet, or send it to Weights & Biases or MLflow"),
-    "lm-eval": ("pbcore.lmeval.command", "run the tasks of lm-evaluation-harness, and keep its results as a run"),
+    "export": ("pbcore.exchange.export", "write a run as CSV or Parquet, or send it to a tracker"),
     "verify": ("pbcore.verify", "check a copy of the official data, or the scores of a run"),
     "doctor": ("pbcore.doctor", "show what is installed on this machine: libraries, GPU, Java, LanguageTool, models"),
     "languagetool": ("pbcore.metrics.languagetool.cli", "install the grammar checker, or show its status"),
     "bertscore": ("pbcore.metrics.semantic", "install BERTScore's model, or show whether it is installed"),
     "agreement": ("pbcore.metrics.agreement", "compare this package's text scores with published ones"),
+    **{name: command for one in integrations().values() for name, command in one.commands.items()},
 }
 
 

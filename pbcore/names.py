@@ -168,11 +168,3 @@ def _modifier(name: str, text: str) -> dict[str, object]:
         "(remasking), "
         "+s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos, +eos_last"
     )
-
-
-HARNESS = "lm_eval/"
-
-
-def is_harness(task: str) -> bool:
-    """Whether a task's name is one of lm-evaluation-harness's, which begin with `HARNESS`."""
-    return task.startswith(HARNESS)

@@ -10,8 +10,7 @@ import pandas as pd
 
 from pbcore.analysis.order import TASKS, natural
 from pbcore.errors import InputError
-from pbcore.tasks.naming import category
-from pbcore.tasks.rewrite import SOURCE as REWRITE
+from pbcore.tasks.naming import REWRITE, category
 
 PAPER = "as-published"  # the sampler of the paper's tables, which have one setting per model
 # The paper's names → sources of checkpoints. It doesn't say which DiffuCoder it is; the makers' Mercury and Claude of

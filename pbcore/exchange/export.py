@@ -1,49 +1,62 @@
-"""The command `pbcore export`: a run as CSV or Parquet, to Weights & Biases or to MLflow."""
+"""The command `pbcore export`: a run as CSV or Parquet, or to a tracker of an integration."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Protocol
 
 from pbcore.errors import InputError
 from pbcore.exchange.tables import write_csv, write_parquet
-from pbcore.exchange.trackers import to_mlflow, to_wandb
+from pbcore.extensions import provided
 from pbcore.report.text import show
 from pbcore.results.rundir import open_run
+
+
+class Exporter(Protocol):
+    """Where an integration sends a run (`Integration.exporter`); `usage` are its options as an error names them."""
+
+    usage: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Adds its options."""
+
+    def asked(self, args: argparse.Namespace) -> bool:
+        """Whether one of them is given."""
+
+    def send(self, path: Path, args: argparse.Namespace) -> list[str]:
+        """Sends the run where it is asked to; returns what to print. Raises InputError without the package."""
+
+
+def exporters() -> tuple[Exporter, ...]:
+    """Those of the integrations that are here."""
+    return provided("exporter")
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit status 0; 2 for unusable input (raised as InputError)."""
     path = open_run(args.source).path
-    if not (args.csv or args.parquet or args.wandb or args.mlflow):
-        raise InputError("give at least one of --csv DIR, --parquet DIR, --wandb PROJECT, --mlflow URI")
+    asked = [one for one in exporters() if one.asked(args)]
+    if not (args.csv or args.parquet or asked):
+        usage = ", ".join(["--csv DIR", "--parquet DIR", *(one.usage for one in exporters())])
+        raise InputError(f"give at least one of {usage}")
     for write, folder in ((write_csv, args.csv), (write_parquet, args.parquet)):
         for file in write(path, folder) if folder else ():
             show(str(file))
-    if args.wandb:
-        show(f"Weights & Biases: {to_wandb(path, args.wandb)}")
-    if args.mlflow:
-        show(f"MLflow: run {to_mlflow(path, args.mlflow, args.experiment)}")
+    for exporter in asked:
+        for line in exporter.send(path, args):
+            show(line)
     return 0
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `export`."""
-    parser = subparsers.add_parser(
-        "export", help="write a run as CSV or Parquet, or send it to Weights & Biases or MLflow"
-    )
+    parser = subparsers.add_parser("export", help="write a run as CSV or Parquet, or send it to a tracker")
     parser.add_argument("source", type=Path, metavar="RUN", help="run directory")
     parser.add_argument("--csv", type=Path, metavar="DIR", help="folder for cells.csv and samples.csv")
     parser.add_argument(
         "--parquet", type=Path, metavar="DIR", help="folder for cells.parquet and samples.parquet (pbcore[parquet])"
     )
-    parser.add_argument(
-        "--wandb",
-        metavar="PROJECT",
-        help="project of Weights & Biases (pbcore[wandb]); WANDB_MODE=offline sends nothing",
-    )
-    parser.add_argument(
-        "--mlflow", metavar="URI", help="MLflow's tracking server or store, e.g. http://host:5000 (pbcore[mlflow])"
-    )
-    parser.add_argument("--experiment", default="pbcore", metavar="NAME", help="MLflow's experiment (default: pbcore)")
+    for exporter in exporters():
+        exporter.add_arguments(parser)
     parser.set_defaults(run=run)

@@ -22,7 +22,6 @@ from tabulate import tabulate
 from pbcore.errors import InputError
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIABLE
-from pbcore.names import is_harness
 from pbcore.printable import printable
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
@@ -37,8 +36,7 @@ from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
 from pbcore.tasks.base import Task
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.scoring import scorer
-
-HARNESS = "lm-evaluation-harness asked and scored them"
+from pbcore.tasks.sources import asked_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ def rescore(
     source: Path, target: Path | None = None, data_dir: Path | None = None, tasks: Sequence[Path] = ()
 ) -> tuple[RunDir, list[Rescored]]:
     """Scores all finished cells of a run again and writes them as a new run directory (default: beside the parent),
-    whose run.json names the parent. Cells that could not be run, and those of lm-evaluation-harness beside others, are
+    whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
     copied.
 
     Raises the errors of `load_stored`, QuestionsError where a cell's questions can't be had, and RunDirError if the
@@ -97,10 +95,12 @@ def rescore(
         raise InputError(f"{source} has no kept answers; give a run directory with cells/ or samples.jsonl")
     questions = Questions(parent.path, facts, data_dir, tuple(tasks))
     ran = [entry for entry in stored if entry.cell.status == "ok" and entry.samples]
-    own = [entry for entry in ran if not is_harness(entry.cell.task)]
+    own = [entry for entry in ran if asked_by(entry.cell.task) is None]
     asked = {entry.cell.id: questions.of(entry.cell) for entry in own or ran}
     results = [rescore_cell(entry, asked[entry.cell.id]) for entry in own]
-    results += [Rescored(entry, entry, {}, HARNESS) for entry in ran if is_harness(entry.cell.task)]
+    for entry in ran:
+        if (other := asked_by(entry.cell.task)) is not None:
+            results.append(Rescored(entry, entry, {}, f"{other.name} asked and scored them"))
     path = target or parent.path.parent / new_name()
     run = create(path.parent, path.name)
     run.write_run({**facts, "parent": _parent(parent, facts, results)})

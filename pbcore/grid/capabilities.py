@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pbcore.models.servers.spec import ServerSpec
     from pbcore.models.tokenizer import Tokenizer
     from pbcore.tasks.base import Task
 
@@ -37,41 +36,48 @@ def may_decode_itself(model: str) -> bool:
     """Whether `model` reads sampler names in its own way; of a user's own model only its `check` knows."""
     from pbcore.models import resolve_model
 
-    family = resolve_model(model).family
-    return family in ("diffusion_gemma", "user", "unknown", "server")  # the samplers of `causal` are known
+    entry = resolve_model(model)
+    return entry.served or entry.family in ("diffusion_gemma", "user", "unknown")  # the samplers of `causal` are known
 
 
 def own_samplers(model: str) -> tuple[str, ...]:
     """The samplers that a model has instead of the profile's; none for models that run the profile's."""
     from pbcore.models import resolve_model
 
-    spec = server(model)
-    if spec is not None:
-        return (spec.sampler,)
-    own = OWN_DECODERS.get(resolve_model(model).family)
-    return own.samplers if own else ()
+    entry = resolve_model(model)
+    own = OWN_DECODERS.get(entry.family)
+    return entry.samplers or (own.samplers if own else ())
 
 
-def server(model: str) -> ServerSpec | None:
-    """What a model behind a server is declared to be; None for other models."""
+def served(model: str) -> bool:
+    """Whether a model answers elsewhere, behind a server; "" is none."""
     from pbcore.models import resolve_model
-    from pbcore.models.servers.spec import server_specs
 
-    return server_specs()[model] if resolve_model(model).family == "server" else None
+    return bool(model) and resolve_model(model).served
 
 
 def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
     """Why a model can't run a task whose answers are given in part; None if it can."""
     from pbcore.models import resolve_model
 
-    family = resolve_model(model).family
-    own = OWN_DECODERS.get(family)
-    if family != "server" and (own is None or own.infills):
+    entry = resolve_model(model)
+    own = OWN_DECODERS.get(entry.family)
+    if not entry.served and (own is None or own.infills):
         return None
     task = load_task()
     if all(sample.canvas is None for sample in task.samples):
         return None
     return f"{model} × {task.category}: infilling, and a model that decodes by itself can't keep given tokens"
+
+
+def otherwise_asked(load_task: Callable[[], Task], task: str, sampler: str) -> str | None:
+    """Why a sampler contradicts what an integration's task asks for, such as greedy decoding; None if it doesn't."""
+    from pbcore.names import parse
+    from pbcore.tasks.sources import asked_by
+
+    source = asked_by(task)
+    why = None if source is None else source.refuses(load_task(), parse(sampler))
+    return None if why is None else f"{task} × {sampler}: {why}"
 
 
 def no_steps(model: str, task: str, cot: bool) -> str | None:
@@ -90,14 +96,14 @@ def no_steps(model: str, task: str, cot: bool) -> str | None:
 
 def why_not(model: str, task: str, sampler: str) -> str | None:
     """Why `model` can't run this task with this sampler; None if it can, or if only its `check` knows."""
-    from pbcore.models.servers.spec import refusal
+    from pbcore.models import resolve_model
     from pbcore.names import parse
 
-    spec = server(model)
-    if spec is None:
+    entry = resolve_model(model)
+    if not entry.served:
         return _why_not(model, task, sampler)
-    reason = refusal(spec, parse(sampler))
-    return None if reason is None else f"{model} × samplers other than {spec.sampler}: {reason}"
+    reason = entry.refuses(parse(sampler))
+    return None if reason is None else f"{model} × samplers other than {', '.join(entry.samplers)}: {reason}"
 
 
 @cache

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pbcore.grid.settings import Settings
 
 
 class Role(StrEnum):
@@ -25,7 +28,7 @@ class Option:
     None: a switch.
 
     `const` is the value of an option that is given without an argument. A `negated` switch has a counterpart,
-    `--no-name`.
+    `--no-name`. Not `recorded`: a cell's record has it in a field of its own, not among its options.
     """
 
     field: str
@@ -36,6 +39,7 @@ class Option:
     metavar: str | None = None
     const: Any = None
     negated: bool = False
+    recorded: bool = True
 
     @property
     def name(self) -> str:
@@ -56,6 +60,7 @@ def option(
     metavar: str | None = None,
     const: Any = None,
     negated: bool = False,
+    recorded: bool = True,
 ) -> Any:
     """A field of Settings with what its option needs; a switch is off and a repeatable option empty unless given, and a
     negated switch None.
@@ -63,5 +68,33 @@ def option(
     if many or (kind is None and not negated):
         default = () if many else False
     arguments = {"help": help, "role": role, "kind": kind, "many": many, "metavar": metavar, "const": const}
-    arguments["negated"] = negated
+    arguments |= {"negated": negated, "recorded": recorded}
     return field(default=default, metadata={"option": arguments})
+
+
+class OptionGroup:
+    """Options of an integration: a frozen dataclass whose fields are made by `option`, derived from this class."""
+
+    __slots__ = ()
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the cells run on other machines, so that this one needs no GPU."""
+        return False
+
+    def prepare(self) -> None:
+        """Makes available what these options name, before the plan is made. Raises InputError."""
+
+    def tasks(self, patterns: Sequence[str], arguments: Sequence[str]) -> Sequence[str]:
+        """The tasks that `--task` asks for, those of the integration by their names, once they are available; likewise
+        those that only a node id among pytest's arguments names. Raises InputError.
+        """
+        return patterns
+
+    def check(self, settings: Settings) -> None:
+        """Raises InputError for options that exclude each other or lack one another."""
+
+
+def options_of(group: type[Any]) -> list[Option]:
+    """The options that a dataclass declares."""
+    return [Option(f.name, **f.metadata["option"]) for f in fields(group) if "option" in f.metadata]

@@ -18,14 +18,11 @@ from pbcore.grid.named import (
     check_loading,
     check_model,
     default_models,
-    otherwise_asked,
     sampler_of,
     tasks_of,
-    with_harness,
 )
 from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
-from pbcore.names import is_harness
 
 if TYPE_CHECKING:
     from pbcore.tasks.base import Sample, Task
@@ -85,7 +82,7 @@ class Plan:
 
     def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
         """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
-        from pbcore.grid.capabilities import no_infilling, no_steps, own_samplers, why_not
+        from pbcore.grid.capabilities import no_infilling, no_steps, otherwise_asked, own_samplers, why_not
         from pbcore.tasks.naming import category
 
         wanted = set(categories)
@@ -156,9 +153,9 @@ class Plan:
     def _lacks_words(self, model: str, task: str) -> str | None:
         """Why a model can't read the prompts of data that don't ship with the package; None if it can."""
         from pbcore.grid.capabilities import lacks_words
+        from pbcore.tasks.sources import asked_by
 
-        foreign = is_harness(task)
-        if not (foreign or self.settings.data_dir or self.settings.tasks or self.settings.cot):
+        if not (asked_by(task) or self.settings.data_dir or self.settings.tasks or self.settings.cot):
             return None
         if (model, task) not in self._unread:
             self._unread[model, task] = lacks_words(model, self.task(task, model))
@@ -193,7 +190,6 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole (DESIGN.md,
     decision 6). Raises InputError for what doesn't exist or can't be used, with close matches.
     """
-    from pbcore.models.registry import add_models_file
     from pbcore.tasks import add_tasks_file, all_task_names
 
     if settings.profile not in profiles():
@@ -203,16 +199,15 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         own = [name for file in settings.tasks for name in add_tasks_file(file)]
     except (OSError, ValueError) as error:
         raise InputError(f"--tasks: {error}") from error
-    try:
-        for file in settings.models:
-            add_models_file(file)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--models: {error}") from error
+    for part in settings.parts:
+        part.prepare()
     if settings.data_dir is not None and not settings.data_dir.is_dir():
         raise InputError(
             f"--data-dir {settings.data_dir}: no such folder; give the one that holds waiting_line/, puzzle/ …"
         )
-    wanted = with_harness(settings, arguments)
+    wanted: Sequence[str] = settings.task
+    for part in settings.parts:
+        wanted = part.tasks(wanted, arguments)
     known = all_task_names()
     tasks = tasks_of(wanted, known) if settings.task else [*tasks_of(profile.tasks, known), *own]
     named = list(cells_named(arguments, known))
@@ -222,7 +217,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     check_loading(settings)
     samplers = tuple(dict.fromkeys(sampler_of(text, models) for text in settings.sampler)) or None
     named = [CellName(name.model, name.task, sampler_of(name.sampler, [name.model]), name.sample) for name in named]
-    if settings.gpu and settings.ray is None:  # there, the nodes need it
+    if settings.gpu and not any(part.elsewhere for part in settings.parts):  # there, the nodes need it
         check_gpu()
     numbered = bool(settings.sample) or any(name.sample is not None for name in named)
     drilled = settings.per_sample or numbered or (exit_first and not settings.gated)

@@ -7,15 +7,19 @@ Options, records and resume keys derive from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from pbcore.extensions import provided
 from pbcore.grid import values
-from pbcore.grid.option import Option, Role, option
+from pbcore.grid.option import OptionGroup, Role, option, options_of
 
 BASELINE = Path("reports/baselines/embedded-cpu.json")
 PROFILES = ("quick", "ci", "paper", "full")
+Group = TypeVar("Group", bound=OptionGroup)
 SHARING = ("paper", "full")  # profiles that share forwards unless told otherwise
 
 
@@ -40,7 +44,9 @@ class Settings:
         Role.SELECTS, f"which grid of cells: {', '.join(PROFILES)} (default: quick)", default="quick", metavar="NAME"
     )
     limit: int | None = option(Role.SELECTS, "at most N samples a task", values.positive, metavar="N")
-    gpu: bool = option(Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None)
+    gpu: bool = option(
+        Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None, recorded=False
+    )
     dtype: str | None = option(Role.ANSWERS, "dtype of the model: float32, bfloat16, float16, float64", metavar="DTYPE")
     quantization: str | None = option(
         Role.LOADS, "load weights quantized: bitsandbytes-4bit, torchao-int8 … (docs/models.md)", metavar="KIND"
@@ -96,6 +102,7 @@ class Settings:
         values.seeds,
         (0,),
         metavar="N",
+        recorded=False,
     )
     data_seed: int = option(
         Role.ANSWERS, "seed of the project's own samples (default: 0)", values.natural, 0, metavar="N"
@@ -115,47 +122,15 @@ class Settings:
     no_download: bool = option(
         Role.COMPUTES, "download nothing: scores whose tools are not installed are absent, with that reason", None
     )
-    ray: str | None = option(
-        Role.COMPUTES,
-        "run the cells on a Ray cluster: HOST:PORT of its head, or local (default: the running cluster, else a local "
-        "one; docs/cluster.md)",
-        values.ray_address,
-        metavar="ADDRESS",
-        const="auto",
-    )
-    ray_gpus: float | None = option(
-        Role.COMPUTES, "GPUs of each of Ray's workers (default: 1 with --gpu, else 0)", values.gpus, metavar="N"
-    )
-    ray_cpus: int = option(Role.COMPUTES, "CPUs of each of Ray's workers (default: 1)", values.positive, 1, metavar="N")
-    ray_workers: int | None = option(
-        Role.COMPUTES, "at most N workers on Ray's nodes (default: as many as fit)", values.positive, metavar="N"
-    )
     tasks: tuple[Path, ...] = option(
-        Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE"
-    )
-    lm_eval_path: Path | None = option(
-        Role.ANSWERS,
-        "folder with task files of your own for lm-evaluation-harness, for --task lm_eval/NAME (docs/lm-eval.md)",
-        Path,
-        metavar="DIR",
-    )
-    confirm_run_unsafe_code: bool = option(
-        Role.ANSWERS,
-        "run code that models write where a task of lm-evaluation-harness asks for it; needs HF_ALLOW_CODE_EVAL=1 too",
-        None,
-    )
-    models: tuple[Path, ...] = option(
-        Role.ANSWERS,
-        "YAML file with models behind servers (repeatable; docs/servers.md)",
-        Path,
-        many=True,
-        metavar="FILE",
+        Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE", recorded=False
     )
     n: tuple[int, ...] | None = option(
         Role.ANSWERS,
         "items of the lists (2-60) and words of the word sets (1-7): 15, 3-6 or 5,10,20",
         values.lengths,
         metavar="N",
+        recorded=False,
     )
     shots: int | None = option(
         Role.ANSWERS,
@@ -192,13 +167,6 @@ class Settings:
         Role.SELECTS,
         "drill-down: every sample is an item and a wrong answer fails it (implied by -x unless a gate is given)",
         None,
-    )
-    max_cost: float | None = option(
-        Role.SELECTS,
-        "stop before the answers of priced models behind servers cost more than USD, earlier runs of the same "
-        "directory included",
-        values.dollars,
-        metavar="USD",
     )
     gate: tuple[Path, ...] = option(
         Role.JUDGES,
@@ -247,15 +215,27 @@ class Settings:
     shard: tuple[int, int] | None = option(
         Role.SELECTS, "run part I of N of the cells, split by model first", values.shard, metavar="I/N"
     )
+    more: Mapping[str, Any] = field(default_factory=dict, hash=False)  # options of integrations, by field
+
+    @classmethod
+    def of(cls, **given: Any) -> Settings:
+        """The settings with these options, those of integrations included. Raises TypeError for an unknown one."""
+        more = {o.field for group in GROUPS for o in options_of(group)}
+        own = {name: value for name, value in given.items() if name not in more}
+        return cls(**own, more={name: given[name] for name in given if name in more})
 
     @property
     def device(self) -> str:
         return "cuda" if self.gpu else "cpu"
 
+    def part(self, group: type[Group]) -> Group:
+        """The options of an integration, by their class."""
+        return group(**{f.name: self.more[f.name] for f in fields(group) if f.name in self.more})  # type: ignore[arg-type]
+
     @property
-    def gpus(self) -> float:
-        """GPUs that a Ray worker reserves for a model that asks for none of its own."""
-        return float(self.gpu) if self.ray_gpus is None else self.ray_gpus
+    def parts(self) -> list[OptionGroup]:
+        """The options of each integration that is here."""
+        return [self.part(group) for group in GROUPS]
 
     @property
     def load_options(self) -> dict[str, Any]:
@@ -281,8 +261,8 @@ class Settings:
         was timed.
         """
         given = self._given(Role.ANSWERS, Role.LOADS)
-        own = ("seed", "gpu", "n", "tasks", "models")  # seeds, device, length, task and model of the record
-        kept = {name: value for name, value in given.items() if name not in own}
+        elsewhere = {o.field for o in OPTIONS if not o.recorded}  # seeds, device, length, task and model of the record
+        kept = {name: value for name, value in given.items() if name not in elsewhere}
         return {"device": self.device, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
 
     @property
@@ -293,8 +273,9 @@ class Settings:
 
     def _given(self, *roles: Role) -> dict[str, Any]:
         """Name → value of the options of these roles that are neither off nor empty; no shots at all is a choice."""
-        chosen = {o.field: getattr(self, o.field) for o in OPTIONS if o.role in roles}
+        chosen = {o.field: self.more.get(o.field, getattr(self, o.field, None)) for o in OPTIONS if o.role in roles}
         return {name: value for name, value in chosen.items() if value or (name == "shots" and value == 0)}
 
 
-OPTIONS = tuple(Option(f.name, **f.metadata["option"]) for f in fields(Settings))
+GROUPS: tuple[type[OptionGroup], ...] = provided("options")
+OPTIONS = (*options_of(Settings), *chain.from_iterable(map(options_of, GROUPS)))

@@ -30,8 +30,8 @@ def check(settings: Settings) -> Settings:
         raise InputError("--sampler ar-draft…: add --draft MODEL, a smaller model with the same tokenizer")
     if settings.gate_time is not None and not (settings.gate or settings.against):
         raise InputError("--gate-time needs a baseline to compare with: add --gate BASELINE or --against REV")
-    if settings.ray is None and (settings.ray_gpus is not None or settings.ray_cpus != 1 or settings.ray_workers):
-        raise InputError("--ray-gpus, --ray-cpus and --ray-workers go with --ray")
     if settings.against is not None and settings.gate_time is None:
         raise InputError("--against is what --gate-time compares with: add --gate-time 10%, say")
+    for part in settings.parts:
+        part.check(settings)
     return settings

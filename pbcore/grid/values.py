@@ -66,36 +66,12 @@ def amount(text: str) -> float:
     return float(text)
 
 
-def ray_address(text: str) -> str:
-    """Where a Ray cluster is: `HOST:PORT`, `auto` for the running one (else a local one), or `local`."""
-    if text not in ("auto", "local") and not re.fullmatch(r"[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}", text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not the address of a Ray cluster; write HOST:PORT of its head, local, or nothing, with paths "
-            "before --ray"
-        )
-    return text
-
-
-def gpus(text: str) -> float:
-    """A number of GPUs: a whole number, or a part of one."""
-    if not re.fullmatch(r"\d{1,3}(\.\d{1,4})?", text, re.ASCII) or (float(text) > 1 and float(text) % 1):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GPUs; write 0, 1, 2 … or a part such as 0.5")
-    return float(text)
-
-
 def share(text: str) -> float:
     """`10%` or `0.1` as a fraction."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text)
     if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 10% or 0.1")
     return float(match[1]) / (100 if match[2] else 1)
-
-
-def dollars(text: str) -> float:
-    """An amount of money above 0."""
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) or float(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no amount in USD; write e.g. 5 or 0.50")
-    return float(text)
 
 
 def level(text: str) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 from tabulate import tabulate
@@ -11,7 +10,6 @@ from tabulate import tabulate
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.families import FAMILIES, families_table
 from pbcore.models.registry import add_models_file, all_entries, missing_here
-from pbcore.models.servers.spec import ServerSpec, server_specs
 
 
 def add_parser(subparsers: Any) -> None:
@@ -75,8 +73,8 @@ def availability(entry: ModelEntry) -> str:
     """One of: ready, cached, download (not downloaded yet), not in this installation."""
     if entry.embedded:
         return "not in this installation" if missing_here(entry) else "ready"
-    if entry.family == "server":
-        return _key(server_specs()[entry.name])
+    if entry.status is not None:
+        return entry.status()
     if entry.source is None:
         return "ready"
     from huggingface_hub import try_to_load_from_cache
@@ -86,12 +84,6 @@ def availability(entry: ModelEntry) -> str:
         if isinstance(try_to_load_from_cache(entry.source, "config.json", revision=entry.revision), str)
         else "download"
     )
-
-
-def _key(spec: ServerSpec) -> str:
-    if spec.key is None:
-        return "server, no key needed"
-    return f"server, {spec.key} {'set' if os.environ.get(spec.key) else 'not set'}"
 
 
 def _source(entry: ModelEntry) -> str:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pbcore.models.errors import ModelError
+from pbcore.names import SamplerName
 
 QUANTIZATIONS = ("bitsandbytes-4bit", "bitsandbytes-8bit", "torchao-int8", "torchao-int4", "quanto-int8", "quanto-int4")
 
@@ -24,6 +25,10 @@ class ModelEntry:
     checkpoint), `shape` with `dummy` (random weights of that architecture), `factory` (registered by a user). `ideal`
     has none. `architecture` is its row in `families`, `layers` limits the number of layers of a dummy, `gpus` is how
     many a worker on a Ray cluster reserves, `adapter` the folder of a LoRA adapter that is merged into the weights.
+
+    Entries of integrations: `loader` is the function that makes the model (`module:function`). `served`: it answers
+    elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes whole questions, no given
+    tokens. It runs `samplers`, `refuses` says why not another one, and `status` whether it can be asked.
     """
 
     name: str
@@ -47,6 +52,21 @@ class ModelEntry:
     factory: Callable[..., Any] | None = None
     gpus: int = 1
     adapter: Path | None = None
+    loader: str | None = None
+    served: bool = False
+    samplers: tuple[str, ...] = ()
+    refuses: Callable[[SamplerName], str | None] = lambda sampler: None
+    status: Callable[[], str] | None = None
+
+
+class ModelSource(Protocol):
+    """Models of an integration (`Integration.models`)."""
+
+    def entries(self) -> Mapping[str, ModelEntry]:
+        """Name → entry."""
+
+    def add_file(self, path: str | Path, taken: Mapping[str, Any]) -> list[str]:
+        """Adds the models of a user's file and returns their names; `taken` are names of others. Raises InputError."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pbcore.errors import InputError
-from pbcore.models.entry import LoadOptions, ModelEntry
+from pbcore.extensions import named, provided
+from pbcore.models.entry import LoadOptions, ModelEntry, ModelSource
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, family_of_folder, family_of_hub
-from pbcore.models.servers.spec import add_models_file as add_server_models
-from pbcore.models.servers.spec import server_specs
 from pbcore.printable import shown
 from pbcore.registry import Registry, hint
 
@@ -37,7 +35,6 @@ _LOADERS = {
     "causal": "pbcore.models.causal_loading:load_causal",
     "diffusion_gemma": "pbcore.models.native:load_diffusion_gemma",
     "sedd": "pbcore.models.sedd.load:load_sedd",
-    "server": "pbcore.models.servers.model:load_server",
 }
 
 
@@ -67,7 +64,7 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
         raise InputError(
             f"model {name!r}: the factory {factory!r} is not callable; give a function of device, dtype and options"
         )
-    if name in _table() or name in server_specs():
+    if name in _table() or name in _provided():
         raise InputError(f"model name {name!r} is already taken by a built-in model; choose another name")
     FACTORIES.register(name, factory)
 
@@ -77,7 +74,8 @@ def add_models_file(path: str | Path) -> list[str]:
 
     Raises InputError that names file, model, key and what is allowed; FileNotFoundError for a missing file.
     """
-    return add_server_models(path, {**_table(), **FACTORIES.all()})
+    taken = {**_table(), **FACTORIES.all()}
+    return [name for source in _sources() for name in source.add_file(path, taken)]
 
 
 def sources() -> dict[str, str]:
@@ -89,14 +87,14 @@ def model_names() -> list[str]:
     """The names that `load_model` accepts: the table and registered models, without embedded models missing from this
     installation.
     """
-    known = [name for name, entry in _table().items() if not missing_here(entry)] + list(server_specs())
+    known = [name for name, entry in _table().items() if not missing_here(entry)] + list(_provided())
     return known + [name for name in FACTORIES.all() if name not in known]
 
 
 def all_entries() -> list[ModelEntry]:
     """Every entry, including embedded models missing from this installation."""
     users = [ModelEntry(name, family="user", factory=factory) for name, factory in FACTORIES.all().items()]
-    return [*_table().values(), *map(_served, server_specs()), *users]
+    return [*_table().values(), *_provided().values(), *users]
 
 
 def missing_here(entry: ModelEntry) -> bool:
@@ -131,8 +129,8 @@ def resolve_model(name: str) -> ModelEntry:
                 f"{objective}{graph}`"
             )
         return entry
-    if name in server_specs():
-        return _served(name)
+    if name in (others := _provided()):
+        return others[name]
     factories = FACTORIES.all()
     if name in factories:
         factory = factories[name]
@@ -190,8 +188,7 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     family = "masked" if entry.family == "causal" and given.mask_id is not None else entry.family
     if given.adapter is not None and family != "masked":
         raise ModelError(f"model {name!r}: adapters are merged into masked diffusion models, and this one is {family}")
-    module, _, function = _LOADERS[family].partition(":")
-    loaded: Model = getattr(import_module(module), function)(entry, device, dtype, given)
+    loaded: Model = named(entry.loader or _LOADERS[family])(entry, device, dtype, given)
     return loaded
 
 
@@ -233,9 +230,13 @@ def _made(entry: ModelEntry, model: Any) -> Model:
     return result
 
 
-def _served(name: str) -> ModelEntry:
-    spec = server_specs()[name]
-    return ModelEntry(name, family="server", about=f"{spec.model} at {spec.base_url}")
+def _sources() -> tuple[ModelSource, ...]:
+    return provided("models")
+
+
+def _provided() -> dict[str, ModelEntry]:
+    """The models of integrations."""
+    return {name: entry for source in _sources() for name, entry in source.entries().items()}
 
 
 def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:

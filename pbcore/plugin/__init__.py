@@ -12,13 +12,15 @@
 | benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | timing in xdist's
 workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
-| cluster | configure, runtestloop | --ray: cells on the nodes of a Ray cluster |
+| integrations' plugins | any | e.g. --ray: cells on the nodes of a Ray cluster |
 | estimate | configure, runtestloop | --estimate: the cost estimate in place of the cells |
 | progress | runtest_logstart, runtest_logfinish, report_teststatus | one line of progress |
 | gate | configure, report_teststatus | gates and floors, read before the run and judged after it |
 | run_lifecycle | collection_finish, runtest_logreport, sessionfinish, terminal_summary | the controller: report,
 verdicts, tables |
 """
+
+from pbcore.extensions import integrations
 
 pytest_plugins = [
     f"pbcore.plugin.{name}"
@@ -32,10 +34,7 @@ pytest_plugins = [
         "recording",
         "benchmark_xdist",
         "scheduling",
-        "cluster",
-        "estimate",
-        "progress",
-        "gate",
-        "run_lifecycle",
     )
 ]
+pytest_plugins += [name for integration in integrations().values() for name in integration.plugins]
+pytest_plugins += [f"pbcore.plugin.{name}" for name in ("estimate", "progress", "gate", "run_lifecycle")]

@@ -16,34 +16,32 @@ from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
 from pbcore.plugin.rundir import run_dir
-from pbcore.plugin.servers import asking, counted, is_served, timed, told, untimed
 from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
-from pbcore.plugin.state import drilled, plan, settings
+from pbcore.plugin.state import drilled, hands_out, plan, settings
 from pbcore.plugin.theory import theory_of
 
 if TYPE_CHECKING:
     from pbcore.decoding.sharing import ForwardStore
     from pbcore.models.base import Generation, Model
     from pbcore.models.memory import Peak
-    from pbcore.models.servers.model import Session
+    from pbcore.plugin.hookspecs import Asked
     from pbcore.results.record import Conditions, SampleRecord
     from pbcore.results.rundir import StoredCell
     from pbcore.tasks.base import Sample, Task
     from pbcore.tasks.scoring import Scored
 
-CONTROLLERS = ("dsession", "pbcore-cluster")  # plugins of processes that hand cells to workers and run none
 RECORDED = pytest.StashKey[bool]()  # of an item: its record is written
 
 
 class Decoded(NamedTuple):
     """The answers of a cell and how they came about.
 
-    `session` of a model behind a server, `shared` with shared forwards.
+    `asked` of a model that answers elsewhere, `shared` with shared forwards.
     """
 
     answers: list[Answered]
     peak: Peak | None = None
-    session: Session | None = None
+    asked: Asked | None = None
     shared: Shared | None = None
 
 
@@ -141,17 +139,17 @@ class Cell:
             with shared.counted() as store:
                 return self._decode(model, samples, store)._replace(shared=shared), []
         # A second round would pay a server twice.
-        rounds = 1 if drilled(self.item.config) or is_served(model) else self.settings.rounds
+        rounds = 1 if drilled(self.item.config) or served(model) else self.settings.rounds
         decoded: Decoded = benchmark.pedantic(self._decode, args=(model, samples), rounds=rounds)
-        return decoded, benchmark.stats["data"] if decoded.session is None else timed(decoded.session)
+        return decoded, benchmark.stats["data"] if decoded.asked is None else decoded.asked.rounds()
 
     def _decode(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> Decoded:
         """Every sample's answer by every seed, and the peak memory; returns when the device has finished, so that the
         clock is right.
         """
-        if is_served(model):
-            with asking(self.item, self.id, model) as session:
-                return Decoded(self._answers(model, samples), session=session)
+        if served(model):
+            with self.item.ihook.pytest_pbcore_asking(item=self.item, cell_id=self.id, model=model) as asked:
+                return Decoded(self._answers(model, samples), asked=asked)
         import torch
 
         from pbcore.models.memory import peak_memory
@@ -192,8 +190,7 @@ class Cell:
         from pbcore.results.table_row import properties
 
         config = self.item.config
-        answers, peak, session, shared = decoded
-        rates, uncounted = counted(session)
+        answers, peak, asked, shared = decoded
         facts = CellRecord(
             self.id,
             self.name.model,
@@ -210,14 +207,14 @@ class Cell:
             seconds_estimated=None if shared is None else shared.seconds,
             forwards_shared=None if shared is None else shared.shared,
             forwards_computed=None if shared is None else shared.computed,
-            **rates,
+            **({} if asked is None else asked.rates()),
         )
         cell, samples = build_cell(
             facts,
             [one.answer for one in answers],
             scored,
             rounds=rounds,
-            absent=untimed(session) | uncounted | (ABSENT if shared is not None else {}),
+            absent=({} if asked is None else asked.absent()) | (ABSENT if shared is not None else {}),
             indices=[one.sample.index for one in answers],
             seeds=[one.seed for one in answers],
             pieces=pieces(model),
@@ -225,10 +222,9 @@ class Cell:
         cell = replace(
             cell,
             decoding=order_statistics(samples) | generated([one.answer for one in answers]),
+            served=None if asked is None else asked.part(samples),
             **theory_of(config, model, task, self.name.sampler, answers),
         )
-        if session is not None:
-            cell = told(cell, samples, session)
         questions.keep(run_dir(config), task)
         run_dir(config).write_cell(cell, samples)
         self.item.user_properties.extend(properties(cell))
@@ -250,7 +246,7 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
         "seeds": list(requested.seed),
     }
     worker = getattr(config, "workerinput", {})
-    if worker or not any(map(config.pluginmanager.hasplugin, CONTROLLERS)):
+    if worker or not hands_out(config):
         known |= {
             "worker": str(worker.get("workerid", "")),
             "shared_device": bool(worker.get("pbcore_shared", False)),
@@ -270,7 +266,7 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
     from pbcore.results.json_values import plain
 
     info = plain(dict(model.info), f"info of model {model.name}")
-    if is_served(model):  # whose device, dtype and batches are the server's
+    if served(model):  # whose device, dtype and batches are the server's
         return {"dummy": False, "model_info": info, "shared_device": False}
     device = str(getattr(model, "device", requested.device))
     return {
@@ -282,6 +278,11 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
         "dummy": bool(model.info.get("dummy", False)),
         "model_info": info,
     }
+
+
+def served(model: Model) -> bool:
+    """Whether a model answers elsewhere, as its entry says before it is loaded (`ModelEntry.served`)."""
+    return getattr(model, "served", False)
 
 
 def _span(lengths: Sequence[int]) -> str:

@@ -17,10 +17,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not estimated(config):
         return
     requested = settings(config)
-    if config.getoption("numprocesses", None) or requested.ray is not None:
-        raise pytest.UsageError(
-            "--estimate times forwards in one process; leave -n and --ray out, and divide by the workers"
-        )
+    if config.getoption("numprocesses", None):
+        raise pytest.UsageError("--estimate times forwards in one process; leave -n out, and divide by the workers")
     if requested.gated or requested.per_sample or requested.sample or config.getoption("maxfail", 0) == 1:
         raise pytest.UsageError(
             "--estimate measures no answers: leave gates, floors, --sample, --per-sample and -x out"
@@ -48,11 +46,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[str]:
-    from pbcore.grid.capabilities import server
+    from pbcore.grid.capabilities import served
     from pbcore.grid.cost_estimate import bill, lines
     from pbcore.models.base import BatchDecoder, OwnDecoder
 
-    if server(model) is not None:
+    if served(model):
         return [f"{model}: {len(cells):,} cells behind a server; `--collect-only` says what its answers can cost"]
     loaded = _load(config, model)
     if isinstance(loaded, OwnDecoder | BatchDecoder):

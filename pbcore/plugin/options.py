@@ -13,8 +13,13 @@ from pbcore.grid.option import Option
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.grid.validate_settings import check
 from pbcore.grid.values import natural, positive
+from pbcore.plugin import hookspecs
 
 _SHORT = pytest.StashKey[frozenset[str]]()
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -90,7 +95,7 @@ def read(config: pytest.Config) -> Settings:
         if value is not None:
             values[option.field] = tuple(value) if option.many else value
     try:
-        return check(Settings(**values))
+        return check(Settings.of(**values))
     except InputError as error:
         raise pytest.UsageError(str(error)) from error
 

@@ -19,7 +19,6 @@ from pbcore.plugin.gate import publish, verdicts
 from pbcore.plugin.options import given, on_command_line
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import lock, resume_command, run_dir, write_facts
-from pbcore.plugin.servers import begin_spending, prepare, spending
 from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
 
 if TYPE_CHECKING:
@@ -184,7 +183,8 @@ class Outcome:
         terminalreporter.write_line(summary([entry.cell for entry in run.read_cells(self.notes.append)], width=width))
         if settings(self._config).resume is not None:
             self.notes.insert(0, f"resumed: {self.resumed} cells kept, {len(self.finished) - self.resumed} measured")
-        lines = [*self._missing(), *self._left_out(), *spending(self._config), *self.notes, *self._verdict()]
+        told = [line for lines in self._config.hook.pytest_pbcore_summary(config=self._config) for line in lines]
+        lines = [*self._missing(), *self._left_out(), *told, *self.notes, *self._verdict()]
         for line in lines:
             terminalreporter.write_line(line)
         if self.written:
@@ -198,14 +198,14 @@ class Outcome:
         if self.planned:
             _check_benchmark(self._config)
             try:
-                prepare(self._config, self.planned.values())
+                self._config.hook.pytest_pbcore_check(config=self._config, cells=list(self.planned.values()))
             except pytest.UsageError:
                 self._refused = True
                 raise
         if self._measured:
             listen_to_interrupts()
             lock(self._config)
-            begin_spending(self._config)
+            self._config.hook.pytest_pbcore_begin(config=self._config)
             write_facts(self._config)
 
     def _rerun(self, cell_id: str, sample: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pbcore.grid.capabilities import served
 from pbcore.plugin.state import cell_of, settings
 
 Group = tuple[str, str]  # a model and one of its tasks, or "" for all of them
@@ -176,14 +177,7 @@ def group_of(config: pytest.Config, node_id: str) -> Group:
     name = cell_of(config, node_id)
     if name is None:
         return "", ""
-    return name.model, name.task if settings(config).sharing and not behind_a_server(name.model) else ""
-
-
-def behind_a_server(model: str) -> bool:
-    """Whether a model answers behind a server; "" is none."""
-    from pbcore.grid.capabilities import server
-
-    return bool(model) and server(model) is not None
+    return name.model, name.task if settings(config).sharing and not served(name.model) else ""
 
 
 class CellsOrOthers:
@@ -214,7 +208,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> CellsOrOther
 
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     complain = terminal.write_line if terminal else log
-    ours = ModelScheduling(_workers(config), partial(group_of, config), complain, behind_a_server)
+    ours = ModelScheduling(_workers(config), partial(group_of, config), complain, served)
     return CellsOrOthers(
         LoadScheduling(config, log), ours, lambda ids: any(cell_of(config, node_id) for node_id in ids)
     )

@@ -16,6 +16,7 @@ from pbcore.plugin.omp_wait_policy import choose_waiting
 
 _SETTINGS = pytest.StashKey[Settings]()
 _PLAN = pytest.StashKey[Plan]()
+HANDS_OUT = pytest.StashKey[bool]()  # set by a plugin that hands this process's cells to workers, as xdist's does
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -65,6 +66,11 @@ def cell_of(config: pytest.Config, node_id: str) -> CellName | None:
     if text is None or not (planned(config) or _may_name_a_cell(text)):
         return None
     return plan(config).items().get(text)
+
+
+def hands_out(config: pytest.Config) -> bool:
+    """Whether this process hands its cells to workers and runs none."""
+    return config.pluginmanager.hasplugin("dsession") or config.stash.get(HANDS_OUT, False)
 
 
 def _may_name_a_cell(text: str) -> bool:

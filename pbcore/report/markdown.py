@@ -17,8 +17,8 @@ from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import first_line
 from pbcore.report.ceilings import ceiling_section
 from pbcore.report.frontier_section import frontier_of_runs, frontier_section
+from pbcore.report.parts import sections, told
 from pbcore.report.plots import write_plots
-from pbcore.report.served import behind_servers, served_lines
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import markdown, prompts_note, trade_off_tables
 from pbcore.report.text import NAME, code, listed, md
@@ -175,11 +175,11 @@ def _estimated(cells: pd.DataFrame) -> str:
 
 
 def _served(cells: pd.DataFrame) -> str:
-    those = cells[behind_servers(cells)]
-    told = zip(those["model"], those["served"], strict=True) if len(those) else ()
-    lines = [f"- {md(line, 600)}" for line in served_lines(told)]
-    note = "Their seconds are wall-clock time of concurrent requests; cells with kept answers have none."
-    return "## Models behind servers\n\n" + "\n".join(lines) + f"\n\n{note}\n" if lines else ""
+    texts = []
+    for section in sections():
+        lines = [f"- {md(line, 600)}" for line in section.lines(told(cells))]
+        texts += [f"## {section.title}\n\n" + "\n".join(lines) + f"\n\n{section.note}\n"] if lines else []
+    return "\n".join(texts)
 
 
 def _failures(cells: pd.DataFrame) -> str:

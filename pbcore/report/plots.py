@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.analysis.tradeoff import curves, level_lines, pareto
-from pbcore.report.served import behind_servers
+from pbcore.report.parts import elsewhere
 from pbcore.report.style import COLOURS, MARKERS, PANEL, finish, label, percent, points
 
 MOST_CURVES = 10
@@ -29,7 +29,7 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
     Writes nothing and returns an empty list unless a model other than a dummy has a scored cell.
     """
     real = cells[(~cells["dummy"].isin([True])) & (cells["status"] == "ok") & cells["score"].notna()]
-    levels = real[real["tokens_per_step"].isna() & behind_servers(real)]
+    levels = real[real["tokens_per_step"].isna() & elsewhere(real)]
     real = real[real["tokens_per_step"] > 0]
     if real.empty:
         return []

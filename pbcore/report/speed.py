@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from pbcore.analysis.order import sorted_tasks
 from pbcore.analysis.tradeoff import curves, pareto
-from pbcore.report.served import behind_servers
+from pbcore.report.parts import elsewhere
 from pbcore.report.style import COLOURS, MARKERS, PANEL, finish, label, percent, points
 
 RATE = "samples_per_second"
@@ -19,10 +19,10 @@ RATE = "samples_per_second"
 
 def write_speed(cells: pd.DataFrame, folder: Path) -> list[Path]:
     """Writes `speed.png`, a panel per category; nothing unless a model behind a server was timed."""
-    if not behind_servers(cells).any():
+    if not elsewhere(cells).any():
         return []
     timed = cells[(cells["status"] == "ok") & (cells[RATE] > 0) & cells["score"].notna() & ~cells["dummy"].isin([True])]
-    if not behind_servers(timed).any():
+    if not elsewhere(timed).any():
         return []
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "speed.png"
@@ -36,7 +36,7 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
     """
     categories = list(dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(cells["task"])))
     models = list(dict.fromkeys(cells["model"]))
-    behind = set(cells[behind_servers(cells)]["model"])
+    behind = set(cells[elsewhere(cells)]["model"])
     drawn = Figure(figsize=(PANEL[0] * len(categories) + 0.4, PANEL[1] + 0.75), dpi=150)
     axes = drawn.subplots(1, len(categories), sharey=True, squeeze=False)[0]
     for axis, category in zip(axes, categories, strict=True):

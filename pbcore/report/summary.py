@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict
 
 from pbcore.printable import first_line, printable
-from pbcore.report.served import served_lines
+from pbcore.report import parts
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.report.text import listed, name
-from pbcore.results.record import CellRecord
+from pbcore.results.record import CellRecord, part_values
 from pbcore.results.table_row import frame
 
 
@@ -45,7 +44,7 @@ def _facts(cells: list[CellRecord]) -> list[str]:
         whole = any(cell.conditions.options.get("official_text") for cell in ran)
         scored = "is scored (--official-text)" if whole else "is not scored (--official-text scores it)"
         lines.append(f"{late:,} answers have text after their first EOS, which {scored}")
-    lines += served_lines((cell.model, asdict(cell.served)) for cell in ran if cell.served is not None)
+    lines += parts.lines((cell.model, told) for cell in ran if (told := part_values(cell.served)) is not None)
     if any(cell.conditions.shared_device for cell in ran):
         lines.append("timings are inexact: workers shared a device")
     return lines

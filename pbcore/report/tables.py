@@ -12,9 +12,9 @@ import pandas as pd
 
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import printable
-from pbcore.report.served import behind_servers
+from pbcore.report.parts import elsewhere
 from pbcore.report.text import NAME, ascii_text, code, md, name
-from pbcore.tasks.rewrite import SOURCE as REWRITE
+from pbcore.tasks.naming import REWRITE
 
 NOT_RUN = "·"
 NOT_MEASURED = "–"
@@ -207,7 +207,7 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
         notes.append(f"{FAILED}: the cell could not be run; its cause is listed under the tables")
     if "absent" in statuses:
         notes.append(f"{NOT_RUN} not run; a row's mean is given only where every task of the table has a score")
-    silent = cells[behind_servers(cells) & cells["tokens_per_step"].isna() & (cells["status"] == "ok")]["model"]
+    silent = cells[elsewhere(cells) & cells["tokens_per_step"].isna() & (cells["status"] == "ok")]["model"]
     if len(silent):
         notes.append(f"{NOT_MEASURED} tokens per step: not reported by {', '.join(map(name, dict.fromkeys(silent)))}")
     return [*notes, *prompts_note(cells)]

@@ -10,12 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
-from pbcore.tasks.naming import category
-from pbcore.tasks.rewrite import NAMES, SOURCE
+from pbcore.tasks.lists import OPERATIONS
+from pbcore.tasks.naming import REWRITE, category
 
 if TYPE_CHECKING:
     import pandas as pd
 
+# Our task → the rewrite's name of it.
+NAMES = {
+    **{f"waiting_line/{operation}": f"waiting_line_{operation}" for operation in OPERATIONS},
+    **{f"text_writing/w2s_{level}": f"text_writing_words_to_sentence_{level}" for level in ("easy", "medium", "hard")},
+    "text_writing/summarization": "text_writing_summarization",
+    "text_writing/paraphrasing": "text_writing_paraphrasing",
+    "puzzle/latin_square": "puzzles_latin_square_n4",
+    "puzzle/sudoku": "puzzles_sudoku_n4",
+}
 TASKS = {published: own for own, published in NAMES.items()}
 SCORES = {
     "score_strict": "accuracy_strict",
@@ -151,7 +160,7 @@ def _row(model: str, method: str, param: str, task: str, values: dict[str, Any])
         "category": category(task),
         "sampler": sampler,
         "status": "ok",
-        "prompts": SOURCE,
+        "prompts": REWRITE,
         "headline": headline,
         "score": scores[headline],
         **scores,

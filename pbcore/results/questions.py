@@ -16,7 +16,6 @@ from types import GenericAlias
 from typing import Any, Protocol
 
 from pbcore.errors import InputError
-from pbcore.names import is_harness
 from pbcore.printable import printable
 from pbcore.results.build import with_scores
 from pbcore.results.check import LoadError, adapter, check_schema, checked, read_json, shape
@@ -26,6 +25,7 @@ from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_atomic
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.registry import add_tasks_file, all_task_names, load_task, task_spec
+from pbcore.tasks.sources import asked_by
 
 FOLDER = "questions"
 
@@ -153,8 +153,9 @@ class Questions:
 
     def _load(self, cell: CellRecord, digest: str) -> Task:
         where = f"cell {printable(cell.id)}: its questions can't be had"
-        if is_harness(cell.task):  # a task's files can hold code, so a record's path doesn't load them
-            raise QuestionsError(f"{where}: lm-evaluation-harness asked and scored; measure the cell again")
+        other = asked_by(cell.task)
+        if other is not None:  # a task's files can hold code, so a record's path doesn't load them
+            raise QuestionsError(f"{where}: {other.name} asked and scored; measure the cell again")
         if cell.task not in all_task_names():
             raise QuestionsError(f"{where}: no task named {printable(cell.task)}; give its file with --tasks")
         if not digest:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from types import GenericAlias
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from annotated_types import Interval
 
+from pbcore.extensions import provided
 from pbcore.printable import printable, shown
 from pbcore.results.check import LoadError, adapter, checked, shape
-from pbcore.results.served import Served
 from pbcore.theory.ceiling import Ceiling
 
 SCHEMA = 2
@@ -131,6 +131,28 @@ class Conditions:
         return cls(**{**dict.fromkeys(f.name for f in fields(cls)), **empty, **known})
 
 
+class RecordPart(Protocol):
+    """What an integration keeps of a cell whose model answers elsewhere: a frozen dataclass of plain values.
+
+    Its fields are checked when a record is read; where the integration isn't here, they are read as they are.
+    """
+
+    COLUMNS: ClassVar[tuple[str, ...]]
+
+    def columns(self) -> tuple[float | None, ...]:
+        """The values of COLUMNS, of a table with a row per cell."""
+
+
+def part_class() -> type[Any] | None:
+    """The class of a record's part `served`; None without an integration that has one."""
+    return next(iter(provided("served")), None)
+
+
+def part_values(part: Any) -> dict[str, Any] | None:
+    """A record's part as plain values; None for none."""
+    return asdict(part) if is_dataclass(part) and not isinstance(part, type) else part
+
+
 @dataclass(frozen=True, slots=True)
 class CellRecord:
     """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the mean
@@ -178,7 +200,7 @@ class CellRecord:
     decoding: dict[str, Any] = field(default_factory=dict)  # order statistics: AR-ness, tokens per step …
     failures: dict[str, Count] = field(default_factory=dict)  # failure kind → samples
     text_after_eos: Count = 0
-    served: Served | None = None  # of a model behind a server
+    served: RecordPart | dict[str, Any] | None = None  # of a model that answers elsewhere, behind a server
     ceiling: Ceiling | None = None
     bits_lost: Amount | None = None
 
@@ -195,7 +217,8 @@ class CellRecord:
         where = f"{where}: cell {printable(str(data['id']))}" if "id" in data else where
         valid = checked(_cell(), data, where)
         scores = {name: Score(**value) for name, value in valid.get("scores", {}).items()}
-        told = None if valid.get("served") is None else Served(**valid["served"])
+        told = valid.get("served")
+        told = part_type(**told) if told is not None and (part_type := part_class()) is not None else told
         ceiling = None if valid.get("ceiling") is None else Ceiling(**valid["ceiling"])
         parts = {"scores": scores, "conditions": Conditions(**valid["conditions"]), "served": told, "ceiling": ceiling}
         return cls(**{**valid, **parts})
@@ -208,7 +231,7 @@ _cell = adapter(
         CellRecord,
         scores=GenericAlias(dict, (str, shape(Score))),
         conditions=shape(Conditions),
-        served=shape(Served) | None,
+        served=(dict[str, Any] if (part_type := part_class()) is None else shape(part_type)) | None,
         ceiling=shape(Ceiling) | None,
     )
 )

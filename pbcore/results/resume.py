@@ -12,11 +12,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pbcore.extensions import HOME, integrations
 from pbcore.results.json_values import plain
 from pbcore.results.rundir import StoredCell, open_run
 from pbcore.source import source_digest, source_of
 
-CODE = ("pbcore.decoding", "pbcore.metrics", "pbcore.models", "pbcore.tasks", "pbcore.theory")
+CODE = (
+    *("pbcore.decoding", "pbcore.metrics", "pbcore.models", "pbcore.tasks", "pbcore.theory"),
+    *(f"{HOME}.{name}" for name, integration in integrations().items() if integration.decides),
+)
 
 
 def cell_key(
@@ -78,9 +82,10 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
 
 @cache
 def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files (.py and .yaml) of decoding, metrics, models, tasks and theory, by their path in the
-    package, so that it is the same wherever the package is installed. Raises ModuleNotFoundError for an unknown
-    package."""
+    """A digest of the source files (.py and .yaml) of decoding, metrics, models, tasks, theory and the integrations
+    that decide answers, by their path in the package, so that it is the same wherever the package is installed. Raises
+    ModuleNotFoundError for an unknown package.
+    """
     roots = {}
     for package in packages:
         spec = find_spec(package)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pbcore.results import record
 from pbcore.results.json_values import encodable, plain
 from pbcore.results.record import CellRecord
-from pbcore.tasks.naming import PAPER_TASKS, category
-from pbcore.tasks.rewrite import SOURCE as REWRITE
+from pbcore.tasks.naming import PAPER_TASKS, REWRITE, category
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +44,7 @@ RATES = (
     "forwards_shared",
     "forwards_computed",
 )
-SERVED = ("first_token_seconds", "tokens_in", "tokens_out", "cost")
+SERVED: tuple[str, ...] = getattr(record.part_class(), "COLUMNS", ())
 THEORY = ("ceiling", "ceiling_low", "ceiling_high", "gap", "bits_lost")
 _FIELDS = {"nfe": "nfe_mean"}
 CONDITIONS = (
@@ -89,11 +87,11 @@ def row(cell: CellRecord) -> dict[str, Any]:
         flat |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
     flat |= {name: getattr(cell, _FIELDS.get(name, name)) if ran else None for name in RATES}
     told = cell.served
-    values = (None,) * 4 if told is None else (told.first_token, told.tokens_in, told.tokens_out, told.cost)
+    values = [None] * len(SERVED) if told is None or isinstance(told, dict) else told.columns()
     flat |= dict(zip(SERVED, values, strict=True))
     flat |= theory(cell)
     flat |= {name: getattr(cell, name) for name in CONDITIONS if name not in (*record.CONDITIONS, "ceiling_kind")}
-    flat["served"] = None if told is None else asdict(told)
+    flat["served"] = record.part_values(told)
     flat |= {name: getattr(cell.conditions, name) for name in record.CONDITIONS}
     return flat | {
         "seeds": ",".join(map(str, cell.conditions.seeds)),

@@ -3,7 +3,6 @@
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import (
     TaskNameError,
-    add_harness_tasks,
     add_tasks_file,
     all_task_names,
     generate,
@@ -18,7 +17,6 @@ __all__ = [
     "Task",
     "TaskNameError",
     "TaskSpec",
-    "add_harness_tasks",
     "add_tasks_file",
     "all_task_names",
     "generate",

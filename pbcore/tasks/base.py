@@ -22,7 +22,7 @@ class Sample:
     `index`, `words`, `text`, `sudoku`, `symbols` …) and `label` the official `answer` value: a string, or a mapping
     such as `{"input": [...], "example": "..."}` where several answers are valid. `max_new_tokens` is the canvas length
     in tokens. `canvas` is None, or for infilling the answer with `[MASK]` for each token to predict. `source` is `own`,
-    `official` or `rewrite-2026` (`pbcore.tasks.rewrite`).
+    `official` or `rewrite-2026` (`tasks.naming.REWRITE`).
     """
 
     task: str

@@ -9,6 +9,7 @@ PAPER_TASKS = (
     *(f"text_writing/{name}" for name in ("summarization", "paraphrasing", "w2s_easy", "w2s_medium", "w2s_hard")),
     *(f"puzzle/{name}" for name in ("latin_square", "sudoku")),
 )  # the 17, in the paper's order
+REWRITE = "rewrite-2026"  # where questions come from: the benchmark's rewrite of 2026 asks many others than v1
 
 
 def category(task: str) -> str:

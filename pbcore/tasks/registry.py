@@ -14,15 +14,14 @@ from pathlib import Path
 
 from pbcore.errors import InputError
 from pbcore.source import source_of
-from pbcore.tasks import harness
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.files import read_text
 from pbcore.tasks.generators import Asked, Order
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.official import official_rows, read_rows
 from pbcore.tasks.prompt_options import as_asked, first
-from pbcore.tasks.rewrite import is_run_folder, rewrite_samples
 from pbcore.tasks.scoring import scorers
+from pbcore.tasks.sources import TaskSource, asked_by, folders_of
 from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_scorer
 
 _ADDED: dict[str, TaskSpec] = {}
@@ -93,13 +92,9 @@ def add_tasks_file(path: str | Path) -> list[str]:
     return list(added)
 
 
-def add_harness_tasks(patterns: Iterable[str], folder: Path | None = None, unsafe: bool = False) -> list[str]:
-    """Adds tasks of lm-evaluation-harness (`lm_eval/gsm8k`, a group, `lm_eval/mbpp*`) and returns their names.
-
-    `folder` has task files of the user's own. Code that models write runs only with `unsafe`. Raises the errors of
-    `pbcore.tasks.harness.harness_specs`.
-    """
-    added = {spec.name: spec for spec in harness.harness_specs(patterns, folder, unsafe)}
+def add_specs(specs: Iterable[TaskSpec]) -> list[str]:
+    """Adds the tasks of an integration and returns their names."""
+    added = {spec.name: spec for spec in specs}
     _ADDED.update(added)
     return list(added)
 
@@ -159,8 +154,9 @@ def load_task(
     _check_integer("seed", seed, 0)
     lengths = None if n is None else check_lengths(name, spec.kind, n)
     samples: Iterable[Sample]
-    if spec.kind == harness.KIND:
-        return _of_harness(spec, limit)
+    source = asked_by(spec.name)
+    if source is not None:
+        return _from_source(source, spec, limit)
     if data_dir is not None:
         if not isinstance(data_dir, str | Path):
             raise InputError(
@@ -197,8 +193,8 @@ def load_task(
     )
 
 
-def _of_harness(spec: TaskSpec, limit: int | None) -> Task:
-    task = harness.load_harness_task(spec, limit)
+def _from_source(source: TaskSource, spec: TaskSpec, limit: int | None) -> Task:
+    task = source.load(spec, limit)
     return replace(task, data_hash=data_hash(task.samples), options=dict(spec.settings), identity=identity(spec))
 
 
@@ -253,10 +249,11 @@ def _stream(
 
 def _from_folder(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None, shots: int | None) -> Iterable[Sample]:
     """The samples of a folder in the official layout, or of a run folder of the 2026 rewrite."""
-    if is_run_folder(folder):
+    other = folders_of(folder)
+    if other is not None:
         if shots is not None or spec.cot:
             raise InputError(f"{spec.name}: the questions in {folder} are whole chats; drop shots and cot")
-        return rewrite_samples(spec, folder, lengths)
+        return other.samples(spec, folder, lengths)
     rows = official_rows(spec, folder, lengths)
     if shots is not None:
         rows = ((index, Asked(row.item, first(row.shots, shots, f"{spec.name}, row {index}"))) for index, row in rows)

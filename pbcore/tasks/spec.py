@@ -18,6 +18,7 @@ from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.naming import category
 from pbcore.tasks.puzzles import PUZZLE_GENERATORS
 from pbcore.tasks.scoring import scorers
+from pbcore.tasks.sources import asked_by
 from pbcore.tasks.texts import TEXT_GENERATORS
 
 GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS}
@@ -77,7 +78,8 @@ class TaskSpec:
         """Why this task supports neither chain of thought nor another canvas; None if it does."""
         if self.infills:
             return "its canvas is given in part"
-        return "lm-evaluation-harness asks it in its own way" if self.kind == "lm_eval" else None
+        source = asked_by(self.name)
+        return None if source is None else f"{source.name} asks it in its own way"
 
     def asked(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Those of a run's `shots`, `cot` and `max_new_tokens` that apply to this task, as options of `load_task`;

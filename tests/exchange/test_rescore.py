@@ -100,21 +100,6 @@ class TestScores:
             assert {**asdict(old), "scores": {}, "details": {}} == {**asdict(new), "scores": {}, "details": {}}
             assert new.details == {"why": "by the new rule"}
 
-    def test_cells_of_the_harness_stay(
-        self, tmp_path: Path, stricter: Callable[[], None], capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        """Beside others they are left as they were, and the reason is told."""
-        parent = run_of(tmp_path / "old")
-        parent.write_cell(*factory.cell(task="lm_eval/sums", n=2))
-        stricter()
-        assert main(["rescore", str(parent.path), "-o", str(tmp_path / "new")]) == 0
-        said = capsys.readouterr().out
-        assert "1 cells scored again" in said
-        assert "1 cells left as they were: lm-evaluation-harness asked and scored them" in said
-        before, after = ({one.cell.task: one for one in load_stored(tmp_path / name)} for name in ("old", "new"))
-        assert after["lm_eval/sums"] == before["lm_eval/sums"]
-        assert after[COPY] != before[COPY]
-
     def test_what_changed_is_told(
         self, tmp_path: Path, stricter: Callable[[], None], capsys: pytest.CaptureFixture[str]
     ) -> None:

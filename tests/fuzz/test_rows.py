@@ -13,7 +13,6 @@ import pytest
 
 from pbcore.tasks import Sample, load_task, task_spec
 from pbcore.tasks.official import RowError
-from pbcore.tasks.rewrite import NAMES
 from pbcore.tasks.scoring import scorer
 from tests.fuzz.damage import damaged_bytes, damaged_text, damaged_value
 from tests.fuzz.outcomes import COUNTS, Silent, fuzz
@@ -49,21 +48,6 @@ def official(name: str, number: int) -> dict[str, Any]:
         "answer": sample.label,
         "metadata": {"length": sample.length},
     }
-
-
-def rewritten(name: str, number: int) -> dict[str, Any]:
-    """A row of a run folder of the rewrite."""
-    sample = samples(name)[number]
-    label = (
-        json.loads(sample.label) if name.startswith("waiting_line") and isinstance(sample.label, str) else sample.label
-    )
-    doc = {
-        "messages": list(sample.messages),
-        "label": label,
-        "metadata": {"length": sample.length},
-        "output_prefix": None,
-    }
-    return {"doc_id": number, "doc": doc, "resps": [["x"]]}
 
 
 def rows(random: Random, row: Any) -> Given:
@@ -116,11 +100,3 @@ class TestRows:
             check(tmp_path, f"{task_spec(given[0]).official}.jsonl", given)
 
         fuzz("official rows", count, lambda random: rows(random, official), checked, RowError)
-
-    def test_rewrite(self, tmp_path: Path, count: int) -> None:
-        """Rows of a run folder of the 2026 rewrite."""
-
-        def checked(given: Given) -> None:
-            check(tmp_path, f"samples_parallelbench_{NAMES[given[0]]}.jsonl", given)
-
-        fuzz("rows of the rewrite", count, lambda random: rows(random, rewritten), checked, RowError)

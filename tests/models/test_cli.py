@@ -13,7 +13,6 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.families import families_table
 from pbcore.models.registry import all_entries, resolve_model
 from pbcore.models.remote_check import Compared
-from pbcore.models.servers.spec import ServerSpec
 
 
 def output(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -52,15 +51,6 @@ class TestModels:
         assert cli.availability(hub) == "download"
         monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: str(tmp_path))
         assert cli.availability(hub) == "cached"
-
-    def test_keys_of_servers(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Whether the variable is set, never what is in it."""
-        spec = ServerSpec("x", "m", "http://h/v1", key="SOME_KEY")
-        monkeypatch.setenv("SOME_KEY", "abc")
-        assert cli._key(spec) == "server, SOME_KEY set"
-        monkeypatch.setenv("SOME_KEY", "")
-        assert cli._key(spec) == "server, SOME_KEY not set"
-        assert cli._key(ServerSpec("x", "m", "http://h/v1")) == "server, no key needed"
 
     def test_details_name_what_is_known(self) -> None:
         """A line each; what is not known has none."""

@@ -16,8 +16,6 @@ from pbcore.models.registry import FACTORIES
 from pbcore.plugin import run_lifecycle
 from pbcore.report import markdown
 from pbcore.tasks.scoring import SCORERS
-from tests.models.servers.fake import FakeServer, serving
-from tests.plugin.served import right
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
@@ -66,8 +64,6 @@ def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.Mon
         monkeypatch.setattr(markdown, name, lambda cells, path: [])
     # Tasks, policies, models and scorers that a run inside adds stay with it.
     monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})
-    for name in ("_ADDED", "_FILES"):
-        monkeypatch.setattr(f"pbcore.models.servers.spec.{name}", {})
     for registry in (POLICIES, FACTORIES, SCORERS):
         monkeypatch.setattr(registry, "_registered", dict(registry.all()))
     pytester.syspathinsert(ROOT)
@@ -106,13 +102,6 @@ def in_process(project: pytest.Pytester, modules: Modules) -> Run:
 def run(in_process: Run) -> Run:
     """Runs `pytest benches …` in this process."""
     return lambda *arguments: in_process("benches", *arguments)
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    """A server whose model copies as it should."""
-    with serving(right) as found:
-        yield found
 
 
 @pytest.fixture

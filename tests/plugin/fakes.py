@@ -53,7 +53,7 @@ class Config:
     ) -> None:
         self.rootpath, self.inipath, self.args = root, root / "pytest.ini", []
         self.stash = pytest.Stash()
-        self.settings = self.stash[state._SETTINGS] = Settings(**settings)
+        self.settings = self.stash[state._SETTINGS] = Settings.of(**settings)
         self.stash[state._PLAN] = SimpleNamespace(  # type: ignore[assignment]
             drilled=drilled,
             items=lambda: {name.item_id: name for name in cells},
@@ -71,7 +71,12 @@ class Config:
             register=lambda plugin, name: self._plugins.update({name: plugin}),
         )
         self.reports: list[Any] = []
-        self.hook = SimpleNamespace(pytest_runtest_logreport=lambda report: self.reports.append(report))
+        self.hook = SimpleNamespace(
+            pytest_runtest_logreport=lambda report: self.reports.append(report),
+            pytest_pbcore_check=lambda config, cells: None,
+            pytest_pbcore_begin=lambda config: None,
+            pytest_pbcore_summary=lambda config: [],
+        )
         self.invocation_params = SimpleNamespace(args=("benches", "--limit", 4))
 
     def getoption(self, name: str, default: Any = None) -> Any:

@@ -1,8 +1,7 @@
-"""What a cell takes from the store of forwards, what servers cost, the rerun command, the conditions of a record."""
+"""What a cell takes from the store of forwards, the rerun command, the conditions of a record."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,13 +11,13 @@ import pytest
 
 from pbcore.decoding.run import DEFAULT_BATCH
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.plugin import cell, drilldown, options, rundir, servers, sharing
+from pbcore.plugin import cell, drilldown, options, rundir, sharing
 from pbcore.plugin.cell import Cell
 from pbcore.plugin.sharing import Shared, Spent
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks import load_task
 from pbcore.tasks.scoring import Scored
-from tests.plugin.fakes import A, Config, Terminal
+from tests.plugin.fakes import A, Config
 from tests.results import factory
 
 SHORT = frozenset(option.name for option in OPTIONS)
@@ -53,69 +52,6 @@ class TestShared:
         config.stash[sharing._HELD] = "held"
         sharing.release(config)
         assert sharing._HELD not in config.stash
-
-
-class TestServers:
-    def session(self, **facts: Any) -> Any:
-        known = {"counters": {}, "kept": 0, "asked": 4, "seconds": 2.5}
-        return SimpleNamespace(**{**known, **facts})
-
-    def test_forwards_by_the_servers_counters(self) -> None:
-        """Over the requests of this cell; unknown where answers were kept, none were asked for, or nothing counted."""
-        steps = {"denoising_steps": 20.0, "committed_tokens": 60.0}
-        rates, absent = servers.counted(self.session(counters=steps))
-        assert rates == {"nfe_mean": 5.0, "tokens_per_forward": 3.0}
-        assert list(absent) == ["tokens_per_step"]
-        rates, _ = servers.counted(self.session(counters={"denoising_steps": 20.0}))
-        assert rates["tokens_per_forward"] is None
-        for facts in ({"kept": 1}, {"asked": 0}, {"counters": {"denoising_steps": 0.0}}, {"counters": {}}):
-            assert servers.counted(self.session(**{"counters": steps, **facts})) == ({}, {})
-        assert servers.counted(None) == ({}, {})
-
-    def test_kept_answers_have_no_time(self) -> None:
-        """The reason counts them."""
-        assert servers.timed(self.session()) == [2.5]
-        assert servers.timed(self.session(kept=1)) == []
-        assert servers.untimed(self.session(kept=3)) == {"seconds": "3 of 7 answers were kept from an earlier run"}
-        assert servers.untimed(self.session()) == servers.untimed(None) == {}
-
-    def test_what_was_spent(self, tmp_path: Path) -> None:
-        """Answers beside the cells, with their cost where it is known; without answers there is no line."""
-        config: Any = Config(tmp_path, out=tmp_path / "out")
-        run = rundir.run_dir(config)
-        assert servers.spending(config) == []
-        run.cells_dir.mkdir(parents=True)
-        for number, costs in enumerate(([0.25, None], [0.5])):
-            rows = "".join(json.dumps({"key": "k", "cost": cost}) + "\n" for cost in costs)
-            run.answers_file(f"cell{number}").write_text(rows)
-        assert servers.spent(run.cells_dir) == (3, 0.75)
-        assert servers.spending(config) == [
-            f"3 answers of servers are kept in {run.cells_dir}, 0.7500 USD by the declared prices"
-        ]
-
-    def test_free_answers_name_no_price(self, tmp_path: Path) -> None:
-        """Without declared prices their cost is not known."""
-        config: Any = Config(tmp_path, out=tmp_path / "out")
-        run = rundir.run_dir(config)
-        run.cells_dir.mkdir(parents=True)
-        run.answers_file("cell").write_text('{"key": "k", "cost": null}\n')
-        assert servers.spending(config) == [f"1 answers of servers are kept in {run.cells_dir}"]
-
-    def test_a_limit_is_one_for_all_workers(self, tmp_path: Path) -> None:
-        """Kept in the run's directory, but in the drill-down, which writes nothing."""
-        assert servers._budget(Config(tmp_path)) is None  # type: ignore[arg-type]
-        assert servers._budget(Config(tmp_path, out=tmp_path / "a", max_cost=1.0)) is not None  # type: ignore[arg-type]
-        assert (tmp_path / "a" / "cells").is_dir()
-        drilled: Any = Config(tmp_path, out=tmp_path / "b", max_cost=1.0, drilled=True)
-        assert servers._budget(drilled) is not None
-        assert not (tmp_path / "b").exists()
-
-    def test_lines_go_to_the_terminal(self, tmp_path: Path) -> None:
-        """Where there is one."""
-        terminal = Terminal()
-        servers._say(Config(tmp_path, plugins={"terminalreporter": terminal}), ["a", "b"])  # type: ignore[arg-type]
-        servers._say(Config(tmp_path), ["a"])  # type: ignore[arg-type]
-        assert terminal.lines == ["a", "b"]
 
 
 class TestRerun:
@@ -193,7 +129,7 @@ class TestCell:
         assert known.batch_size == DEFAULT_BATCH["cpu"]
         wide: Any = SimpleNamespace(name="x", info={}, batch_size=64)
         assert cell.conditions(Config(tmp_path), A, wide, task).batch_size == 64  # type: ignore[arg-type]
-        served: Any = SimpleNamespace(name="x", info={"family": "server"})
+        served: Any = SimpleNamespace(name="x", info={}, served=True)
         known = cell.conditions(Config(tmp_path), A, served, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.batch_size, known.shared_device, known.dummy) == (
             None,

@@ -56,11 +56,12 @@ class TestBegin:
     def test_a_run_that_a_server_refuses_writes_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """And says nothing at its end: the error has said it."""
 
-        def refuse(config: Any, names: Any) -> None:
+        def refuse(config: Any, cells: Any) -> None:
             raise pytest.UsageError("no key")
 
-        monkeypatch.setattr(run_lifecycle, "prepare", refuse)
-        outcome = Outcome(Config(tmp_path, out=tmp_path / "out"))  # type: ignore[arg-type]
+        config = Config(tmp_path, out=tmp_path / "out")
+        monkeypatch.setattr(config.hook, "pytest_pbcore_check", refuse)
+        outcome = Outcome(config)  # type: ignore[arg-type]
         with pytest.raises(pytest.UsageError, match="no key"):
             outcome.pytest_xdist_node_collection_finished(IDS)
         outcome.pytest_sessionfinish(session())

@@ -11,7 +11,6 @@ import pytest
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.results import CellRecord, RunDir, create
-from pbcore.results.served import Served
 from pbcore.timing.gate import Timings, against_code, against_run, job, judge_time
 from pbcore.timing.interleaved import NotTimed, Side
 from pbcore.timing.verdict import TimingVerdict
@@ -133,7 +132,7 @@ class TestAgainstCode:
     def test_no_server_is_asked_again(self, tmp_path: Path) -> None:
         """A cell of a model behind a server is not judged: its answers would be paid for once more."""
         record, samples = factory.cell("far", sampler="ar")
-        told = Served(provider="host", kind="openai", concurrency=8, asked=20, kept=0)
+        told = {"provider": "host", "kind": "openai", "concurrency": 8, "asked": 20, "kept": 0}
         head = factory.write(create(tmp_path, "head"), [(replace(record, served=told), samples)])
         plan = make_plan(Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",)))
         (tmp_path / "pbcore").mkdir()

@@ -22,7 +22,7 @@ from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.report.text import ascii_only, ascii_text, show
 from pbcore.results.load import load, load_many
 from pbcore.results.rundir import RunDir, write_atomic
-from pbcore.tasks.rewrite import SOURCE as REWRITE
+from pbcore.tasks.naming import REWRITE
 
 if TYPE_CHECKING:
     import pandas as pd

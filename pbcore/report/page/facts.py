@@ -10,7 +10,7 @@ import pandas as pd
 
 from pbcore.printable import first_line
 from pbcore.report.page.svg import text
-from pbcore.report.served import behind_servers, served_lines
+from pbcore.report.parts import lines, told
 from pbcore.report.tables import prompts_note
 
 
@@ -52,11 +52,7 @@ def gaps(cells: pd.DataFrame) -> str:
     dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
     parts += [f"<li>{text(model)}: random weights, so its scores are left out</li>" for model in dummies]
     parts += [f"<li>{text(note)}</li>" for note in prompts_note(cells)]
-    those = cells[behind_servers(cells)]
-    if len(those):
-        parts += [
-            f"<li>{text(one, 600)}</li>" for one in served_lines(zip(those["model"], those["served"], strict=True))
-        ]
+    parts += [f"<li>{text(one, 600)}</li>" for one in lines(told(cells))]
     if cells["shared_device"].isin([True]).any():
         parts.append("<li>timings are inexact: workers shared a device</li>")
     return f"<ul>{''.join(parts)}</ul>" if parts else ""

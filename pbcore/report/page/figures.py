@@ -13,7 +13,7 @@ from pbcore.analysis.order import family, natural, short, sorted_tasks
 from pbcore.analysis.tradeoff import aup, curves, level_lines, mean_interval, pbx
 from pbcore.printable import first_line
 from pbcore.report.page.svg import Dot, Series
-from pbcore.report.served import behind_servers
+from pbcore.report.parts import elsewhere
 
 COLUMNS = (
     *("id", "model", "task", "category", "sampler", "status", "error", "absent", "dummy", "served", "prompts", "n"),
@@ -170,7 +170,7 @@ def series(scope: Scope, known: Numbers) -> list[Series]:
         )
         found.append(Series(f"{model} · {kind}", model, known[model, kind], dots))
     scored = scope.cells[(scope.cells["status"] == "ok") & scope.cells["score"].notna()]
-    silent = scored[behind_servers(scored) & scored["tokens_per_step"].isna()]
+    silent = scored[elsewhere(scored) & scored["tokens_per_step"].isna()]
     for name, (score, low, high) in level_lines(silent).items():
         model, _, sampler = name.rpartition(" · ")
         shape = known.get((model, family(sampler)), 0)

@@ -1,0 +1,67 @@
+"""What integrations add to the core. Each package of `pbcore/integrations/` declares itself by an `Integration` named
+`INTEGRATION`; a place that it adds to reads `provided(…)`. The core imports no integration by name.
+
+Reading the declarations imports nothing else: what they name is imported where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+from typing import Any
+
+HOME = "pbcore.integrations"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integration:
+    """What one integration adds. Objects are named `module:object`, so that reading the declaration is cheap.
+
+    - `commands`: command of `pbcore` → the module with its `add_parser`, and its line in `pbcore --help`
+    - `plugins`: pytest plugins, modules
+    - `options`: a dataclass of options of a run (`grid.option.OptionGroup`)
+    - `models`: models by name (`models.entry.ModelSource`)
+    - `tasks`: tasks that are asked and scored in another way (`tasks.sources.TaskSource`)
+    - `folders`: folders of questions in another layout (`tasks.sources.Folders`)
+    - `exporter`: where `pbcore export` sends a run (`exchange.export.Exporter`)
+    - `served`: the class of a record's part `served` (`results.record.RecordPart`)
+    - `report`: what reports say of these parts (`report.parts.Section`)
+    - `decides`: its code decides answers or scores, so that it counts in a cell's key
+    """
+
+    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    plugins: tuple[str, ...] = ()
+    options: str | None = None
+    models: str | None = None
+    tasks: str | None = None
+    folders: str | None = None
+    exporter: str | None = None
+    served: str | None = None
+    report: str | None = None
+    decides: bool = False
+
+
+@cache
+def integrations() -> Mapping[str, Integration]:
+    """The integrations that are here, by name; none where their folder was left out."""
+    if find_spec(HOME) is None:
+        return {}
+    names = sorted(module.name for module in iter_modules(import_module(HOME).__path__))
+    return {name: import_module(f"{HOME}.{name}").INTEGRATION for name in names}
+
+
+@cache
+def provided(what: str) -> tuple[Any, ...]:
+    """The objects that integrations name for a place of the core, a field of `Integration`; imports their modules."""
+    names = [name for one in integrations().values() if (name := getattr(one, what)) is not None]
+    return tuple(named(name) for name in names)
+
+
+def named(name: str) -> Any:
+    """The object `module:object`."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)

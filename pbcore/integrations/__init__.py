@@ -1,0 +1,1 @@
+"""Optional parts at the edge, a package each. The core runs without this folder (`pbcore.extensions`)."""

@@ -1,0 +1,151 @@
+"""The command `pbcore lm-eval`: the harness's own command line with `--model pbcore` known to it, and a run directory
+of its results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pbcore.errors import InputError
+from pbcore.integrations.lm_eval.tasks import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+USAGE = """usage: pbcore lm-eval ARGUMENTS          the arguments of `lm_eval`, run or ls
+       pbcore lm-eval import FOLDER [RUN]   make a run of results written with --output_path and --log_samples
+
+example: pbcore lm-eval --model_args pretrained=llada-1.5,sampler=threshold-0.9+b32 --tasks gsm8k
+
+--model pbcore, --batch_size auto and --log_samples are added unless given; without --output_path the harness's own
+files go into the run directory, reports/<date-time>/lm_eval."""
+COMMANDS = ("run", "ls", "validate", "import")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds `lm-eval`, which hands all its arguments to the harness."""
+    parser = subparsers.add_parser(
+        "lm-eval",
+        help="run the tasks of lm-evaluation-harness, and keep its results as a run",
+        prefix_chars="\0",  # no argument is an option of ours
+        add_help=False,
+    )
+    parser.add_argument("arguments", nargs="*")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status 0, or the harness's. Raises InputError without the harness and for unusable arguments."""
+    given: list[str] = args.arguments
+    if not given or given[0] in ("-h", "--help"):
+        print(USAGE)
+        raise SystemExit(0)
+    if find_spec("lm_eval") is None:
+        raise InputError(MISSING)
+    if given[0] == "import":
+        return _import(given[1:])
+    command, rest = (given[0], given[1:]) if given[0] in COMMANDS else ("run", given)
+    return _evaluate(rest) if command == "run" else _harness([command, *rest])
+
+
+def _evaluate(given: Sequence[str]) -> int:
+    """Runs the harness, then makes a run directory of the results that it wrote."""
+    from pbcore.integrations.lm_eval.records import results_files, write_run
+    from pbcore.results.rundir import create, new_name
+
+    has = {argument.partition("=")[0] for argument in given}
+    ours = not {"--model", "-M"} & has
+    added = ["--model", "pbcore"] if ours else []
+    added += [] if {"--batch_size", "-b"} & has else ["--batch_size", "auto"]
+    added += [] if {"--log_samples", "-s"} & has else ["--log_samples"]
+    target = Path("reports") / new_name()
+    output = _value(given, "--output_path", "-o")
+    if output is None:
+        output = target / "lm_eval"
+        added += ["--output_path", str(output)]
+    elif output.suffix == ".json":
+        raise InputError(f"--output_path {output}: give a folder, from which the run is made")
+    before = set(results_files(output))
+    status = _harness(["run", *added, *given])
+    written = [file for file in results_files(output) if file not in before]
+    if status == 0 and written:
+        made = write_run(written, target if target.exists() else create(target.parent, target.name).path)
+        _show(made)
+    return status
+
+
+def _import(given: Sequence[str]) -> int:
+    from pbcore.integrations.lm_eval.records import results_files, write_run
+    from pbcore.results.rundir import create, new_name
+
+    if not 1 <= len(given) <= 2:
+        raise InputError(f"import needs the folder of the harness's results\n{USAGE}")
+    folder = Path(given[0])
+    files = results_files(folder)
+    if not files:
+        raise InputError(f"{folder} has no results_*.json; run the harness with --output_path {folder} --log_samples")
+    target = Path(given[1]) if len(given) == 2 else Path("reports") / new_name()
+    _show(write_run(files, create(target.parent, target.name).path))
+    return 0
+
+
+def _show(folder: Path) -> None:
+    """Prints a line per cell."""
+    from tabulate import tabulate
+
+    from pbcore.report.text import show
+    from pbcore.results.load import load_cells
+
+    rows = []
+    for cell in load_cells(folder):
+        score = cell.scores.get(cell.headline)
+        mean = None if score is None else 100 * score.mean
+        rows.append(
+            [cell.id, cell.n_samples, cell.headline, mean, cell.nfe_mean, cell.tokens_per_forward, cell.seconds]
+        )
+    headers = ["cell", "samples", "score", "mean (%)", "NFE", "tokens/forward", "seconds"]
+    show(tabulate(rows, headers, floatfmt=".2f", missingval="–"))
+    show(f"run: {folder}")
+
+
+def _harness(arguments: Sequence[str]) -> int:
+    """The harness's command line; its exit status."""
+    from lm_eval.__main__ import cli_evaluate
+
+    from pbcore.integrations.lm_eval.model import register
+
+    register()
+    with _arguments(arguments):
+        try:
+            cli_evaluate()
+        except SystemExit as stop:
+            return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    return 0
+
+
+@contextmanager
+def _arguments(arguments: Sequence[str]) -> Iterator[None]:
+    """The harness reads sys.argv."""
+    before = sys.argv
+    sys.argv = ["lm_eval", *arguments]
+    try:
+        yield
+    finally:
+        sys.argv = before
+
+
+def _value(given: Sequence[str], *names: str) -> Path | None:
+    """The value of an option, written as `--name value` or `--name=value`."""
+    for place, argument in enumerate(given):
+        name, sign, value = argument.partition("=")
+        if name in names and sign:
+            return Path(value)
+        if argument in names and place + 1 < len(given):
+            return Path(given[place + 1])
+    return None

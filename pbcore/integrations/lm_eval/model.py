@@ -1,0 +1,257 @@
+"""`lm_eval --model pbcore`: any model and sampler of this package in the harness.
+
+The harness makes prompts and scores; `pbcore.decoding.decode` answers, in its own batches and with its caches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from lm_eval.api.model import LM
+
+from pbcore.decoding import decode, resolve
+from pbcore.decoding.run import default_batch
+from pbcore.errors import InputError
+from pbcore.integrations.lm_eval.generation import asked, cut
+from pbcore.integrations.lm_eval.likelihood import bounds
+from pbcore.integrations.lm_eval.request_stats import TaskTold, Told, of_generation
+from pbcore.integrations.lm_eval.tasks import MAX_GEN_TOKS
+from pbcore.models import load_model
+from pbcore.models.masked import MaskedModel
+from pbcore.models.tokenizer import FileTokenizer
+from pbcore.names import SamplerName, SamplerNameError, parse
+from pbcore.printable import shown
+
+if TYPE_CHECKING:
+    from lm_eval.api.instance import Instance
+
+DRAWS = 128  # per likelihood, as in LLaDA's evaluation (arXiv 2502.09992, Appendix B)
+Kind = tuple[Any, ...]
+GREEDY = "confidence-k1"  # how a continuation is decoded to see whether it is the model's own
+
+
+class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
+    """A model of this package for the harness.
+
+    `pretrained` and `sampler` are names as in `pytest benches --model … --sampler …`; `mc` is the number of draws per
+    likelihood, `max_gen_toks` the length of answers for tasks that don't give one, `seed` the seed of sampling and of
+    the draws; other arguments are options of `pbcore.load_model`. `batch_size` is a number or `auto` (8 on CPU, 32 on
+    GPU). Raises InputError (or a ModelError) for names, options and requests that can't be used.
+    """
+
+    def __init__(
+        self,
+        pretrained: str | None = None,
+        sampler: str | None = None,
+        *,
+        batch_size: int | str | None = None,
+        max_batch_size: int | None = None,
+        device: str | None = None,
+        dtype: str | None = None,
+        seed: int = 0,
+        mc: int = DRAWS,
+        max_gen_toks: int = MAX_GEN_TOKS,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if pretrained is None or sampler is None:
+            raise InputError(
+                "--model pbcore needs a model and a sampler: --model_args "
+                "pretrained=llada-1.5,sampler=threshold-0.9+b32"
+            )
+        place = device or "cuda"
+        if place.startswith("cuda") and not torch.cuda.is_available():
+            place = "cpu"  # cuda:0 is the harness's default
+        self._sampler = _sampler(str(sampler))
+        self._model: Any = load_model(str(pretrained), place, dtype, **options)
+        if self._model.info.get("family") == "server":
+            raise InputError(
+                f"{pretrained} answers behind a server: measure it as cells, with pytest benches --task lm_eval/…"
+            )
+        self._size, self._seed, self._draws, self._length = _batch_size(batch_size), seed, mc, max_gen_toks
+        self._device = torch.device(place)
+        self._told: dict[str, TaskTold] = {}
+
+    @property
+    def tokenizer_name(self) -> str:
+        """The model's name with a digest of its chat template: what the harness's cache of prompts depends on."""
+        template = self.chat_template(True) or ""
+        return f"{self._model.name}-{hashlib.sha256(template.encode()).hexdigest()[:12]}".replace("/", "__")
+
+    def chat_template(self, chat_template: bool | str = False) -> str | None:
+        """The tokenizer's chat template. Raises InputError for a template by name: checkpoints have one."""
+        if isinstance(chat_template, str):
+            raise InputError(f"--apply_chat_template {chat_template}: give no name; the tokenizer's own is used")
+        return _templates(self._model).template if chat_template else None
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """A chat as text; without `add_generation_prompt` its last turn is the start of the answer."""
+        return _templates(self._model).templated(chat_history, unfinished=not add_generation_prompt)
+
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        """Decodes each request; the text up to its first stop string."""
+        texts = [""] * len(requests)
+        wanted = [asked(request.args[1], self._sampler, self._length) for request in requests]
+        kinds = ((request.task_name or "", one.length) for request, one in zip(requests, wanted, strict=True))
+        for (task, length), turn, places in _groups(requests, kinds):
+            prompts = [requests[i].args[0] for i in places]
+            with self._timed(task) as told:
+                answers = decode(
+                    self._model, prompts, self._sampler, length, seed=self._seed + turn, batch_size=self._size
+                )
+            for i, answer in zip(places, answers, strict=True):
+                texts[i] = cut(answer.text, wanted[i].until)
+                told.requests.append(of_generation(requests[i], turn, answer))
+        return texts
+
+    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        """The Monte Carlo bound of each continuation, and whether the model would decode it by itself (one token at a
+        time, by confidence). Raises InputError for models without that bound.
+        """
+        model = _with_likelihood(self._model)
+        results: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
+        for (task,), turn, places in _groups(requests, ((request.task_name or "",) for request in requests)):
+            pairs = [_pair(model, *requests[i].args[:2]) for i in places]
+            seeds = [1_000_003 * (self._seed + turn) + (requests[i].doc_id or 0) for i in places]
+            with self._timed(task) as told:
+                found = bounds(model, pairs, self._draws, seeds, self._rows)
+                decoded = self._own(model, [prompt for prompt, _ in pairs], [len(answer) for _, answer in pairs])
+            for i, (_, answer), bound, (tokens, nfe) in zip(places, pairs, found, decoded, strict=True):
+                results[i] = bound.value, tokens == answer
+                told.requests.append(
+                    Told(
+                        requests[i].doc_id or 0,
+                        requests[i].idx,
+                        turn,
+                        nfe=bound.forwards + nfe,
+                        log_likelihood=bound.value,
+                        standard_error=bound.error,
+                    )
+                )
+        return results
+
+    def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
+        """Raises InputError: perplexities of whole documents are of models that predict the next token."""
+        raise InputError(
+            "perplexity over a whole document (loglikelihood_rolling) is the chain rule over windows of next tokens, "
+            "which a masked diffusion model doesn't have; choose tasks of generate_until or multiple_choice"
+        )
+
+    def get_model_info(self) -> dict[str, Any]:
+        """What the harness adds to its results: model, sampler, and the forwards and tokens of every request."""
+        info = self._model.info
+        return {
+            "pbcore": {
+                "model": self._model.name,
+                "sampler": str(self._sampler),
+                "seed": self._seed,
+                "mc": self._draws,
+                "batch_size": self._rows,
+                "device": str(self._device),
+                "model_info": {name: value for name, value in info.items() if _plain(value)},
+                "tasks": {name: told.to_json() for name, told in self._told.items()},
+            }
+        }
+
+    @property
+    def _rows(self) -> int:
+        return self._size or default_batch(self._model)
+
+    @contextmanager
+    def _timed(self, task: str) -> Iterator[TaskTold]:
+        """Adds the seconds of what runs within to a task's."""
+        told = self._told.setdefault(task, TaskTold())
+        start = time.perf_counter()
+        yield told
+        told.seconds += time.perf_counter() - start
+
+    def _own(self, model: Any, prompts: Sequence[list[int]], lengths: Sequence[int]) -> list[tuple[list[int], int]]:
+        """For each prompt the tokens that the model decodes, as many as asked for, and its forwards."""
+        found: list[tuple[list[int], int]] = [([], 0)] * len(prompts)
+        for length in sorted(set(lengths)):
+            places = [i for i, one in enumerate(lengths) if one == length]
+            asked_of = [prompts[i] for i in places]
+            for i, answer in zip(places, decode(model, asked_of, GREEDY, length, batch_size=self._rows), strict=True):
+                found[i] = list(answer.token_ids), answer.nfe or 0
+        return found
+
+
+def register() -> None:
+    """Makes `pbcore` known to the harness, for versions that don't read the entry points of `lm_eval.models`."""
+    import lm_eval.models  # noqa: F401  the harness fills an empty registry only
+    from lm_eval.api.registry import model_registry
+
+    if "pbcore" not in model_registry:
+        model_registry.register("pbcore", target=PbcoreLM)
+
+
+def _sampler(name: str) -> SamplerName:
+    """The sampler by name, also one that only a model's own decoder knows."""
+    try:
+        return resolve(name)
+    except SamplerNameError as error:
+        parsed = parse(name)
+        if parsed.policy in ("ar", "analytic", "euler"):
+            return parsed
+        raise InputError(f"sampler: {error}") from error
+
+
+def _batch_size(given: int | str | None) -> int | None:
+    if given is None or str(given).startswith("auto"):
+        return None
+    if not str(given).isdecimal() or int(given) < 1:
+        raise InputError(f"batch_size {shown(given)}: give a whole number of at least 1, or auto")
+    return int(given)
+
+
+def _templates(model: Any) -> FileTokenizer:
+    """The model's tokenizer, if it has a chat template. Raises InputError if not."""
+    tokenizer = getattr(model, "tokenizer", None)
+    if not isinstance(tokenizer, FileTokenizer) or tokenizer.template is None:
+        raise InputError(f"{model.name} has no chat template; drop --apply_chat_template")
+    return tokenizer
+
+
+def _with_likelihood(model: Any) -> Any:
+    """The model without a filter of candidates. Raises InputError for one without the bound, with the reason."""
+    why = None
+    if not isinstance(model, MaskedModel):
+        why = "the bound is that of masked diffusion models with logits at every masked position"
+    elif model.block is not None:
+        why = "it decodes block by block, and the bound is over all orders of decoding"
+    if why is not None:
+        raise InputError(f"{model.name} gives no likelihoods: {why}; choose tasks of generate_until")
+    return replace(model, top_k=None)
+
+
+def _pair(model: Any, context: str, continuation: str) -> tuple[list[int], list[int]]:
+    """Ids of a context and its continuation, split where the context's own ids end. Spaces at the context's end belong
+    to the continuation's first word. An empty context is the EOS token, as for the harness's own models.
+    """
+    kept = context.rstrip()
+    continuation = context[len(kept) :] + continuation
+    if not kept:
+        return model.tokenizer.text("") or [model.eos_id], model.tokenizer.piece(continuation)
+    prompt = model.tokenizer.text(kept)
+    return prompt, model.tokenizer.text(kept + continuation)[len(prompt) :]
+
+
+def _groups(requests: Sequence[Any], kinds: Iterable[Kind]) -> list[tuple[Kind, int, list[int]]]:
+    """Requests of one kind: (kind, turn, their places). A request that is repeated has a turn for each time."""
+    seen: Counter[int] = Counter()
+    groups: dict[tuple[Kind, int], list[int]] = {}
+    for place, (request, kind) in enumerate(zip(requests, kinds, strict=True)):
+        groups.setdefault((kind, seen[id(request)]), []).append(place)
+        seen[id(request)] += 1
+    return [(kind, turn, places) for (kind, turn), places in groups.items()]
+
+
+def _plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | bool)

@@ -1,0 +1,249 @@
+"""Results of the harness as a run: a record per task and sampler, from the files that it wrote.
+
+`results_<date>.json` says under config → pbcore what `PbcoreLM.get_model_info` told; `samples_<task>_<date>.jsonl` has
+a row per document and filter with its scores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pbcore.errors import InputError
+from pbcore.integrations.lm_eval.tasks import KIND, NOT_A_SCORE, PREFIX, metric_name, score
+from pbcore.report.markdown import write_report
+from pbcore.report.page import write_page
+from pbcore.results.build import build_cell
+from pbcore.results.check import LoadError, read_json
+from pbcore.results.facts import versions
+from pbcore.results.json_values import plain
+from pbcore.results.questions import keep as keep_questions
+from pbcore.results.record import CellRecord, Conditions
+from pbcore.results.rundir import RunDir, StoredCell
+from pbcore.tasks.base import Sample
+from pbcore.tasks.files import UnreadableFile, read_json_lines
+from pbcore.tasks.scoring import Scored
+
+CACHED = "answers came from the harness's cache, without their forwards"
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A document's answer in the form that a record is built from: text, and sums over its requests."""
+
+    text: str
+    nfe: int | None
+    answer_tokens: int | None
+    token_ids: Sequence[int] = ()
+    steps: tuple[int, ...] = ()
+    confidences: tuple[float, ...] = ()
+    prefill: int | None = None
+    store: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Questions:
+    """What `results.questions.keep` needs of a task."""
+
+    name: str
+    data_hash: str
+    samples: Sequence[Sample]
+
+
+def results_files(folder: Path) -> list[Path]:
+    """The results files that the harness wrote into a folder or below it, oldest first."""
+    return sorted(folder.rglob("results_*.json"), key=lambda file: (file.name, str(file)))
+
+
+def write_run(files: Iterable[Path], folder: Path) -> Path:
+    """Writes the records of results files into a new run directory, with report and page; returns the directory.
+
+    Raises InputError for results of another model than pbcore's, for missing samples, and for two results of one task,
+    model and sampler; LoadError for damaged files.
+    """
+    files = list(files)
+    run = RunDir(folder)
+    run.cells_dir.mkdir(parents=True, exist_ok=True)
+    seen: dict[str, Path] = {}
+    seeds: set[int] = set()
+    for file in files:
+        for stored, questions in _cells(file):
+            if stored.cell.id in seen:
+                raise InputError(f"{stored.cell.id} is in {seen[stored.cell.id]} and {file}; import one of the two")
+            seen[stored.cell.id] = file
+            seeds.update(stored.cell.conditions.seeds)
+            keep_questions(run, questions)
+            run.write_cell(stored.cell, stored.samples)
+    command = ["pbcore", "lm-eval", "import", *map(str, files)]
+    run.write_run({"command": command, "seeds": sorted(seeds), "versions": versions()})
+    run.assemble()
+    write_report(run.path)
+    write_page(run.path)
+    return run.path
+
+
+def _cells(file: Path) -> list[tuple[StoredCell, _Questions]]:
+    """The cells of one results file, each with its questions."""
+    results = read_json(file)
+    config = results.get("config") if isinstance(results, dict) else None
+    told = config.get("pbcore") if isinstance(config, dict) else None
+    if not isinstance(told, dict):
+        raise InputError(f"{file} has no forwards and tokens of requests; it was not written with --model pbcore")
+    date = file.stem.removeprefix("results_")
+    cells = []
+    try:
+        for task in results["configs"]:
+            rows = file.with_name(f"samples_{task}_{date}.jsonl")
+            if not rows.is_file():
+                raise InputError(f"{rows} is missing; run the harness with --log_samples")
+            read = [row for _, row in read_json_lines(rows)]
+            cells.append(_cell(task, read, told, results))
+    except UnreadableFile as error:
+        raise LoadError(str(error)) from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise LoadError(f"{file} is not a results file of the harness: {type(error).__name__}: {error}") from error
+    return cells
+
+
+def _cell(
+    task: str, rows: Sequence[Mapping[str, Any]], told: Mapping[str, Any], results: Mapping[str, Any]
+) -> tuple[StoredCell, _Questions]:
+    name = f"{PREFIX}{task}"
+    filters = list(dict.fromkeys(row["filter"] for row in rows))
+    by_filter = {one: [row for row in rows if row["filter"] == one] for one in filters}
+    documents = by_filter[filters[0]]
+    known = told["tasks"].get(task, {"requests": [], "seconds": 0.0})
+    requests: dict[int, list[dict[str, Any]]] = {}
+    for one in known["requests"]:
+        requests.setdefault(one["doc"], []).append(one)
+    answers = [_answer(row, requests.get(place, [])) for place, row in enumerate(documents)]
+    scored = [
+        _scored([(one, by_filter[one][place]) for one in filters], requests.get(place, []))
+        for place in range(len(documents))
+    ]
+    absent = {name: why for one in scored for name, why in one.details.get("absent", {}).items()}
+    if any(answer.nfe is None for answer in answers):
+        answers = [replace(answer, nfe=None) for answer in answers]
+        absent["nfe"] = CACHED
+    whole = len(requests) == len(documents)
+    if not whole:
+        absent["seconds"] = CACHED
+    headline = next((score for one in scored for score in one.scores), "")
+    data_hash = _digest(documents)
+    facts = CellRecord(
+        f"{told['model']}/{name}/{told['sampler']}",
+        told["model"],
+        name,
+        told["sampler"],
+        _conditions(task, told, results, data_hash),
+        headline=headline,
+    )
+    indices = [int(row["doc_id"]) for row in documents]
+    cell, samples = build_cell(
+        facts,
+        answers,
+        scored,
+        rounds=[known["seconds"]] if whole else [],
+        indices=indices,
+        seeds=[told["seed"]] * len(documents),
+        absent=absent,
+    )
+    if all(answer.answer_tokens is None for answer in answers):  # nothing was decoded, or it isn't known
+        samples = [replace(one, canvas_tokens=None) for one in samples]
+        cell = replace(cell, tokens_per_step=None)
+    asked = [_sample(name, row) for row in documents]
+    return StoredCell(cell, tuple(samples)), _Questions(name, data_hash, asked)
+
+
+def _answer(row: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> _Answer:
+    """The generated text, or of several continuations the likeliest one; forwards and tokens of all requests."""
+    likely = [one["log_likelihood"] for one in requests if "log_likelihood" in one]
+    if likely or not isinstance(row["resps"][0][0], str):
+        place = max(range(len(likely)), key=likely.__getitem__) if likely else 0
+        text = str(list(row["arguments"].values())[place]["arg_1"])
+    else:
+        text = str(row["resps"][0][0])
+    return _Answer(
+        text,
+        _sum(requests, "nfe"),
+        _sum(requests, "answer_tokens"),
+        range(_sum(requests, "canvas_tokens") or 0),
+        prefill=_sum(requests, "prefill"),
+        store=_sum(requests, "store"),
+    )
+
+
+def _sum(requests: Sequence[Mapping[str, Any]], name: str) -> int | None:
+    counts = [one[name] for one in requests if name in one]
+    return sum(counts) if counts and len(counts) == len(requests) else None
+
+
+def _scored(rows: Sequence[tuple[str, Mapping[str, Any]]], requests: Sequence[Mapping[str, Any]]) -> Scored:
+    """A document's scores in [0, 1], named as the harness does (`exact_match,strict-match`, without `,none`); others
+    are absent.
+    """
+    scores: dict[str, float] = {}
+    absent: dict[str, str] = {}
+    filtered: dict[str, Any] = {}
+    for kind, row in rows:
+        filtered[kind] = row["filtered_resps"]
+        for metric in row["metrics"]:
+            name = metric_name(metric, kind)
+            value = score(row.get(metric))
+            if value is None:
+                absent[name] = NOT_A_SCORE
+            else:
+                scores[name] = value
+    likelihoods = {
+        key: [one[key] for one in requests] for key in ("log_likelihood", "standard_error") if _all(requests, key)
+    }
+    details = {"filtered": filtered, **likelihoods, **({"absent": absent} if absent else {})}
+    return Scored(scores, details)
+
+
+def _all(requests: Sequence[Mapping[str, Any]], key: str) -> bool:
+    return bool(requests) and all(key in one for one in requests)
+
+
+def _conditions(task: str, told: Mapping[str, Any], results: Mapping[str, Any], data_hash: str) -> Conditions:
+    config, info = results["configs"][task], told["model_info"]
+    options = {
+        "n_shot": results.get("n-shot", {}).get(task),
+        "version": results.get("versions", {}).get(task),
+        "generation_kwargs": config.get("generation_kwargs"),
+        "chat_template": results.get("chat_template_sha"),
+        "fewshot_as_multiturn": results.get("fewshot_as_multiturn"),
+        "limit": results["config"].get("limit"),
+        "mc": told["mc"],
+    }
+    return Conditions.unknown(
+        options=plain({key: value for key, value in options.items() if value is not None}, f"options of {task}"),
+        versions={**versions(), "lm-eval": str(results.get("lm_eval_version", ""))},
+        seeds=[told["seed"]],
+        data_source=KIND,
+        data_hash=data_hash,
+        device=told["device"],
+        dtype=str(info.get("dtype", "")),
+        batch_size=told["batch_size"],
+        shared_device=False,
+        dummy=bool(info.get("dummy", False)),
+        model_info=dict(info),
+    )
+
+
+def _digest(rows: Iterable[Mapping[str, Any]]) -> str:
+    """A digest of the documents, their prompts and targets."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps([row["doc_id"], row["doc_hash"], row["prompt_hash"], row["target_hash"]]).encode())
+    return digest.hexdigest()
+
+
+def _sample(task: str, row: Mapping[str, Any]) -> Sample:
+    """A document's question as a sample."""
+    prompt = str(next(iter(row["arguments"].values()))["arg_0"])
+    return Sample(task, int(row["doc_id"]), ({"role": "user", "content": prompt},), {}, str(row["target"]), 0)

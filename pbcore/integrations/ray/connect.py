@@ -1,0 +1,152 @@
+"""The way to a Ray cluster: connecting, how many workers fit on its nodes, and whether they hold the same code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PATIENCE = 5.0  # seconds until an address counts as unreachable
+PROBE = 120.0  # seconds for the nodes to say what they have installed
+LEFT_OUT = [".git", ".venv", "venv", "reports", ".pytest_cache", ".mypy_cache", ".ruff_cache", "**/__pycache__"]
+COMPARED = ("python", "pbcore", "torch", "pbcore's source")
+
+
+def the_ray() -> Any:
+    """The package. Raises pytest.UsageError that names the extra if it is missing."""
+    try:
+        return import_module("ray")
+    except ImportError as error:
+        raise pytest.UsageError(f"--ray needs Ray ({error}): pip install 'pbcore[ray]'") from error
+
+
+def connect(address: str, root: Path) -> None:
+    """Connects this process, and lets the nodes' workers begin in a copy of `root`.
+
+    Raises pytest.UsageError if the head can't be reached or has other versions of Python or Ray.
+    """
+    ray = the_ray()
+    if ray.is_initialized():
+        return
+    if ":" in address:
+        _check_reachable(address)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    passed = {name: os.environ[name] for name in ("PYTEST_ADDOPTS",) if name in os.environ}
+    environment = {"working_dir": str(root), "excludes": LEFT_OUT, "env_vars": passed}
+    try:
+        ray.init(
+            None if address == "auto" else address,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            include_dashboard=False,
+            runtime_env=environment,
+        )
+    except Exception as error:
+        # Ray raises RuntimeError, ValueError, ConnectionError and its own, and each of them ends the run.
+        raise pytest.UsageError(f"--ray {address}: {error}") from error
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would try for a minute."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise pytest.UsageError(
+            f"--ray {address}: nothing answers there ({error}); give HOST:PORT as `ray start --head` prints it, and "
+            "run pytest on a machine of the cluster"
+        ) from error
+
+
+def facts() -> dict[str, str]:
+    """What must be the same on all nodes. Local versions such as torch's +cpu may differ."""
+    from pbcore.results.facts import versions
+    from pbcore.results.resume import code_version
+
+    known = {**versions(), "pbcore's source": code_version()}
+    return {name: known.get(name, "not installed").partition("+")[0] for name in COMPARED}
+
+
+def place() -> str:
+    """The name of the node that this process runs on, as `node_name` gives it."""
+    context = the_ray().get_runtime_context()
+    return _name(import_module("ray.util").get_node_ip_address(), context.get_node_id())
+
+
+def node_name(node: Mapping[str, Any]) -> str:
+    """A node's address, with the start of its id, since a machine can hold several nodes."""
+    return _name(node["NodeManagerAddress"], node["NodeID"])
+
+
+def _name(address: str, node_id: str) -> str:
+    return f"{address}/{node_id[:6]}"
+
+
+def alive() -> list[Mapping[str, Any]]:
+    """The nodes of the cluster that are up."""
+    return [node for node in the_ray().nodes() if node["Alive"]]
+
+
+def fitting(nodes: Sequence[Mapping[str, Any]], cpus: float, gpus: float) -> dict[str, int]:
+    """Node id → how many workers of this size it can hold; nodes that hold none are left out."""
+    sizes = {"CPU": cpus, "GPU": gpus}
+    fit = {
+        node["NodeID"]: min(int(node["Resources"].get(kind, 0.0) / size + 1e-6) for kind, size in sizes.items() if size)
+        for node in nodes
+    }
+    return {node_id: count for node_id, count in fit.items() if count}
+
+
+def check_nodes(nodes: Sequence[Mapping[str, Any]]) -> None:
+    """Raises pytest.UsageError unless these nodes have the versions and the code of this process."""
+    ray = the_ray()
+    affinity = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+
+    def probe() -> dict[str, str]:  # defined here, it goes to the node as code and needs no pbcore there to arrive
+        try:
+            from pbcore.integrations.ray.connect import facts
+
+            return facts()
+        except ImportError as error:
+            return {"pbcore": f"not importable ({error})"}
+
+    task = ray.remote(num_cpus=0, max_retries=0)(probe)
+    asked = {
+        node_name(node): task.options(scheduling_strategy=affinity(node["NodeID"], soft=False)).remote()
+        for node in nodes
+    }
+    try:
+        answers = dict(zip(asked, ray.get(list(asked.values()), timeout=PROBE), strict=True))
+    except ray.exceptions.RayError as error:
+        raise pytest.UsageError(f"--ray: a node did not say what it has installed: {error}") from error
+    different = differences(facts(), answers)
+    if different:
+        raise pytest.UsageError(f"--ray: {different}")
+
+
+def differences(here: Mapping[str, str], there: Mapping[str, Mapping[str, str]]) -> str:
+    """Which nodes differ from here in what, naming both; empty if none does."""
+    lines = [
+        f"{name} is {facts.get(name, 'unknown')} on {node} and {here[name]} on the controller"
+        for node, facts in there.items()
+        for name in COMPARED
+        if facts.get(name, "unknown") != here[name]
+    ]
+    return "; ".join([*lines, "install the same on all machines"]) if lines else ""
+
+
+def cause_of(error: Any) -> str:
+    """Why a call failed, without Ray's list of ids before it and its advice after it."""
+    text = " ".join(str(getattr(error, "cause", None) or error).split())
+    return text.rpartition("The actor is dead because ")[2].partition(" Some common causes")[0]
+
+
+def resources(node: Any) -> str:
+    """What a node has, for people."""
+    return f"{node['Resources'].get('CPU', 0):g} CPUs and {node['Resources'].get('GPU', 0):g} GPUs"

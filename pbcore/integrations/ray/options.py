@@ -1,0 +1,67 @@
+"""The options of `--ray`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pbcore.errors import InputError
+from pbcore.grid.option import OptionGroup, Role, option
+from pbcore.grid.values import positive
+
+if TYPE_CHECKING:
+    from pbcore.grid.settings import Settings
+
+
+def address(text: str) -> str:
+    """Where a Ray cluster is: `HOST:PORT`, `auto` for the running one (else a local one), or `local`."""
+    if text not in ("auto", "local") and not re.fullmatch(r"[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the address of a Ray cluster; write HOST:PORT of its head, local, or nothing, with paths "
+            "before --ray"
+        )
+    return text
+
+
+def number_of_gpus(text: str) -> float:
+    """A number of GPUs: a whole number, or a part of one."""
+    if not re.fullmatch(r"\d{1,3}(\.\d{1,4})?", text, re.ASCII) or (float(text) > 1 and float(text) % 1):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GPUs; write 0, 1, 2 … or a part such as 0.5")
+    return float(text)
+
+
+@dataclass(frozen=True, slots=True)
+class RayOptions(OptionGroup):
+    """Where the cluster is, and the size and number of its workers."""
+
+    ray: str | None = option(
+        Role.COMPUTES,
+        "run the cells on a Ray cluster: HOST:PORT of its head, or local (default: the running cluster, else a local "
+        "one; docs/cluster.md)",
+        address,
+        metavar="ADDRESS",
+        const="auto",
+    )
+    ray_gpus: float | None = option(
+        Role.COMPUTES, "GPUs of each of Ray's workers (default: 1 with --gpu, else 0)", number_of_gpus, metavar="N"
+    )
+    ray_cpus: int = option(Role.COMPUTES, "CPUs of each of Ray's workers (default: 1)", positive, 1, metavar="N")
+    ray_workers: int | None = option(
+        Role.COMPUTES, "at most N workers on Ray's nodes (default: as many as fit)", positive, metavar="N"
+    )
+
+    @property
+    def elsewhere(self) -> bool:
+        return self.ray is not None
+
+    def check(self, settings: Settings) -> None:
+        if self.ray is None and (self.ray_gpus is not None or self.ray_cpus != 1 or self.ray_workers):
+            raise InputError("--ray-gpus, --ray-cpus and --ray-workers go with --ray")
+        if self.ray is not None and settings.estimate:
+            raise InputError("--estimate times forwards in one process; leave --ray out, and divide by the workers")
+
+    def gpus(self, gpu: bool) -> float:
+        """GPUs that a worker reserves for a model that asks for none of its own, with or without --gpu."""
+        return float(gpu) if self.ray_gpus is None else self.ray_gpus

@@ -1,0 +1,199 @@
+"""What runs on a node: an actor that holds one pytest session, whose cells the controller sends one by one.
+
+The session runs in a thread and is an ordinary one but for its loop, so a cell goes through the same hooks, fixtures
+and clock as in a run without a cluster. `workerinput` marks it as a worker, as xdist does: it writes no reports, its
+run directory is a temporary one, and what it finds goes home as report data and record text.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Queue
+from typing import Any, NamedTuple
+
+import pytest
+
+# Ray imports this module before pytest could rewrite the package's assertions, of which it has none to rewrite.
+QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+
+
+class Refused(RuntimeError):
+    """Why no worker can run cells here; another one on the same node would say the same."""
+
+
+class Begun(NamedTuple):
+    """A worker that has collected: the name of its node, its tests, and what timings there depend on."""
+
+    node: str
+    collected: list[str]
+    machine: dict[str, Any]
+
+
+class Order(NamedTuple):
+    """A cell to run: its node id, the text of its record from an earlier run, whether others use the same device."""
+
+    node_id: str
+    stored: str | None
+    shared: bool
+
+
+class Done(NamedTuple):
+    """What came of an order: reports and warnings as plain data, and the text of the record, if there is one."""
+
+    reports: list[dict[str, Any]]
+    record: str | None
+    warnings: list[dict[str, Any]]
+
+
+class Ended(NamedTuple):
+    """The session is over: what it said last."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass
+class Session:
+    """The plugin that makes a pytest session take its items from a queue."""
+
+    workerinput: dict[str, Any]
+    orders: Queue[Order | None] = field(default_factory=Queue)
+    results: Queue[list[str] | Done | Ended] = field(default_factory=Queue)
+    _reports: list[dict[str, Any]] = field(default_factory=list)
+    _warnings: list[dict[str, Any]] = field(default_factory=list)
+    _errors: list[str] = field(default_factory=list)
+    _config: Any = None
+
+    def run(self, arguments: Sequence[str]) -> None:
+        """Runs pytest to its end."""
+        with redirect_stderr(io.StringIO()) as said:
+            code = pytest.main([*arguments, *QUIET], plugins=[self])
+        last = "\n".join([*self._errors, said.getvalue()]).strip()
+        self.results.put(Ended(last or f"its pytest session ended with exit code {int(code)}"))
+
+    def pytest_plugin_registered(self, plugin: object) -> None:
+        if isinstance(plugin, pytest.Config):
+            self._config = plugin
+            vars(plugin)["workerinput"] = self.workerinput
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        if session.testsfailed and not session.config.option.continue_on_collection_errors:
+            return None  # pytest says how many errors there are
+        items = {item.nodeid: item for item in session.items}
+        self.results.put(list(items))
+        while (order := self.orders.get()) is not None:
+            self.results.put(self._run(items[order.node_id], order))
+        return True
+
+    def _run(self, item: pytest.Item, order: Order) -> Done:
+        self.workerinput["pbcore_shared"] = order.shared
+        self._reports, self._warnings = [], []
+        file = _record_file(item)
+        if file is not None and order.stored is not None:
+            _remember(item.config, file, order.stored)
+        # Which item is next nobody knows: all but the session's own fixtures, such as the model, are torn down.
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=item.session)
+        record = file.read_text(encoding="utf-8") if file is not None and file.is_file() else None
+        return Done(self._reports, record, self._warnings)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._reports.append(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._errors.append(report.longreprtext)
+
+    def pytest_internalerror(self, excrepr: object) -> None:
+        self._errors.append(str(excrepr))
+
+    def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
+        facts = {"message": str(warning_message.message), "category": warning_message.category.__name__}
+        place = {"filename": warning_message.filename, "lineno": warning_message.lineno}
+        self._warnings.append({**facts, **place, "when": when, "nodeid": nodeid, "location": location})
+
+
+def _record_file(item: pytest.Item) -> Path | None:
+    from pbcore.plugin.rundir import run_dir
+    from pbcore.plugin.state import cell_name
+    from pbcore.results.rundir import cell_file
+
+    name = cell_name(item)
+    return None if name is None else run_dir(item.config).cells_dir / cell_file(name.cell_id)
+
+
+def _remember(config: pytest.Config, file: Path, text: str) -> None:
+    """Makes a record of an earlier run what --resume finds here."""
+    from pbcore.plugin.recording import remember
+    from pbcore.results.rundir import parse_cell, write_atomic
+
+    write_atomic(file, text)
+    remember(config, parse_cell(text, str(file)))
+
+
+class Worker:
+    """The actor. Each method is one call of the controller's; `begin` comes first."""
+
+    def begin(
+        self, name: str, root: str, folder: str, arguments: Sequence[str], here: dict[str, str], gpu: bool
+    ) -> Begun:
+        """Collects.
+
+        `root` is pytest's root directory on the controller and `folder` where it was called, relative to it; they lie
+        under the current directory here. `here` are the controller's versions. Raises Refused.
+        """
+        from pbcore.integrations.ray.connect import differences, facts, place
+        from pbcore.results.facts import machine
+
+        where, copy = place(), os.getcwd()
+        different = differences(here, {where: facts()})
+        if different:
+            raise Refused(different)
+        os.chdir(os.path.join(copy, folder))
+        own = self._own = tempfile.mkdtemp(prefix="pbcore-")
+        (Path(own) / "run" / "cells").mkdir(parents=True)
+        workerinput = {"workerid": f"{name}@{where}", "workercount": 1, "pbcore_run": f"{own}/run"}
+        self._session = Session({**workerinput, "pbcore_shared": False})
+        options = [f"--rootdir={copy}", f"--basetemp={own}/tmp", "-o", f"cache_dir={own}/cache"]
+        there = [argument.replace(root, copy) for argument in arguments]
+        threading.Thread(target=self._session.run, args=([*there, *options],), daemon=True).start()
+        collected = self._session.results.get()
+        if not isinstance(collected, list):
+            raise Refused(f"{where}: {collected}")
+        has = machine(gpu)
+        if gpu and not has["gpus"]:
+            raise Refused(f"{where}: --gpu, and torch sees no usable GPU in a worker there")
+        return Begun(where, list(collected), has)
+
+    def run(self, order: Order) -> Done:
+        """Runs a cell. Raises RuntimeError if the session has ended."""
+        self._session.orders.put(order)
+        result = self._session.results.get()
+        if not isinstance(result, Done):
+            raise RuntimeError(f"pytest ended on the worker: {result}")
+        return result
+
+    def end(self) -> None:
+        """Ends the session, so that its fixtures clean up."""
+        self._session.orders.put(None)
+        self._session.results.get()
+        shutil.rmtree(self._own, ignore_errors=True)
+
+
+def for_workers(arguments: Sequence[str]) -> list[str]:
+    """The arguments without the file of --benchmark-json, which every pytest opens that reads them."""
+    kept: list[str] = []
+    for place, argument in enumerate(arguments):
+        if not argument.startswith("--benchmark-json") and arguments[max(0, place - 1)] != "--benchmark-json":
+            kept.append(argument)
+    return kept

@@ -1,0 +1,299 @@
+"""The command `pbcore import`: makes a full run, with samples and questions, of run folders of the benchmark's 2026
+rewrite, for reports, comparisons and `pbcore rescore`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from tabulate import tabulate
+
+from pbcore.errors import InputError
+from pbcore.integrations.rewrite.questions import samples_file
+from pbcore.printable import printable, shown
+from pbcore.report.markdown import write_report
+from pbcore.report.page import write_page
+from pbcore.report.text import show
+from pbcore.results import published
+from pbcore.results.build import build_cell
+from pbcore.results.check import LoadError
+from pbcore.results.facts import versions
+from pbcore.results.json_values import dump_json
+from pbcore.results.published import NAMES, RESULTS_FILE, TASKS, sampler_name
+from pbcore.results.questions import DATA
+from pbcore.results.questions import keep as keep_questions
+from pbcore.results.record import CellRecord, Conditions
+from pbcore.results.rundir import RunDir, StoredCell, create, new_name, write_atomic
+from pbcore.tasks.base import Task
+from pbcore.tasks.files import UnreadableFile, read_json_lines
+from pbcore.tasks.naming import REWRITE, short
+from pbcore.tasks.registry import load_task
+from pbcore.tasks.scoring import Scored
+
+# Scores of a sample's row → ours. Its ROUGE-L is without stemmer.
+SCORES = {name: "rouge_l_unstemmed" if ours == "rouge_l" else ours for name, ours in published.SCORES.items()}
+ORDER = ("dec_order_kendall", "dec_order_spearman")
+MOST = 10**6  # forwards or tokens of an answer
+NO_TIME = "an imported run: the rewrite's samples files have no times"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row of a samples file, in the form that a record is built from. The tokens' ids are not known, only their
+    number."""
+
+    text: str
+    token_ids: Sequence[int]
+    nfe: int | None
+    answer_tokens: int | None
+    steps: tuple[int, ...] = ()
+    confidences: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One imported cell, and the score that the folder's results file publishes for it (in [0, 1]), if any."""
+
+    stored: StoredCell
+    published: float | None
+
+
+def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[Imported]]:
+    """Imports a run folder of the rewrite (`<model>/<method>/<param>/<date>_all/`), or all below a folder, as one run
+    directory (default: reports/<date-time>).
+
+    Scores, NFE and tokens are those that the rows have; what they lack (times, steps, confidences, conditions) is null,
+    with the reason. The questions are kept in the run, so that it can be scored again anywhere. Raises LoadError naming
+    file and line for rows that can't be read, InputError for a folder without samples files and for two runs of one
+    model and sampler, RunDirError if the target exists.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}; give a run folder")
+    files = {path.parent: None for path in sorted(folder.rglob("samples_parallelbench_*.jsonl"))}
+    if not files:
+        hint = (
+            "its results alone: pbcore report reads them" if list(folder.rglob(RESULTS_FILE)) else "give a run folder"
+        )
+        raise InputError(f"{folder} has no samples_parallelbench_*.jsonl, so there are no answers to import; {hint}")
+    imported: dict[str, tuple[Path, Imported]] = {}
+    tasks: dict[tuple[str, str], Task] = {}
+    questions: dict[str, str] = {}
+    for run_folder in files:
+        for one, task, asked in _run_folder(run_folder):
+            known = imported.get(one.stored.cell.id)
+            if known is not None:
+                raise InputError(
+                    f"{printable(one.stored.cell.id)} is in {known[0]} and {run_folder}; import one of the two"
+                )
+            imported[one.stored.cell.id] = run_folder, one
+            tasks[task.name, task.data_hash] = task
+            questions |= asked
+    path = target or Path("reports") / new_name()
+    run = create(path.parent, path.name)
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
+    origin = {"from": str(folder), "source": REWRITE, "imported": now, "versions": versions()}
+    run.write_run({"command": ["pbcore", "import", str(folder)], "seeds": [0], "imported": origin})
+    for name, text in questions.items():
+        write_atomic(run.path / DATA / name, text)
+    for task in tasks.values():
+        keep_questions(run, task)
+    results = [one for _, one in imported.values()]
+    for one in results:
+        run.write_cell(one.stored.cell, one.stored.samples)
+    run.assemble()
+    write_report(run.path)
+    write_page(run.path)
+    return run, results
+
+
+def _run_folder(folder: Path) -> Iterator[tuple[Imported, Task, dict[str, str]]]:
+    """The cells of one run folder, each with its task and its questions: file name → text."""
+    parts = folder.resolve().parts[-4:]
+    model, method, param = parts[:3] if len(parts) == 4 else ("unknown", "unknown", "unknown")
+    scores = _published(folder)
+    for name in NAMES:
+        file = samples_file(folder, name)
+        if file.is_file():
+            task = load_task(name, data_dir=folder)
+            rows = _rows(file)
+            stored = _cell(file, task, rows, model.replace("__", "/"), sampler_name(method, param))
+            stored = replace(stored, cell=_with_origin(stored.cell, folder, method, param, rows))
+            asked = [{"doc_id": index, "doc": rows[index]["doc"]} for index in sorted(rows)]
+            kept = "".join(dump_json(row) + "\n" for row in asked)
+            yield Imported(stored, scores.get(name)), task, {f"{task.data_hash[:12]}/{file.name}": kept}
+
+
+def _rows(file: Path) -> dict[int, dict[str, Any]]:
+    """The rows by `doc_id`; `load_task` has checked that each has one of its own."""
+    try:
+        return {row["doc_id"]: row for _, row in read_json_lines(file)}
+    except UnreadableFile as error:
+        raise LoadError(str(error)) from None
+
+
+def _cell(file: Path, task: Task, rows: Mapping[int, Mapping[str, Any]], model: str, sampler: str) -> StoredCell:
+    where = [f"{file}, doc_id {sample.index}" for sample in task.samples]
+    given = [rows[sample.index] for sample in task.samples]
+    answers = [
+        _answer(row, place, sample.max_new_tokens)
+        for row, place, sample in zip(given, where, task.samples, strict=True)
+    ]
+    scored = [Scored(_scores(row, task.headline, place)) for row, place in zip(given, where, strict=True)]
+    facts = CellRecord(
+        f"{model}/{short(task.name)}/{sampler}",
+        model,
+        task.name,
+        sampler,
+        Conditions.unknown(data_source=REWRITE, data_hash=task.data_hash, dummy=False),
+        length=_lengths(task),
+        headline=task.headline,
+    )
+    missing = {
+        name: f"not in every row of {file.name}"
+        for name in dict.fromkeys(name for one in scored for name in one.scores)
+        if any(name not in one.scores for one in scored)
+    }
+    if any(answer.nfe is None for answer in answers):
+        answers = [replace(answer, nfe=None) for answer in answers]
+        missing["nfe"] = f"not in every row of {file.name}"
+    try:
+        indices = [sample.index for sample in task.samples]
+        cell, samples = build_cell(
+            facts, answers, scored, rounds=[], indices=indices, absent={**missing, "seconds": NO_TIME}
+        )
+    except ValueError as error:
+        raise LoadError(f"{file}: {error}") from error
+    return StoredCell(cell, tuple(samples))
+
+
+def _answer(row: Mapping[str, Any], where: str, room: int) -> _Row:
+    """Text, forwards and tokens of a row. Its tokens per step are canvas tokens / NFE, which gives the canvas; without
+    them the canvas is the room of the task's answers."""
+    answers = row.get("resps")
+    text = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
+    text = text[0] if isinstance(text, list) and len(text) == 1 else text
+    if not isinstance(text, str):
+        raise LoadError(f"{where}: field resps is {shown(row.get('resps'))}; it should be [[answer]], one text")
+    nfe, rate = _count(row.get("nfe")), _number(row.get("tokens_per_step"))
+    canvas = room if nfe is None or rate is None or rate <= 0 else round(min(rate * nfe, MOST))
+    return _Row(text, range(canvas), nfe, _count(row.get("output_length")))
+
+
+def _scores(row: Mapping[str, Any], headline: str, where: str) -> dict[str, float]:
+    """A row's scores under our names; `score` is the rewrite's headline, which is also ours."""
+    scores = {}
+    for theirs, ours in {"score": headline, **SCORES}.items():
+        value = _number(row.get(theirs))
+        if value is not None:
+            if not 0 <= value <= 1:
+                raise LoadError(f"{where}: field {theirs} is {shown(row[theirs])}; it should be between 0 and 1")
+            scores[ours] = value
+    return scores
+
+
+def _with_origin(
+    cell: CellRecord, folder: Path, method: str, param: str, rows: Mapping[int, Mapping[str, Any]]
+) -> CellRecord:
+    """The record with what the folder and the rows say of how it was made."""
+    arguments = next(iter(rows.values())).get("arguments")
+    given = arguments.get("gen_args_0") if isinstance(arguments, dict) else None
+    generation = given.get("arg_1") if isinstance(given, dict) else None
+    order = {name: [_number(row.get(name)) for row in rows.values()] for name in ORDER}
+    means = {name: fmean(known) for name, values in order.items() if (known := [v for v in values if v is not None])}
+    options = {"method": method, "param": param, "folder": folder.resolve().name}
+    told = json.loads(json.dumps(generation)) if isinstance(generation, dict) else {}
+    return replace(
+        cell,
+        decoding=means,
+        conditions=replace(
+            cell.conditions,
+            options={**options, "generation": {key: value for key, value in told.items() if _plain(value)}},
+            model_info={"source": "imported"},
+        ),
+    )
+
+
+def _plain(value: Any) -> bool:
+    """Whether a record can hold it: NaN, which lm-eval writes, it can't."""
+    try:
+        dump_json(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _published(folder: Path) -> dict[str, float]:
+    """Task → the score of the folder's results file; empty without one."""
+    file = folder / RESULTS_FILE
+    if not file.is_file():
+        return {}
+    try:
+        results = json.loads(file.read_text(encoding="utf-8"))["results"]
+        items = [
+            (TASKS.get(name.removeprefix("parallelbench_")), _number(row.get("score,none")))
+            for name, row in results.items()
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LoadError(f"{file} is not a results file of the rewrite: {type(error).__name__}: {error}") from error
+    return {task: value / 100 for task, value in items if task is not None and value is not None}
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, or None: rows have NaN, null or nothing where something was not measured."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        return None
+    return float(value)
+
+
+def _count(value: Any) -> int | None:
+    """A whole positive number up to a million; a mean over a batch, which need not be whole, is no sample's own."""
+    number = _number(value)
+    return int(number) if number is not None and 0 < number <= MOST and number == int(number) else None
+
+
+def _lengths(task: Task) -> str:
+    lengths = task.options.get("lengths") or ()
+    return ",".join(map(str, lengths)) if len(lengths) < 3 else f"{min(lengths)}-{max(lengths)}"
+
+
+def imported_text(results: Sequence[Imported]) -> str:
+    """A row per cell: its answers, their mean score, and the score that the results file publishes."""
+    rows = []
+    for one in results:
+        cell = one.stored.cell
+        score = cell.scores.get(cell.headline)
+        own = None if score is None else 100 * score.mean
+        theirs = None if one.published is None else 100 * one.published
+        same = own is not None and theirs is not None and abs(own - theirs) < 0.05
+        remark = "" if same or theirs is None else "the folder's samples are not those of its results file"
+        rows.append([printable(cell.id), cell.n_samples, cell.headline, own, theirs, remark])
+    headers = ["cell", "answers", "score", "mean (%)", "published (%)", ""]
+    return tabulate(rows, headers, floatfmt=".1f", missingval="–")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status 0; 2 for unusable input (raised as InputError)."""
+    made, results = import_runs(args.folder, args.out)
+    show(imported_text(results))
+    show(f"{len(results)} cells with {sum(len(one.stored.samples) for one in results)} answers: {made.path}")
+    return 0
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds `import`."""
+    parser = subparsers.add_parser(
+        "import", help="make a run directory of run folders of the benchmark's 2026 rewrite, with samples"
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="run folder, or a folder above several")
+    parser.add_argument(
+        "-o", "--out", type=Path, metavar="DIR", help="the new run directory (default: reports/<date-time>)"
+    )
+    parser.set_defaults(run=run)

@@ -1,0 +1,164 @@
+"""A run folder of the benchmark's 2026 rewrite as data: its samples files contain every question verbatim, with its
+label.
+
+The rewrite's questions differ from v1's (blank lines in list prompts; many new lists, sudokus and texts), so its scores
+are comparable only with answers to the same questions. A folder is `<model>/<method>/<param>/<date>_all/` with
+`samples_parallelbench_<task>.jsonl`.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pbcore.errors import InputError
+from pbcore.printable import shown
+from pbcore.results.published import NAMES
+from pbcore.tasks.base import Message, Sample
+from pbcore.tasks.files import UnreadableFile, read_json_lines
+from pbcore.tasks.lists import formatted
+from pbcore.tasks.naming import REWRITE
+from pbcore.tasks.official import RowError, check_label, field_of, row_length
+from pbcore.tasks.spec import TaskSpec
+
+_PREFIX = "samples_parallelbench_"
+_ROLES = ("system", "user", "assistant")
+
+
+def is_run_folder(folder: Path) -> bool:
+    """Whether a folder contains samples files of the rewrite."""
+    return any(folder.glob(f"{_PREFIX}*.jsonl"))
+
+
+def samples_file(folder: Path, task: str) -> Path:
+    """Where a run folder has the samples of one of our tasks."""
+    return folder / f"{_PREFIX}{NAMES[task]}.jsonl"
+
+
+def rewrite_samples(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
+    """The questions of a task in a run folder, in the order of their `doc_id`, which is their number, filtered by
+    `lengths`.
+
+    The answers of that run are not read. Raises FileNotFoundError if the folder has no file of the task, RowError that
+    names file and line for an invalid row, and ValueError for an n without rows.
+    """
+    if spec.name not in NAMES:
+        raise InputError(f"{spec.name} is not a task of the rewrite; omit data_dir")
+    path = samples_file(folder, spec.name)
+    if not path.is_file():
+        available = sorted(file.stem.removeprefix(_PREFIX) for file in folder.glob(f"{_PREFIX}*.jsonl"))
+        raise FileNotFoundError(f"{spec.name}: no file {path}; the folder has samples of {', '.join(available)}")
+    samples: dict[int, Sample] = {}
+    for number, row in _rows(path):
+        try:
+            sample = _sample(spec, row)
+            if sample.index in samples:
+                raise InputError(f"doc_id {sample.index} occurs twice")
+        except ValueError as error:
+            raise RowError(f"{path}, line {number}: {error}") from None
+        samples[sample.index] = sample
+    for n in lengths or ():
+        if all(sample.length != n for sample in samples.values()):
+            raise InputError(f"{spec.name}: {path} has no sample with n = {n}; choose another n")
+    return [samples[index] for index in sorted(samples) if lengths is None or samples[index].length in lengths]
+
+
+def _rows(path: Path) -> list[tuple[int, Any]]:
+    try:
+        return list(read_json_lines(path))
+    except UnreadableFile as error:
+        raise RowError(str(error)) from None
+
+
+def _sample(spec: TaskSpec, row: Any) -> Sample:
+    if not isinstance(row, dict):
+        raise InputError(f"the row {shown(row)}; give an object with doc and doc_id")
+    doc = field_of(row, "doc", dict, "an object with messages and label")
+    if doc.get("output_prefix") is not None:
+        raise InputError("output_prefix: questions with a pre-filled answer are not supported")
+    messages = tuple(_message(message) for message in field_of(doc, "messages", list, "a list of messages"))
+    if not messages or messages[-1]["role"] != "user":
+        raise InputError("messages must end with a user turn")
+    if type(field_of(row, "doc_id", int, "an integer")) is bool:
+        raise InputError(f"doc_id {row['doc_id']}; give an integer")
+    label = _label(field_of(doc, "label", (str, list, dict), "a text, a list of texts, or an object"))
+    check_label(label, spec)
+    metadata = field_of({"metadata": None, **doc}, "metadata", (dict, type(None)), "an object, or omit it")
+    length = row_length(label, metadata or {}, spec)
+    return Sample(
+        task=spec.name,
+        index=row["doc_id"],
+        messages=messages,
+        input=values_of(spec, messages[-1]["content"]),
+        label=label,
+        max_new_tokens=spec.tokens(length),
+        length=length,
+        source=REWRITE,
+    )
+
+
+def _message(given: Any) -> Message:
+    role, content = (given.get(key) if isinstance(given, dict) else None for key in ("role", "content"))
+    if role not in _ROLES or not isinstance(content, str):
+        raise InputError(f"message {shown(given)}; give an object with role ({', '.join(_ROLES)}) and content, a text")
+    return {"role": str(role), "content": content}
+
+
+def _label(given: Any) -> str | dict[str, Any]:
+    """The label in v1's form: a JSON list becomes its printed form, and null entries of an object are dropped."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, list) and given and all(isinstance(item, str) for item in given):
+        return formatted(given)
+    if isinstance(given, dict):
+        return {key: value for key, value in given.items() if value is not None}
+    raise InputError(f"label {shown(given)}; give a text, a list of texts, or an object")
+
+
+def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:
+    """The values of the prompt, extracted from a question that differs from v1's prompt only in white space; empty for
+    other wordings.
+
+    They are used for diagnoses of wrong answers, not for scores.
+    """
+    match = _pattern(spec.prompt).fullmatch(question.strip())
+    values: dict[str, Any] = match.groupdict() if match else {}
+    for name in ("index", "size"):
+        if name in values:
+            values[name] = int(values[name])
+    if "sudoku" in values:
+        values["sudoku"] = values["sudoku"].replace("_", "0")
+    return values
+
+
+@cache
+def _pattern(prompt: str) -> re.Pattern[str]:
+    """A pattern for a prompt's questions with any white space.
+
+    `_` matches 0, because some runs write the blanks of a sudoku as `_`.
+    """
+    parts, seen = [], set()
+    for text, name, _, _ in string.Formatter().parse(prompt.replace("\\n", "\n").strip()):
+        words = re.split(r"(\s+)", text)
+        parts.append("".join(r"\s+" if word.isspace() else re.escape(word).replace("0", "[0_]") for word in words))
+        if name is not None:
+            number = r"\d+" if name in ("index", "size") else r".+?"
+            parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>{number})")
+            seen.add(name)
+    return re.compile("".join(parts), re.DOTALL)
+
+
+class RewriteFolders:
+    """Run folders of the rewrite as a source of questions (`tasks.sources.Folders`)."""
+
+    def reads(self, folder: Path) -> bool:
+        return is_run_folder(folder)
+
+    def samples(self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
+        return rewrite_samples(spec, folder, lengths)
+
+
+FOLDERS = RewriteFolders()

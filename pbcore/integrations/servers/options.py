@@ -1,0 +1,48 @@
+"""The options of a run with models behind servers."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pbcore.errors import InputError
+from pbcore.grid.option import OptionGroup, Role, option
+
+
+def dollars(text: str) -> float:
+    """An amount of money above 0."""
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) or float(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no amount in USD; write e.g. 5 or 0.50")
+    return float(text)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions(OptionGroup):
+    """Which models there are beside the package's own, and what their answers may cost."""
+
+    models: tuple[Path, ...] = option(
+        Role.ANSWERS,
+        "YAML file with models behind servers (repeatable; docs/servers.md)",
+        Path,
+        many=True,
+        metavar="FILE",
+        recorded=False,
+    )
+    max_cost: float | None = option(
+        Role.SELECTS,
+        "stop before the answers of priced models behind servers cost more than USD, earlier runs of the same "
+        "directory included",
+        dollars,
+        metavar="USD",
+    )
+
+    def prepare(self) -> None:
+        from pbcore.models.registry import add_models_file
+
+        try:
+            for file in self.models:
+                add_models_file(file)
+        except (OSError, ValueError) as error:
+            raise InputError(f"--models: {error}") from error

@@ -1,0 +1,182 @@
+"""Models behind servers: what is checked before the first request, where answers are kept, and what was spent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pbcore.errors import PbcoreError
+from pbcore.grid.cellid import CellName
+from pbcore.integrations.servers.options import ServerOptions
+from pbcore.plugin.rundir import run_dir
+from pbcore.plugin.state import drilled, plan, settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pbcore.integrations.servers.model import ServerModel, Session
+    from pbcore.integrations.servers.money import Budget
+    from pbcore.integrations.servers.record import Served
+    from pbcore.models.base import Model
+    from pbcore.results.record import SampleRecord
+
+LEDGER = ".spending"
+
+
+def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> None:
+    """The estimate, then each server asked whether it can answer.
+
+    With --collect-only the estimate alone. Raises pytest.UsageError that names variable, address or model.
+    """
+    from pbcore.integrations.servers.api_cost import check_limit, estimate_lines, server_models
+
+    unfinished = _unfinished(config, cells)
+    if not server_models(unfinished):
+        return
+    from pbcore.integrations.servers.preflight import check_server
+
+    try:
+        check_limit(plan(config), unfinished)
+    except PbcoreError as error:
+        raise pytest.UsageError(str(error)) from error
+    lines = estimate_lines(plan(config), unfinished, lambda name: _store(config, name.cell_id).known)
+    _say(config, [f"pbcore: {line}" for line in lines])
+    if config.getoption("collectonly", False):
+        return
+    try:
+        for spec in server_models(unfinished).values():
+            check_server(spec)
+    except PbcoreError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def pytest_pbcore_begin(config: pytest.Config) -> None:
+    """Lets --max-cost count from what earlier runs of the same directory have spent."""
+    limit = _budget(config)
+    if limit is not None:
+        limit.begin(spent(run_dir(config).cells_dir)[1])
+
+
+def pytest_pbcore_asking(item: pytest.Item, cell_id: str, model: Model) -> AbstractContextManager[Answers] | None:
+    """Keeps a server's answers beside the cell while it decodes."""
+    from pbcore.integrations.servers.model import ServerModel
+
+    return _asking(item, cell_id, model) if isinstance(model, ServerModel) else None
+
+
+@contextmanager
+def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Answers]:
+    from pbcore.integrations.servers.money import CostLimitError
+
+    with model.session(_store(item.config, cell_id), _budget(item.config)) as session:
+        try:
+            yield Answers(session)
+        except CostLimitError as error:
+            item.session.shouldstop = str(error)
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers of one cell (`plugin.hookspecs.Asked`)."""
+
+    session: Session
+
+    def rounds(self) -> list[float]:
+        """The seconds of the requests; none if some answers were not asked for now."""
+        return [] if self.session.kept else [self.session.seconds]
+
+    def rates(self) -> dict[str, Any]:
+        """Forwards by the server's own counters, over all requests together; empty where it has no such counters, or
+        some answers were not asked for now.
+        """
+        session = self.session
+        steps = session.counters.get("denoising_steps", 0.0)
+        if session.kept or not session.asked or steps <= 0:
+            return {}
+        tokens = session.counters.get("committed_tokens")
+        return {"nfe_mean": steps / session.asked, "tokens_per_forward": None if tokens is None else tokens / steps}
+
+    def absent(self) -> dict[str, str]:
+        kept, asked = self.session.kept, self.session.asked
+        untimed = {"seconds": f"{kept} of {kept + asked} answers were kept from an earlier run"} if kept else {}
+        together = {"tokens_per_step": "the server counts the forwards of all requests together"}
+        return untimed | (together if self.rates() else {})
+
+    def part(self, samples: Sequence[SampleRecord]) -> Served:
+        """What the server reported."""
+        from pbcore.integrations.servers.record import served
+
+        session, spec = self.session, self.session.spec
+        return served(
+            samples,
+            provider=spec.provider,
+            kind=spec.kind,
+            concurrency=spec.concurrency,
+            asked=session.asked,
+            kept=session.kept,
+            version=session.version,
+            counters=session.counters,
+        )
+
+
+def spent(cells: Path) -> tuple[int, float]:
+    """The answers of servers that are kept beside the cells of a run, and what they cost by the declared prices."""
+    from pbcore.integrations.servers.store import lines
+    from pbcore.results.rundir import ANSWERS
+
+    costs = [row.get("cost") or 0.0 for file in cells.glob(f"*{ANSWERS}") for row in lines(file)]
+    return len(costs), sum(costs)
+
+
+def pytest_pbcore_summary(config: pytest.Config) -> list[str]:
+    """A line for the summary; none without answers of servers."""
+    answers, usd = spent(run_dir(config).cells_dir)
+    money = f", {usd:.4f} USD by the declared prices" if usd else ""
+    return [f"{answers:,} answers of servers are kept in {run_dir(config).cells_dir}{money}"] if answers else []
+
+
+def _unfinished(config: pytest.Config, names: Iterable[CellName]) -> list[CellName]:
+    """The cells that a resumed run has still to measure; all cells of other runs."""
+    from pbcore.results.resume import finished
+
+    if settings(config).resume is None or drilled(config):
+        return list(names)
+    done = finished(run_dir(config).path, lambda damaged: None)
+    return [name for name in names if name.cell_id not in done]
+
+
+def _store(config: pytest.Config, cell_id: str) -> Any:
+    """The answers of a cell. The drill-down reads those of a run that it resumes, and writes none."""
+    from pbcore.integrations.servers.store import AnswerStore
+
+    if drilled(config) and settings(config).resume is None:
+        return AnswerStore(None)
+    return AnswerStore(run_dir(config).answers_file(cell_id), write=not drilled(config))
+
+
+def _budget(config: pytest.Config) -> Budget | None:
+    """The limit of --max-cost, shared by all workers of a run."""
+    from pbcore.integrations.servers.money import Budget
+
+    limit = settings(config).part(ServerOptions).max_cost
+    if limit is None:
+        return None
+    if drilled(config):
+        return Budget(limit)
+    folder = run_dir(config).cells_dir
+    folder.mkdir(parents=True, exist_ok=True)
+    return Budget(limit, folder / LEDGER)
+
+
+def _say(config: pytest.Config, lines: list[str]) -> None:
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is None:
+        return
+    for line in lines:
+        terminal.ensure_newline()
+        terminal.write_line(line)

@@ -1,1 +1,0 @@
-"""lm-evaluation-harness with our models and samplers: `lm_eval --model pbcore`, and its results as runs."""

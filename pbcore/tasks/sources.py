@@ -1,0 +1,49 @@
+"""Where questions come from beside a generator, a file of ours or the official folder: tasks that an integration asks
+and scores in its own way, and folders that it reads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pbcore.extensions import provided
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pbcore.names import SamplerName
+    from pbcore.tasks.base import Sample, Task
+    from pbcore.tasks.spec import TaskSpec
+
+
+class TaskSource(Protocol):
+    """The tasks of an integration (`Integration.tasks`): `name` in messages, `prefix` of its tasks' names."""
+
+    name: str
+    prefix: str
+
+    def load(self, spec: TaskSpec, limit: int | None) -> Task:
+        """A task with its first `limit` samples."""
+
+    def refuses(self, task: Task, sampler: SamplerName) -> str | None:
+        """Why a sampler can't answer the task's questions as they ask for it; None if it can."""
+
+
+class Folders(Protocol):
+    """Folders in another layout than the official one, for `--data-dir` (`Integration.folders`)."""
+
+    def reads(self, folder: Path) -> bool:
+        """Whether a folder is of this layout."""
+
+    def samples(self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
+        """The questions of a task, those of these lengths. Raises InputError, RowError or FileNotFoundError."""
+
+
+def folders_of(folder: Path) -> Folders | None:
+    """What reads this folder; None for one in the official layout."""
+    return next((one for one in provided("folders") if one.reads(folder)), None)
+
+
+def asked_by(task: str) -> TaskSource | None:
+    """The source of a task by its name; None for a task of ours, or without the integration."""
+    return next((source for source in provided("tasks") if task.startswith(source.prefix)), None)

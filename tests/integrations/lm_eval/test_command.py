@@ -1,0 +1,98 @@
+"""`pbcore lm-eval`: the harness's command line, and the run that it leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pbcore import results
+from pbcore.cli import main
+from tests.integrations.lm_eval.harness import copy_task, needs_harness
+
+needs_harness()
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the command ran over a local task with two filters."""
+    folder = tmp_path_factory.mktemp("ran")
+    tasks = copy_task(
+        folder / "tasks",
+        filter_list=[
+            {"name": "whole", "filter": [{"function": "take_first"}]},
+            {
+                "name": "first",
+                "filter": [{"function": "regex", "regex_pattern": '"([A-Z][a-z]+)'}, {"function": "take_first"}],
+            },
+        ],
+    )
+    arguments = ["--model_args", "pretrained=tiny,sampler=threshold-0.9", "--tasks", "toy_copy", "--device", "cpu"]
+    options = ["--include_path", str(tasks), "--apply_chat_template", "--fewshot_as_multiturn", "true"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["lm-eval", *arguments, *options]) == 0
+    return folder
+
+
+def test_the_run_has_a_record_per_task_and_sampler(ran: Path) -> None:
+    """Scores by filter, forwards, tokens and seconds are in the record; the harness's files are beside it."""
+    [run] = (ran / "reports").iterdir()
+    [cell] = results.load_cells(run)
+    assert cell.id == "tiny/lm_eval/toy_copy/threshold-0.9"
+    assert cell.scores["exact_match,whole"].mean == 1
+    assert cell.scores["exact_match,first"].mean == 0
+    assert cell.headline == "exact_match,whole"
+    assert cell.n_samples == 4
+    assert cell.nfe_mean is not None
+    assert cell.tokens_per_step == pytest.approx(32 / cell.nfe_mean, rel=0.5)
+    assert cell.seconds
+    told = json.loads(next((run / "lm_eval").rglob("results_*.json")).read_text())["config"]["pbcore"]["tasks"]
+    assert told["toy_copy"]["nfe_mean"] == cell.nfe_mean
+    assert told["toy_copy"]["tokens_per_forward"] == pytest.approx(cell.tokens_per_forward)
+    assert results.load(run)["task"].tolist() == ["lm_eval/toy_copy"]
+    assert "toy_copy" in (run / "report.md").read_text()
+    assert 'content="4/4"' in (run / "report.html").read_text()  # all answers are on the page
+
+
+def test_its_files_can_be_imported_again(
+    ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`import` makes the same record of what `lm_eval --output_path --log_samples` wrote."""
+    [run] = (ran / "reports").iterdir()
+    monkeypatch.chdir(tmp_path)
+    assert main(["lm-eval", "import", str(run / "lm_eval"), "again"]) == 0
+    assert results.load_cells("again") == results.load_cells(run)
+    assert "tiny/lm_eval/toy_copy/threshold-0.9" in capsys.readouterr().out
+
+
+def test_results_of_other_models_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Results without forwards and tokens say why they can't be a run."""
+    (tmp_path / "results_2026.json").write_text(json.dumps({"config": {"model": "hf"}, "configs": {}}))
+    assert main(["lm-eval", "import", str(tmp_path), str(tmp_path / "run")]) == 2
+    assert "not written with --model pbcore" in capsys.readouterr().err
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lm-eval", "import", str(tmp_path)]) == 2
+    assert "--log_samples" in capsys.readouterr().err
+
+
+def test_output_goes_into_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For the name of a file the harness writes files of other names, of which no run would be made."""
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--model_args", "pretrained=tiny,sampler=threshold-0.9", "--tasks", "none", "--output_path=all.json"]
+    assert main(["lm-eval", *arguments]) == 2
+    assert "--output_path all.json: give a folder" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_error_of_ours_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that can't be used ends with status 2 and no traceback."""
+    tasks = copy_task(tmp_path / "tasks")
+    arguments = ["--tasks", "toy_copy", "--include_path", str(tasks), "--output_path", str(tmp_path)]
+    assert main(["lm-eval", "--model_args", "pretrained=tiny", *arguments]) == 2
+    assert "needs a model and a sampler" in capsys.readouterr().err

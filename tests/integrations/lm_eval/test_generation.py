@@ -1,0 +1,60 @@
+"""What a harness task asks of a generation, against what the sampler's name says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pbcore.errors import InputError
+from pbcore.integrations.lm_eval.generation import Asked, asked, cut
+from pbcore.names import parse
+
+GREEDY, SAMPLED = parse("confidence-k2"), parse("confidence-k2+t0.7")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, Asked(256)),
+        ({"until": "\n", "max_gen_toks": 32}, Asked(32, ("\n",))),
+        ({"until": ["a", "b"], "max_new_tokens": 8, "max_tokens": 9}, Asked(8, ("a", "b"))),
+        ({"do_sample": False, "temperature": 0.7}, Asked(256)),  # transformers ignores the temperature then
+        ({"temperature": 0.0, "top_p": 0.9, "top_k": 5}, Asked(256)),
+    ],
+)
+def test_greedy_requests(arguments: dict[str, Any], expected: Asked) -> None:
+    """Length, stop strings, and settings that change nothing where the most probable token is taken."""
+    assert asked(arguments, GREEDY, 256) == expected
+
+
+def test_a_request_with_the_samplers_temperature() -> None:
+    """The sampler's own temperature is allowed, and no word on it too."""
+    assert asked({"do_sample": True, "temperature": 0.7}, SAMPLED, 8) == asked({}, SAMPLED, 8) == Asked(8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sampler", "message"),
+    [
+        ({"do_sample": False}, SAMPLED, r"drop \+t0.7"),
+        ({"temperature": 0}, SAMPLED, "greedy decoding"),
+        ({"do_sample": True}, GREEDY, r"add \+t1.0"),
+        ({"temperature": 0.2}, GREEDY, r"add \+t0.2"),
+        ({"do_sample": True, "temperature": 0.2}, SAMPLED, "has temperature 0.7"),
+        ({"top_p": 0.9}, SAMPLED, "'top_p' = 0.9"),
+        ({"num_beams": 4}, GREEDY, "'num_beams' = 4"),
+        ({"max_length": 100}, GREEDY, "'max_length' = 100"),
+        ({"max_gen_toks": 0}, GREEDY, "max_gen_toks 0"),
+        ({"until": [1]}, GREEDY, "until"),
+        ({"temperature": "hot"}, GREEDY, "temperature 'hot'"),
+    ],
+)
+def test_contradictions_are_errors(arguments: dict[str, Any], sampler: Any, message: str) -> None:
+    """A request that asks for something else than the sampler does is refused, with what to do."""
+    with pytest.raises(InputError, match=message):
+        asked(arguments, sampler, 256)
+
+
+def test_cut_ends_at_the_earliest_stop_string() -> None:
+    assert cut("one two three", ["three", "two", "", "four"]) == "one "
+    assert cut("one two", ["three"]) == "one two"

@@ -1,0 +1,23 @@
+"""`server`: a server whose model copies as it should; models of a test's files stay with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integrations.servers.fake import FakeServer, serving
+from tests.integrations.servers.served import right
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with serving(right) as found:
+        yield found
+
+
+@pytest.fixture
+def project(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    for name in ("_ADDED", "_FILES"):
+        monkeypatch.setattr(f"pbcore.integrations.servers.spec.{name}", {})
+    return project

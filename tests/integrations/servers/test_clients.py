@@ -1,0 +1,226 @@
+"""Both SDKs against a local server: what is sent, what is read, and how failures are named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pbcore.integrations.servers.model import client_of
+from pbcore.integrations.servers.reply import Ask, Reply
+from pbcore.integrations.servers.spec import ServerSpec
+from pbcore.models.errors import ModelError
+from tests.integrations.servers.fake import CANARY, FAILURES, Act, FakeServer, failing, serving
+
+ASK = Ask(({"role": "user", "content": "Say hello."},), 32, 0.0, 5, 0)
+SDKS = pytest.mark.parametrize("kind", ["openai", "anthropic"])
+STREAMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+
+
+def spec_of(server: FakeServer, kind: str = "openai", **changes: Any) -> ServerSpec:
+    path = "" if kind == "anthropic" else "/v1"
+    values: dict[str, Any] = {"retries": 0, "timeout": 5.0, **changes}
+    return ServerSpec("mine", "the-model", server.url + path, kind, **values)
+
+
+def ask(server: FakeServer, kind: str = "openai", **changes: Any) -> Reply:
+    return client_of(spec_of(server, kind, **changes)).ask(ASK)
+
+
+class TestAnswers:
+    @SDKS
+    @STREAMS
+    def test_text_tokens_and_finish_are_the_servers(self, kind: str, stream: bool) -> None:
+        """Text blocks alone are the answer; tokens, model and the reason of the end are as the server reports them."""
+        with serving(lambda number, body: Act(finish="max_tokens" if kind == "anthropic" else "length")) as server:
+            reply = ask(server, kind, stream=stream)
+        assert (reply.text, reply.tokens_in, reply.tokens_out, reply.model) == ("hello there", 7, 3, "the-model-2026")
+        assert reply.outcomes == ("length",)
+        assert (reply.first_token is not None) == stream
+        assert reply.first_token is None or 0 < reply.first_token <= reply.seconds
+
+    def test_what_is_not_reported_is_none(self) -> None:
+        """Without usage there are no tokens, and no forwards unless a field is declared."""
+        with serving(lambda number, body: Act(tokens_in=None)) as server:
+            reply = ask(server)
+        assert (reply.tokens_in, reply.tokens_out, reply.nfe) == (None, None, None)
+
+    @STREAMS
+    def test_declared_field_of_forwards(self, stream: bool) -> None:
+        """`nfe_field` names the place of the forwards in the answer."""
+        with serving(lambda number, body: Act(extra={"stats": {"forwards": 12}})) as server:
+            assert ask(server, nfe_field="stats.forwards", stream=stream).nfe == 12
+            assert ask(server, nfe_field="stats.steps", stream=stream).nfe is None
+
+    @SDKS
+    def test_parameters(self, kind: str) -> None:
+        """Temperature is sent only where it may be; extra_body arrives; the key travels in its header alone."""
+        with serving() as server:
+            ask(server, kind, extra_body={"effort": "low"})
+            ask(server, kind, temperature=False)
+        first, second = (one.body for one in server.asked)
+        assert (first["temperature"], first["effort"], first["max_tokens"]) == (0.0, "low", 32)
+        assert "temperature" not in second
+        assert "seed" not in first
+
+    def test_seed_and_length_field(self) -> None:
+        """The seed is sent where that is declared; newer models take the length under another name."""
+        with serving() as server:
+            ask(server, seed=True, max_tokens_field="max_completion_tokens")
+        assert server.asked[0].body["seed"] == 5
+        assert server.asked[0].body["max_completion_tokens"] == 32
+        assert "max_tokens" not in server.asked[0].body
+
+    def test_no_key_of_another_server_is_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A server without a declared key never gets one that an SDK would find in the environment."""
+        monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", CANARY)
+        monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", CANARY)
+        with serving() as server:
+            ask(server)
+            ask(server, "anthropic")
+        assert not [name for one in server.asked for name, value in one.headers.items() if CANARY in value]
+
+
+class TestOutcomes:
+    @pytest.mark.parametrize(
+        ("act", "found"),
+        [
+            (Act(text=" \n"), ("empty",)),
+            (Act(text="", finish="length"), ("empty", "length")),
+            (Act(finish="content_filter"), ("content_filter",)),
+            (Act(text="", refusal="I can't do that."), ("refusal",)),
+        ],
+    )
+    @STREAMS
+    def test_openai(self, act: Act, found: tuple[str, ...], stream: bool) -> None:
+        """Empty, cut-off, filtered and refused answers are told apart."""
+        with serving(lambda number, body: act) as server:
+            assert ask(server, stream=stream).outcomes == found
+
+    def test_a_filtered_prompt_is_an_answer(self) -> None:
+        """A request that is refused by a content filter counts as such, and does not fail the cell."""
+        body = {"error": {"code": "content_filter", "message": "filtered"}}
+        with serving(lambda number, request: Act(status=400, body=body)) as server:
+            reply = ask(server)
+        assert (reply.text, reply.outcomes) == ("", ("content_filter",))
+
+    def test_anthropic_refusal(self) -> None:
+        with serving(lambda number, body: Act(finish="refusal")) as server:
+            assert ask(server, "anthropic").outcomes == ("refusal",)
+
+
+SAID = {
+    "401": "it refuses the key in CANARY_KEY (401: ",
+    "429": "it limits the rate or the quota; lower concurrency, or wait and use --resume (429: ",
+    "500": "it failed (500: ",
+    "html": "it failed (502: ",
+    "timeout": "no whole answer within 0.5 s; raise timeout",
+    "malformed": "reply can't be read",
+    "odd": "reply can't be read",
+    "reset": "the connection broke",
+    "cut": "the answer broke off",
+}
+
+
+class TestFailures:
+    @SDKS
+    @STREAMS
+    @pytest.mark.parametrize("failure", FAILURES)
+    def test_named_without_the_key(
+        self, monkeypatch: pytest.MonkeyPatch, kind: str, stream: bool, failure: str
+    ) -> None:
+        """Every failure is one line that names the server and what to do; a server that repeats the key doesn't
+        bring it into the error, its cause or its context.
+        """
+        if failure == "cut" and not stream:
+            pytest.skip("only a stream can end early in good order")
+        monkeypatch.setenv("CANARY_KEY", CANARY)
+        with serving(failing(FAILURES[failure])) as server:
+            client = client_of(spec_of(server, kind, key="CANARY_KEY", stream=stream, timeout=0.5))
+            with pytest.raises(ModelError) as caught:
+                client.ask(ASK)
+        said = str(caught.value)
+        expected = "no connection" if failure == "reset" and not stream else SAID[failure]
+        assert expected in said
+        assert server.url in said
+        assert "\n" not in said
+        assert "canary" not in said.replace("CANARY_KEY", "")
+        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+    @SDKS
+    def test_slow_drip_has_a_limit(self, kind: str) -> None:
+        """A stream whose every piece comes in time ends with a timeout, as a whole."""
+        with (
+            serving(lambda number, body: Act(text="x" * 400, pause=0.05)) as server,
+            pytest.raises(ModelError, match=r"no whole answer within 0.5 s after \d+ characters"),
+        ):
+            ask(server, kind, timeout=0.5)
+
+    @SDKS
+    def test_busy_servers_are_asked_again(self, kind: str) -> None:
+        """429 and 500 are repeated by the SDK, up to `retries` times."""
+        busy = {0: Act(status=429, body={}, headers={"retry-after": "0.01"}), 1: Act(status=500, body={})}
+        with serving(lambda number, body: busy.get(number, Act())) as server:
+            assert ask(server, kind, retries=2).text == "hello there"
+        assert len(server.asked) == 3
+
+    def test_refused_request_names_what_was_sent(self) -> None:
+        """422 for an unknown field: the server's words and the fields that the request sets."""
+        body = {"detail": "Unexpected fields in the request: {'foo'}"}
+        with (
+            serving(lambda number, request: Act(status=422, body=body)) as server,
+            pytest.raises(
+                ModelError,
+                match=r"refuses the request, which sets max_tokens, temperature, foo \(422: Unexpected fields",
+            ),
+        ):
+            ask(server, extra_body={"foo": 1})
+
+
+class TestPreflight:
+    def check(self, server: FakeServer, kind: str = "openai", **changes: Any) -> None:
+        client_of(spec_of(server, kind, **changes)).check()
+
+    @SDKS
+    def test_known_model(self, kind: str) -> None:
+        """Nothing is said, and no answer is asked for."""
+        with serving() as server:
+            self.check(server, kind)
+        assert server.asked == []
+
+    def test_unknown_model(self) -> None:
+        """Close matches are named."""
+        with (
+            serving(models=("the-model-1", "other")) as server,
+            pytest.raises(ModelError, match=r"doesn't know 'the-model'; did you mean the-model-1\?"),
+        ):
+            self.check(server)
+
+    def test_unknown_model_of_anthropic(self) -> None:
+        with serving(models=()) as server, pytest.raises(ModelError, match="doesn't know 'the-model'; check model"):
+            self.check(server, "anthropic")
+
+    @SDKS
+    def test_wrong_key(self, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+        """The variable is named, the key is not."""
+        monkeypatch.setenv("MY_KEY", "sk-wrong")
+        with serving() as server, pytest.raises(ModelError, match="it refuses the key in MY_KEY") as caught:
+            self.check(server, kind, key="MY_KEY")
+        assert "sk-wrong" not in str(caught.value)
+
+    @SDKS
+    def test_missing_key(self, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+        """The variable is named before anything is sent."""
+        monkeypatch.delenv("MY_KEY", raising=False)
+        with serving() as server, pytest.raises(ModelError, match="set the environment variable MY_KEY"):
+            self.check(server, kind, key="MY_KEY")
+        assert server.other == []
+
+    @SDKS
+    def test_server_down(self, kind: str) -> None:
+        with serving() as server:
+            pass
+        with pytest.raises(ModelError, match=f"{server.url}.*no connection; is the server running there"):
+            self.check(server, kind)

@@ -1,0 +1,38 @@
+"""docs/servers.md says what the code does."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+from pbcore.integrations.servers.kinds import KINDS
+from pbcore.integrations.servers.spec import KEYS, ServerSpec, read_specs
+
+PAGE = (Path(__file__).parents[3] / "docs" / "servers.md").read_text(encoding="utf-8")
+
+
+def rows() -> dict[str, str]:
+    """Key → default, as the page's table has them."""
+    found = re.findall(r"^\| `(\w+)` \|.*\|([^|]*)\|$", PAGE, re.MULTILINE)
+    return {name: default.strip().strip("`") for name, default in found}
+
+
+class TestPage:
+    def test_example_is_valid(self) -> None:
+        """The file on the page reads as it is."""
+        (text,) = re.findall(r"<!-- models -->\n```yaml\n(.*?)```", PAGE, re.DOTALL)
+        specs = read_specs(text, "page")
+        assert [spec.sampler for spec in specs.values()] == ["ar", "threshold-0.95+b4", "server"]
+
+    def test_every_key_is_listed(self) -> None:
+        """With its default."""
+        assert set(rows()) == set(KEYS)
+        defaults = {f.name: f.default for f in fields(ServerSpec) if f.default not in (MISSING, None)}
+        for name, default in defaults.items():
+            expected = f"{default:g}" if isinstance(default, float) else str(default).lower()
+            assert rows()[name] == expected
+
+    def test_every_kind_is_listed(self) -> None:
+        (line,) = (line for line in PAGE.splitlines() if line.startswith("| `kind` |"))
+        assert set(re.findall(r"`(\w+)`", line)) - {"kind"} == set(KINDS)

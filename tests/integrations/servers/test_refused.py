@@ -1,0 +1,137 @@
+"""Runs with models behind servers that are refused or stopped, with the reason; and keys, which appear nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.integrations.servers.store import lines
+from tests.integrations.servers.fake import CANARY, FAILURES, FakeServer, failing, serving
+from tests.integrations.servers.served import FIVE, MINE, declare, right
+from tests.plugin.conftest import Run
+
+
+class TestBeforeTheFirstCell:
+    def refused(self, result: pytest.RunResult, said: str) -> None:
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert said in result.stderr.str() + result.stdout.str()
+        assert "passed" not in result.stdout.str()
+        assert "not finished" not in result.stdout.str()
+
+    def test_server_down(self, project: pytest.Pytester, run: Run) -> None:
+        """Told with its address; a dry run doesn't ask."""
+        with serving() as server:
+            declare(project, server)
+        self.refused(run(f"{FIVE} --out out"), f"model mine at {server.url}/v1: no connection; is the server running")
+        assert not (project.path / "out").exists()
+        dry = run(f"{FIVE} --co -q")
+        assert dry.ret == 0
+        dry.stdout.fnmatch_lines(["*test_cell[[]mine/copy/ar]", "pbcore: mine: 5 requests, *: price unknown"])
+
+    def test_missing_key(self, project: pytest.Pytester, run: Run, server: FakeServer, monkeypatch: Any) -> None:
+        """Told with the variable, before anything is sent."""
+        monkeypatch.delenv("MY_KEY", raising=False)
+        declare(project, server, key="MY_KEY")
+        self.refused(run(f"{FIVE} --out out"), "set the environment variable MY_KEY")
+        assert server.other == []
+
+    def test_unknown_model(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """Told with close matches; with workers the server is asked once."""
+        declare(project, server, model="the-modal")
+        self.refused(run(f"{FIVE} --out out -n 2"), "doesn't know 'the-modal'; did you mean the-model?")
+        assert server.other == ["/v1/models", "/v1/models/the-modal"]
+        assert server.asked == []
+
+    def test_missing_package(self, project: pytest.Pytester, run: Run, server: FakeServer, monkeypatch: Any) -> None:
+        """The extra that brings it is named."""
+        monkeypatch.setitem(__import__("sys").modules, "openai", None)
+        declare(project, server)
+        self.refused(run(f"{FIVE} --out out"), "pip install 'pbcore[openai]'")
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("mine: {base_url: http://h/v1}", "--models: models.yaml, model mine: missing model"),
+            ("mine: {url: http://h/v1}", "--models: models.yaml, model mine: unknown key url; the keys are model, "),
+            ("tiny: {base_url: http://h/v1, model: x}", "a model named 'tiny' exists already"),
+        ],
+    )
+    def test_wrong_yaml(self, project: pytest.Pytester, run: Run, text: str, said: str) -> None:
+        """File, model, key and what is allowed."""
+        (project.path / "models.yaml").write_text(text)
+        self.refused(run(FIVE), said)
+
+    def test_unknown_name(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        declare(project, server)
+        self.refused(run("--models models.yaml --model mime"), "unknown model 'mime'; did you mean mine")
+
+    def test_ini(self, project: pytest.Pytester, in_process: Run, server: FakeServer) -> None:
+        """`pbcore_models` names the file, too."""
+        declare(project, server)
+        project.makeini("[pytest]\nmarkers = quick: x\npbcore_models =\n  models.yaml\npbcore_model =\n  mine\n")
+        in_process("benches", "--task copy --co -q").stdout.fnmatch_lines(["*test_cell[[]mine/copy/ar]"])
+
+
+class TestMoney:
+    def test_the_limit_stops_the_run(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """The run ends before the limit, says what was spent and how to go on; a higher limit asks for the rest."""
+        declare(project, server, prices="{input: 0.0, output: 10000.0}", max_tokens=10, concurrency=1)
+        first = run(f"{MINE} --task copy --task reverse --limit 5 --max-cost 0.18 --out out")
+        assert first.ret == pytest.ExitCode.INTERRUPTED
+        first.stdout.fnmatch_lines(
+            [
+                "*--max-cost 0.18: 0.0900 USD are spent in this run, and the next answer of mine may cost 0.1000*",
+                "not finished: 1 of 2 cells (mine/reverse/ar); resume with: pytest * --resume *",
+                "3 answers of servers are kept in *, 0.0900 USD by the declared prices",
+            ]
+        )
+        run(f"{MINE} --task copy --task reverse --limit 5 --max-cost 1 --resume out").assert_outcomes(passed=2)
+        assert len(server.asked) == 10
+
+    @pytest.mark.nightly
+    def test_workers_share_the_limit(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """With -n 2 no more is spent than without."""
+        declare(project, server, prices="{input: 0.0, output: 10000.0}", max_tokens=10)
+        run(f"{MINE} --task waiting_line/* --limit 5 --max-cost 0.5 --out out -n 2")
+        assert 0 < 0.03 * len(server.asked) <= 0.5
+
+    def test_no_price_no_limit(self, project: pytest.Pytester, run: Run, server: FakeServer, monkeypatch: Any) -> None:
+        """A limit on a keyed model without prices can't be kept, so it is refused with what to declare."""
+        monkeypatch.setenv("MY_KEY", "x")
+        declare(project, server, key="MY_KEY")
+        result = run(f"{FIVE} --max-cost 1")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "--max-cost: mine has no prices" in result.stderr.str()
+
+
+class TestKeys:
+    @pytest.mark.parametrize(
+        ("kind", "failure"), [*(("openai", failure) for failure in [*FAILURES, None]), ("anthropic", "401")]
+    )
+    def test_a_key_appears_nowhere(
+        self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch, kind: str, failure: str | None
+    ) -> None:
+        """Whatever goes wrong, and with every log, local variable and traceback shown, the key stands in no file of the
+        run, not in JUnit's, and not on the screen.
+        """
+        monkeypatch.setenv("CANARY_KEY", CANARY)
+        script = right if failure is None else failing(FAILURES[failure], first=1)
+        with serving(script) as server:
+            declare(project, server, kind=kind, key="CANARY_KEY", timeout=2, concurrency=1)
+            result = run(
+                f"{FIVE} --out out --junitxml junit.xml -rA -l --full-trace --log-level=DEBUG --log-file=log.txt"
+            )
+        result.assert_outcomes(**{"passed" if failure is None else "failed": 1})
+        assert any(CANARY in value for value in server.asked[0].headers.values()), "the key was not even sent"
+        found = [path for path in project.path.rglob("*") if path.is_file() and "canary" in read(path)]
+        assert found == []
+        assert "canary" not in result.stdout.str() + result.stderr.str()
+        kept = lines(next((project.path / "out" / "cells").glob("*.answers.jsonl")))
+        assert len(kept) == (5 if failure is None else 1)
+
+
+def read(path: Path) -> str:
+    """A file's text without the variable's name."""
+    return path.read_bytes().decode("utf-8", "replace").replace("CANARY_KEY", "")

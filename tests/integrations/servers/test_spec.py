@@ -1,0 +1,155 @@
+"""Declarations of servers: what can't be meant is named with file, model and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pbcore.errors import InputError
+from pbcore.integrations.servers import entries
+from pbcore.integrations.servers.spec import KEYS, ServerSpec, read_specs, refusal, server_specs
+from pbcore.models import model_names, resolve_model
+from pbcore.models.errors import ModelError
+from pbcore.models.registry import add_models_file, register_model
+from pbcore.names import parse
+
+GOOD = "qwen:\n  base_url: http://localhost:8000/v1/\n  model: qwen2.5-7b\n"
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test adds stays with it."""
+    for name in ("_ADDED", "_FILES"):
+        monkeypatch.setattr(f"pbcore.integrations.servers.spec.{name}", {})
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+class TestReading:
+    def test_defaults(self) -> None:
+        """A name, an address and a model id are enough: `ar`, eight requests at once, the paper's length, no price."""
+        spec = read_specs(GOOD, "f.yaml")["qwen"]
+        assert (spec.sampler, spec.concurrency, spec.max_tokens, spec.prices) == ("ar", 8, 1024, None)
+        assert spec.base_url == "http://localhost:8000/v1"
+        assert spec.provider == "localhost:8000"
+
+    def test_predeclared(self) -> None:
+        """Mercury's sampler is the server's, with the paper's 128 tokens; Claude takes no temperature; no prices."""
+        mercury, claude = (server_specs()[name] for name in ("mercury", "claude-haiku"))
+        assert (mercury.sampler, mercury.max_tokens, mercury.key) == ("server", 128, "INCEPTION_API_KEY")
+        assert (claude.kind, claude.temperature, claude.max_tokens) == ("anthropic", False, 1024)
+        assert mercury.prices is claude.prices is None
+
+    def test_a_file_changes_keys_of_a_predeclared_model(self, tmp_path: Path) -> None:
+        """A price for mercury leaves the rest of it as it is."""
+        add_models_file(write(tmp_path / "m.yaml", "mercury:\n  prices: {input: 0.25, output: 1}\n"))
+        spec = server_specs()["mercury"]
+        assert spec.prices is not None
+        assert (spec.prices.output, spec.max_tokens, spec.key) == (1.0, 128, "INCEPTION_API_KEY")
+
+    @pytest.mark.parametrize(
+        ("entry", "said"),
+        [
+            ("a: 3", "model a: give the keys of the model, such as base_url and model"),
+            ("a/b: {model: x}", "model name 'a/b': use letters, digits, '_', '-' and '.'"),
+            ("a: {model: x}", "model a: missing base_url"),
+            ("a: {base_url: http://h/v1}", "model a: missing model"),
+            ("a: {baseurl: http://h/v1, model: x}", "unknown key baseurl; the keys are " + ", ".join(KEYS)),
+            ("a: {base_url: http://h/v1, model: 3}", "model a: model 3; it should be a valid string"),
+            ("a: {base_url: http://h/v1, model: x, concurrency: 0}", "concurrency 0; give a number from 1 to 1024"),
+            ("a: {base_url: http://h/v1, model: x, retries: two}", "retries 'two'; it should be a valid integer"),
+            ("a: {base_url: http://h/v1, model: x, stream: 'yes'}", "stream 'yes'; it should be a valid boolean"),
+            ("a: {base_url: http://h/v1, model: x, kind: tgi}", "kind 'tgi'; give one of openai, anthropic, vllm"),
+            ("a: {base_url: http://h/v1, model: x, prices: {input: 1}}", "missing prices.output"),
+            ("a: {base_url: http://h/v1, model: x, prices: {input: 1, output: 1, in: 1}}", "unknown key prices.in"),
+            ("a: {base_url: http://h/v1, model: x, prices: {input: -1, output: 1}}", "not below 0"),
+            ("a: {base_url: http://h/v1, model: x, prices: {input: .nan, output: 1}}", "Out of range float"),
+            ("a: {base_url: h/v1, model: x}", "base_url is no address; give e.g. http://localhost:8000/v1"),
+            ("a: {base_url: 'http://me:pw@h/v1', model: x}", "base_url holds a user, a password or a query"),
+            ("a: {base_url: 'http://h/v1?key=abc', model: x}", "base_url holds a user, a password or a query"),
+            ("a: {base_url: http://h/v1, model: x, sampler: Fast}", "'Fast' is not a policy name"),
+            ("a: {base_url: http://h/v1, model: x, extra_body: {max_tokens: 3}}", "extra_body sets 'max_tokens'"),
+            ("a: {base_url: http://h/v1, model: x, extra_body: {when: 2026-01-01}}", "not JSON serializable"),
+            ("a: {base_url: http://h/v1, model: x, key: sk-abc-123}", "key is the name of an environment variable"),
+            ("[a]", "give one entry per model"),
+            ("a: {model: x\n", "not valid YAML"),
+        ],
+    )
+    def test_what_cannot_be_meant(self, entry: str, said: str) -> None:
+        """File, model, key and what is allowed, in one line."""
+        with pytest.raises(InputError) as caught:
+            read_specs(entry, "f.yaml")
+        assert said in str(caught.value)
+        assert str(caught.value).startswith("f.yaml")
+
+    def test_a_key_in_the_file_is_not_repeated(self) -> None:
+        """A key pasted where its variable's name belongs, and a password in an address, are not shown."""
+        for entry in ("key: sk-secret-1", "key: [sk-secret-1]", "base_url: http://me:sk-secret-1@h/v1"):
+            with pytest.raises(InputError) as caught:
+                read_specs(
+                    f"a:\n  base_url: http://h/v1\n  model: x\n  {entry}\n".replace(
+                        "  base_url: http://h/v1\n", "" if "base_url" in entry else "  base_url: http://h/v1\n"
+                    ),
+                    "f.yaml",
+                )
+            assert "secret" not in str(caught.value)
+
+
+class TestNames:
+    def test_added_models_are_known(self, tmp_path: Path) -> None:
+        """Names of a file resolve, and stand in the list from which close matches come."""
+        assert add_models_file(write(tmp_path / "m.yaml", GOOD)) == ["qwen"]
+        assert resolve_model("qwen").family == "server"
+        assert {"qwen", "mercury", "claude-haiku"} <= set(model_names())
+        with pytest.raises(ModelError, match="unknown model 'mercurry'; did you mean mercury"):
+            resolve_model("mercurry")
+
+    def test_taken_names(self, tmp_path: Path) -> None:
+        """A model of the package, of another file or of user code is never replaced silently."""
+        with pytest.raises(InputError, match="a model named 'tiny' exists already"):
+            add_models_file(write(tmp_path / "a.yaml", GOOD.replace("qwen:", "tiny:")))
+        add_models_file(write(tmp_path / "b.yaml", GOOD))
+        add_models_file(tmp_path / "b.yaml")
+        with pytest.raises(InputError, match=r"'qwen' exists already in .*b\.yaml"):
+            add_models_file(write(tmp_path / "c.yaml", GOOD))
+        with pytest.raises(InputError, match="already taken"):
+            register_model("qwen", lambda **options: None)
+
+    def test_missing_file(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError, match="no models file"):
+            add_models_file(tmp_path / "none.yaml")
+
+
+class TestSamplers:
+    def specs(self, more: str) -> str:
+        return f"{GOOD}  {more}\n"
+
+    def test_a_temperature_goes_with_servers_that_take_one(self) -> None:
+        """`ar+t1.0` runs where temperature may be sent, and is refused with the reason elsewhere."""
+        free = read_specs(GOOD, "f")["qwen"]
+        fixed = read_specs(self.specs("temperature: false"), "f")["qwen"]
+        assert refusal(free, parse("ar+t1.0")) is None
+        assert refusal(fixed, parse("ar")) is None
+        assert refusal(fixed, parse("ar+t1.0")) == "qwen takes no temperature; its sampler is ar"
+
+    def test_others_are_refused(self) -> None:
+        """Where the sampler is the server's setting, the declared one alone runs."""
+        spec = read_specs(self.specs("sampler: threshold-0.95+b32"), "f")["qwen"]
+        assert refusal(spec, parse("threshold-0.95+b32")) is None
+        assert refusal(spec, parse("threshold-0.9+b32")) is not None
+        assert refusal(spec, parse("ar")) is not None
+
+
+class TestEntries:
+    def test_keys_of_servers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whether the variable is set, never what is in it."""
+        spec = ServerSpec("x", "m", "http://h/v1", key="SOME_KEY")
+        monkeypatch.setenv("SOME_KEY", "abc")
+        assert entries._status(spec) == "server, SOME_KEY set"
+        monkeypatch.setenv("SOME_KEY", "")
+        assert entries._status(spec) == "server, SOME_KEY not set"
+        assert entries._status(ServerSpec("x", "m", "http://h/v1")) == "server, no key needed"
