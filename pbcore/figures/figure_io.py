@@ -62,7 +62,13 @@ def panels(rows: int, columns: int, foot: float = 0.75, *, sharex: bool = True) 
 def draw_points(axis: Axes, data: Sequence[Point], number: int, name: str | None = None) -> None:
     """Points (x, y, low, high) with their intervals in the colour and marker of a series."""
     if data:
-        look = {"color": colour(number), "markersize": 4, "elinewidth": 0.9, "capsize": 2, "label": name}
+        look: dict[str, Any] = {
+            "color": colour(number),
+            "markersize": 4,
+            "elinewidth": 0.9,
+            "capsize": 2,
+            "label": name,
+        }
         points(axis, *zip(*data, strict=True), fmt=marker(number), **look)
 
 

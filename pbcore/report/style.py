@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
+from numpy.typing import ArrayLike
 
 from pbcore.printable import printable
 
@@ -37,10 +37,8 @@ def percent(axis: Axes) -> None:
     axis.set_yticks([0, 20, 40, 60, 80, 100])
 
 
-def points(
-    axis: Axes, x: Sequence[float], y: Sequence[float], low: Sequence[float], high: Sequence[float], **look: Any
-) -> ErrorbarContainer:
+def points(axis: Axes, x: ArrayLike, y: ArrayLike, low: ArrayLike, high: ArrayLike, **look: Any) -> ErrorbarContainer:
     """Points with their intervals; an interval that isn't known has no bar."""
     middle = np.asarray(y, dtype=float)
     spread = np.nan_to_num(np.clip(np.vstack([middle - np.asarray(low), np.asarray(high) - middle]), 0, None))
-    return axis.errorbar(x, middle, yerr=spread, **{"elinewidth": 0.8, "capsize": 1.8, **look})
+    return axis.errorbar(np.asarray(x, dtype=float), middle, yerr=spread, **{"elinewidth": 0.8, "capsize": 1.8, **look})
