@@ -11,7 +11,6 @@
 | store | answers on disk as they come |
 | money, api_cost | prices, the estimate before a run, the limit during it |
 | model | the model: concurrent requests, answers kept, a session's facts |
-| preflight | is the server up, the key there, the model known |
 """
 
 from pbcore.extensions import Integration
