@@ -27,6 +27,11 @@ def first_line(text: str, limit: int = 160) -> str:
     return printable(text.strip().partition("\n")[0].rstrip(), limit)
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 cell`, `2,823 cells`."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def shown(value: Any) -> str:
     """A value from a file, as an error names it: its shortened `repr`."""
     return printable(_REPR.repr(value), 80)

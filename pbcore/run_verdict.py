@@ -11,6 +11,7 @@ from pbcore.analysis.gate import judge
 from pbcore.errors import InputError
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
+from pbcore.printable import counted
 from pbcore.report.gates import Rerun, gate_markdown, gate_text
 from pbcore.report.text import listed
 from pbcore.results.baseline import BaselineCell, BaselineError, read_baseline, write_baseline
@@ -107,7 +108,8 @@ def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruli
     broken = broken_floors(demands, [entry.cell for entry in stored])
     cells = {entry.cell.id for entry in stored}
     unmatched = sum(name not in cells for name, _ in broken)
-    title = f"floors {'BROKEN' if broken else 'kept'}: {len(demands)} asked for, {len(broken) - unmatched} cells below"
+    below = counted(len(broken) - unmatched, "cell")
+    title = f"floors {'BROKEN' if broken else 'kept'}: {len(demands)} asked for, {below} below"
     title += f", {unmatched} without a cell" if unmatched else ""
     ruling.text += [title, *listed([f"  FLOOR    {name}: {reason}" for name, reason in broken])]
     ruling.markdown.append(
@@ -131,7 +133,7 @@ def _update(path: Path, stored: Sequence[StoredCell], complete: bool, ruling: Ru
     try:
         if not complete:
             raise BaselineError("no baseline written: the run is not complete")
-        return f"baseline written: {write_baseline(path, stored)} ({len(stored)} cells)"
+        return f"baseline written: {write_baseline(path, stored)} ({counted(len(stored), 'cell')})"
     except (BaselineError, OSError) as error:
         ruling.failures.append((f"update of {path}", str(error)))
         return str(error)

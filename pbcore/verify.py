@@ -13,6 +13,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from pbcore.analysis.score_differences import Difference, differences
+from pbcore.printable import counted
 from pbcore.results.load import LoadError, load_cells, load_samples
 from pbcore.results.record import SampleRecord
 from pbcore.results.rundir import RunDirError
@@ -196,7 +197,14 @@ def verified_table(checked: list[Checked]) -> str:
     faults = [f"{one.task}: {error}" for one in checked for error in one.errors]
     samples, labels = sum(one.samples for one in checked), sum(one.labels for one in checked)
     verdict = f"faults: {len(faults)}" if faults else "no fault"
-    return "\n".join([text, "", *faults, f"{len(checked)} files, {samples} samples, {labels} labels scored; {verdict}"])
+    return "\n".join(
+        [
+            text,
+            "",
+            *faults,
+            f"{counted(len(checked), 'file')}, {counted(samples, 'sample')}, {labels} labels scored; {verdict}",
+        ]
+    )
 
 
 def run_text(path: Path) -> str:

@@ -61,7 +61,7 @@ class TestGates:
     def test_floors_alone_say_nothing_of_comparisons(self, run: RunDir) -> None:
         """Title and broken cells on the screen, in Markdown and in JUnit."""
         ruling = ruled(run, floor=(BELOW, "* nfe<=16"))
-        assert ruling.text[0] == "floors BROKEN: 2 asked for, 1 cells below"
+        assert ruling.text[0] == "floors BROKEN: 2 asked for, 1 cell below"
         assert ruling.text[1].startswith(f"  FLOOR    {NAME}: accuracy is 0.9")
         assert [name for name, _ in ruling.failures] == [f"floors::{NAME}"]
         assert ruling.markdown == [f"### {ruling.text[0]}\n\n- `{NAME}`: accuracy is 0.9 (floor '* accuracy>=0.98')\n"]
@@ -71,7 +71,7 @@ class TestGates:
     def test_a_floor_without_a_cell_is_not_counted_as_a_cell_below(self, run: RunDir) -> None:
         """A misspelt pattern is told from a score that is too low."""
         ruling = ruled(run, floor=(BELOW, "tny/* accuracy>=0.5"))
-        assert ruling.text[0] == "floors BROKEN: 2 asked for, 1 cells below, 1 without a cell"
+        assert ruling.text[0] == "floors BROKEN: 2 asked for, 1 cell below, 1 without a cell"
 
     def test_a_baseline_of_other_cells_fails(self, run: RunDir, tmp_path: Path) -> None:
         """Its rows are missing, the run's are new: nothing passed."""
@@ -133,7 +133,7 @@ class TestUpdate:
         """The screen says where it is."""
         file = tmp_path / "new.json"
         ruling = ruled(run, update_baseline=file)
-        assert (ruling.text, ruling.failures) == ([f"baseline written: {file} (1 cells)"], [])
+        assert (ruling.text, ruling.failures) == ([f"baseline written: {file} (1 cell)"], [])
         assert ruled(run, gate=(file,)).failures == []
 
     def test_a_part_of_a_run_does_not(self, run: RunDir, tmp_path: Path) -> None:

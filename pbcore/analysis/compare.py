@@ -88,14 +88,15 @@ class CellComparison:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """All cells of two runs, sorted by id; `level` is the chance of any false alarm among them. `models` and `samplers`
-    are the given names, A's → B's; `left_out` counts the cells of A and of B under other names. `overall` has the mean
-    of the compared cells."""
+    are the given names, A's → B's; `left_out` counts the cells of A and of B under other names, `lacking` are ids that
+    A never had. `overall` has the mean of the compared cells."""
 
     cells: tuple[CellComparison, ...]
     level: float
     models: Mapping[str, str] = field(default_factory=dict)
     samplers: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[int, int] = (0, 0)
+    lacking: tuple[str, ...] = ()
     overall: Overall = field(default_factory=lambda: overall([]))
 
     def of(self, *statuses: str) -> list[CellComparison]:
@@ -130,7 +131,7 @@ def compare_runs(
 
     Samples are paired by their index; of several seeds a sample counts once, by its mean. Cells whose questions differ
     are refused, other settings and models of the same name are only reported. Binary scores: exact McNemar test;
-    others: paired permutation test; both two-sided.
+    others: `paired.graded_drop`; both two-sided.
 
     Cells are paired by id, or by `models` and `samplers`, names of A → names of B: then only cells of the named models
     and samplers are compared, and A and B may be the same run. Raises InputError for names that a run lacks, and if
@@ -156,7 +157,7 @@ def compare_runs(
         for pair, cell in zip(pairs.pairs, final, strict=True)
         if cell.status == "compared"
     ]
-    return Comparison(final, level, models or {}, samplers or {}, pairs.left_out, overall(both))
+    return Comparison(final, level, models or {}, samplers or {}, pairs.left_out, pairs.lacking, overall(both))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""How far the cells of a run are from the optimal frontier: the best accuracy of any sampler in as many steps."""
+"""How far the cells of a run are from the optimal frontier: the best accuracy in as many steps of samplers that write
+only independently drawn tokens and keep each (`theory.frontier`)."""
 
 from __future__ import annotations
 
@@ -15,18 +16,16 @@ from pbcore.theory.frontier import MOST, accuracy_hull
 
 # Tasks with several answers whose canvas has one masked token per item, so that forwards are steps over items.
 TASKS = {"list_ops/replace_random": "replace_random", "list_ops/shuffle": "shuffle"}
-# Policies that choose positions by the distributions alone, before tokens are drawn.
-BY_POSITION = ("random", "left_to_right", "margin", "entropy", "eb", "dus", "origin", "sdar_sequential")
-TAKES_BACK = ("wino", "joint")
 # Decoders of other models, which don't reveal masks by their marginals: autoregressive and score-based ones.
 OTHERS = ("ar", "analytic", "euler")
-Kind = Literal["order", "seen", "back"]
+Kind = Literal["order", "seen", "back", "own", "unknown"]
+BOUND = ("order", "seen")
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
     """A cell beside the frontier. `score` with its 95 % interval and `best` in [0, 1]; `steps` the mean forwards;
-    `best` is None for samplers that take tokens back (`kind`), which the frontier does not bind."""
+    `best` is None for samplers of a `kind` that the frontier doesn't bind."""
 
     model: str
     task: str
@@ -45,12 +44,27 @@ class Room:
 
 
 def kind(sampler: str) -> Kind:
-    """What the sampler knows when it chooses: `order`, the distributions alone; `seen`, the tokens predicted, too;
-    `back` if it takes tokens back."""
+    """Whether a frontier binds the sampler, by what its policy declares (`Traits.chooses`), and which.
+
+    `order`: it chooses positions before it looks at predicted tokens or noise. `seen`: it may look at the tokens
+    predicted. Both write only these and keep each. The others are bound by neither: `back`, it takes tokens back;
+    `own`, it writes tokens other than the predicted; `unknown`, it declares nothing, or isn't known here.
+    """
+    from pbcore.decoding.protocol import traits  # imports torch, which reports of other tasks don't need
+    from pbcore.decoding.samplers import policy
+
     name = parse(sampler)
-    if name.remask or name.policy in TAKES_BACK:
+    try:
+        declared = traits(policy(name))
+    except ValueError:
+        return "unknown"
+    if name.remask or declared.review:
         return "back"
-    return "order" if name.policy in BY_POSITION else "seen"
+    if declared.rewrites:
+        return "own"
+    if declared.chooses is None:
+        return "unknown"
+    return "order" if declared.chooses == "positions" and not (name.no_early_eos or name.eos_last) else "seen"
 
 
 def room(cell: CellRecord, samples: Sequence[SampleRecord], lengths: Mapping[int, int | None]) -> Room | None:
@@ -73,7 +87,7 @@ def room(cell: CellRecord, samples: Sequence[SampleRecord], lengths: Mapping[int
     if not forwards or max(forwards) > MOST[op]:
         return None
     chosen, best = kind(cell.sampler), None
-    if chosen != "back":
+    if chosen in BOUND:
         parts = (
             (value_at(accuracy_hull(op, n, greedy=name.greedy, seen=chosen == "seen"), fmean(counts)), len(counts))
             for n, counts in forwards.items()

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pbcore.analysis.floors import Floor, broken_floors
-from pbcore.analysis.paired import Paired, compare, detectable_drop, detectable_shift, holm, permutation
+from pbcore.analysis.paired import Paired, compare, detectable_drop, detectable_shift, graded_drop, holm
 from pbcore.analysis.pairs import Pair, pair_cells
 from pbcore.errors import InputError
 from pbcore.names import SamplerNameError, parse
-from pbcore.printable import first_line
+from pbcore.printable import counted, first_line
 from pbcore.results.baseline import BaselineCell, baseline_cell
 from pbcore.results.record import id_order
 from pbcore.results.rundir import StoredCell
@@ -89,9 +89,9 @@ def judge(
 ) -> Verdict:
     """Judges a run against a baseline (`results.baseline.read_baseline`; empty to check floors only).
 
-    Quality: the headline score sample by sample, by the exact one-sided McNemar test, or paired permutation for graded
-    scores. NFE and tokens per step must be equal for greedy samplers; for others a paired permutation test looks for
-    more forwards. Holm's correction covers all tests, so the chance of any false alarm in the run is at most `level`.
+    Quality: the headline score sample by sample, by the exact one-sided McNemar test, or `paired.graded_drop` for
+    graded scores. NFE and tokens per step must be equal for greedy samplers; for others `graded_drop` looks for more
+    forwards. Holm's correction covers all tests, so the chance of any false alarm in the run is at most `level`.
     Baseline rows missing in the run fail; cells that differ in data, model, sampler, seed, precision or samples are
     refused.
 
@@ -124,14 +124,14 @@ def difference(cell: BaselineCell, base: BaselineCell, renamed: bool = False) ->
     if len(cell.indices) != len(base.indices):
         wanted = len(base.indices)
         return (
-            f"{len(cell.indices)} samples, the baseline has {wanted}: add --limit {wanted}, "
+            f"{counted(len(cell.indices), 'sample')}, the baseline has {wanted}: add --limit {wanted}, "
             "or the --profile of the baseline's run"
         )
     joined = {"model", "sampler"} if renamed else set()
     other_model = renamed and cell.model != base.model
     if other_model:
         joined.add("dtype")
-    for name in ("task", "model", "sampler", "dtype", "length", "official_text"):
+    for name in ("task", "model", "sampler", "dtype", "length", "headline", "official_text"):
         if name not in joined and getattr(cell, name) != getattr(base, name):
             return f"{name.replace('_', ' ')} is {getattr(cell, name)!r}, the baseline's {getattr(base, name)!r}"
     if cell.data_hash != base.data_hash:
@@ -210,7 +210,7 @@ def _with_forwards(judgement: Judgement, cell: BaselineCell, base: BaselineCell)
         return judgement
     if not greedy(cell.sampler):
         rises = [before - after for before, after in zip(base.nfe, cell.nfe, strict=True)]
-        return replace(judgement, p_forwards=permutation(rises))
+        return replace(judgement, p_forwards=graded_drop(rises))
     if cell.nfe != base.nfe or abs((cell.tokens_per_step or 0) - (base.tokens_per_step or 0)) > RATE_TOLERANCE:
         return replace(judgement, status="slower", reason=_forwards(cell, base))
     return judgement
@@ -241,10 +241,12 @@ def _apply_holm(judgements: Sequence[Judgement], level: float) -> list[Judgement
         if quality is not None and quality <= level:
             flips = f"{len(raw.newly_wrong)} worse, {len(raw.newly_right)} better of {raw.n}"
             slower = f"; also {raw.reason}" if raw.status == "slower" else ""
-            reason = f"{raw.metric} {100 * (raw.change or 0):+.1f} points ({flips}, p = {quality:.2g}){slower}"
+            reason = (
+                f"{raw.metric} {100 * (raw.change or 0):+.1f} points ({flips}, one-sided p = {quality:.2g}){slower}"
+            )
             judgement = replace(judgement, status="worse", reason=reason)
         elif forwards is not None and forwards <= level:
-            reason = f"more forwards than the baseline (p = {forwards:.2g})"
+            reason = f"more forwards than the baseline (one-sided p = {forwards:.2g})"
             judgement = replace(judgement, status="slower", reason=reason)
         out.append(judgement)
     return out

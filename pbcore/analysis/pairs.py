@@ -59,10 +59,12 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """All pairs of two runs, sorted by id, and how many cells of A and of B have other names than the given ones."""
+    """All pairs of two runs, sorted by id, and how many cells of A and of B have other names than the given ones.
+    `lacking`: ids that A would need for B's cells to have a partner, and never had."""
 
     pairs: tuple[Pair, ...]
     left_out: tuple[int, int] = (0, 0)
+    lacking: tuple[str, ...] = ()
 
 
 def pair_cells(
@@ -75,8 +77,10 @@ def pair_cells(
 
     Without names: cells of the same id. `models` and `samplers` map names of A to names of B: then only cells of A
     whose model (and sampler) is named are paired, each with B's cell of the other name, the same task, and the same
-    model or sampler where only the other is named. Samplers may be spelled in any order of their modifiers. Raises
-    InputError for names that A or B lacks, and if nothing has a partner.
+    model or sampler where only the other is named. Samplers may be spelled in any order of their modifiers. A cell of B
+    without its partner is a pair without A's; but where A and B have the same cells, or A has no cell at all of that
+    model and sampler and only one of the two is named, nothing was dropped, and the id is `lacking`. Raises InputError
+    for names that A or B lacks, and if nothing has a partner.
     """
     if not models and not samplers:
         return Pairs(tuple(_same(name, head, base) for name in sorted(head.keys() | base.keys(), key=id_order)))
@@ -96,7 +100,15 @@ def pair_cells(
             "same tasks, and the same models or samplers where only the others are named"
         )
     left_out = len(head) - len(pairs), len(base.keys() - {pair.base for pair in (*pairs, *missing)})
-    return Pairs(tuple(sorted([*pairs, *missing], key=_order)), left_out)
+    ran = {(cell.model, cell.sampler) for cell in head.values()}
+    dropped = [
+        pair
+        for pair in missing
+        if head.keys() != base.keys()
+        and (not pair.renamed or (models and samplers) or (pair.model[0], pair.sampler[0]) in ran)
+    ]
+    lacking = sorted({pair.wanted for pair in missing} - {pair.wanted for pair in dropped}, key=id_order)
+    return Pairs(tuple(sorted([*pairs, *dropped], key=_order)), left_out, tuple(lacking))
 
 
 Key = tuple[str, str, str]

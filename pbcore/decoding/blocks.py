@@ -76,7 +76,8 @@ def settle(run: Blocks, rows: Rows, context: BlockContext) -> None:
         needed = {"needed": ~done, "unstopped": ~stopped, "all": torch.ones_like(done)}[run.course.store]
         block = torch.where(done, rows.block + 1, first)
         ran = _store(run, rows, context, block, entered & needed)
-        rows.nfe, rows.store = rows.nfe + ran, rows.store + ran
+        rows.count(ran.long())
+        rows.store = rows.store + ran
         rows.block = torch.where(entered, block, rows.block)
         rows.index = rows.index.masked_fill(entered, 0)
         clear(rows.states, entered)

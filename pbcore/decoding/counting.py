@@ -13,7 +13,7 @@ from math import comb, log
 import torch
 from torch import Tensor
 
-from pbcore.decoding.protocol import Policy
+from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Step
 from pbcore.names import SamplerName
@@ -21,7 +21,7 @@ from pbcore.theory.problems import Group, NotExact
 from pbcore.theory.recursion import Counts, Outcome, at_random
 
 # Policies that treat positions alike: what they reveal follows from token probabilities, whatever their place.
-SYMMETRIC = ("confidence", "margin", "entropy", "threshold", "factor", "eb", "frechet")
+SYMMETRIC = ("confidence", "margin", "entropy", "entropy_threshold", "threshold", "factor", "eb", "frechet")
 NUDGE = 3e-7  # what the noise of the ideal model may do to a number
 
 
@@ -48,7 +48,8 @@ def _number(policy: Policy, name: SamplerName, left: int, step: int, size: int) 
 def _outcomes(
     policy: Policy, name: SamplerName, groups: Sequence[Group], settled: int, step: int, size: int
 ) -> Iterator[Outcome]:
-    if name.temperature and any(max(group.chances) > min(group.chances) for group in groups):
+    drawn = bool(name.temperature) and traits(policy).chooses != "positions"  # the tokens drawn have a say
+    if drawn and any(max(group.chances) > min(group.chances) for group in groups):
         raise NotExact("the tokens drawn decide what is revealed")
     nudges = [[0] * len(groups)] + [
         [sign if i == g else 0 for i in range(len(groups))] for g in range(len(groups)) for sign in (1, -1)
@@ -59,7 +60,7 @@ def _outcomes(
     if not moved:
         yield 1.0, *_split(revealed[0])
         return
-    lifts = [_lift(groups, i, name) for i in moved]
+    lifts = [_lift(groups, i, drawn) for i in moved]
     if _select(policy, name, groups, trials, settled, step, size, confidences=False) != [revealed[0]] * len(trials):
         raise NotExact("noise decides between sums or between margins")
     choices = list(product(*(range(groups[i].positions + 1) for i in moved)))
@@ -78,7 +79,7 @@ def _outcomes(
         yield weight, *_split(counts)
 
 
-def _lift(groups: Sequence[Group], place: int, name: SamplerName) -> float:
+def _lift(groups: Sequence[Group], place: int, drawn: bool) -> float:
     """The probability that noise raises the confidence of a group's position, independently of the others.
 
     Raises NotExact where another group is tied with it, or where the number isn't ½ or 1.
@@ -88,7 +89,7 @@ def _lift(groups: Sequence[Group], place: int, name: SamplerName) -> float:
         if i != place and any(abs(a - b) < 4 * NUDGE for a, b in zip(own, _numbers(group), strict=True)):
             raise NotExact("positions with other probabilities are tied")
     chances = groups[place].chances
-    if name.temperature:
+    if drawn:
         return 0.5
     if chances[1] < chances[0] * (1 - 1e-9):
         return 0.5

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from pbcore.decoding.checks import check_needs
-from pbcore.decoding.engine import _advance, _Job, _step
+from pbcore.decoding.engine import _advance, _step
+from pbcore.decoding.forward import Job
 from pbcore.decoding.policies.origin import Origin
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.rows import Rows, start
@@ -135,7 +136,7 @@ class _Enumeration:
         self._rows, log = start(self._table, [Request((), self._table.canvas, 0)], record=False)
         self._every = _Every(self._table)
         size = name.block or max(1, int(self._rows.n_targets.max()))
-        self._job = _Job(
+        self._job = Job(
             self._table,
             self._policy,
             declared,
@@ -149,10 +150,8 @@ class _Enumeration:
         rows = np.array(sorted(self._table.answers))
         self._entropy: Entropy = answers_entropy(rows)
         self._all_bits = math.log2(len(rows))
-        partitions = (
-            name.remask is None and declared.review is None and (declared.cap is None or name.policy == "origin")
-        )
-        self._bits: bool = partitions and not name.eos_stop
+        partitions = name.remask is None and (declared.chooses or not (declared.review or declared.cap))
+        self._bits = bool(partitions) and not name.eos_stop
 
     def run(self) -> Outcomes:
         weights, bits = np.ones(1), np.zeros(1)

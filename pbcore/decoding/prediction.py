@@ -51,6 +51,13 @@ def probability(logits: Tensor, token: Tensor) -> Tensor:
     return torch.cat(results)
 
 
+def distribution(logits: Tensor, temperature: float) -> Tensor:
+    """What tokens are drawn from (M, V), for few positions; at temperature 0 the likeliest token has probability 1."""
+    if temperature:
+        return torch.softmax(logits.double() / temperature, dim=-1)
+    return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).double()
+
+
 def margin(log_probs: Tensor) -> Tensor:
     """p₁ − p₂ (m,) of log-probabilities (m, V), V ≥ 2."""
     top = log_probs.topk(2, dim=-1).values.exp()

@@ -192,6 +192,8 @@ def remasked(policy: Policy, name: SamplerName) -> Policy:
     if not hasattr(policy, "k"):
         raise SamplerNameError(f"sampler {name}: +remdm goes with policies of k tokens a step, not {name.policy}")
     declared = traits(policy)
+    if "probe" in declared.needs:
+        raise SamplerNameError(f"sampler {name}: {name.policy} checks its tokens by what-if rows; leave +remdm out")
     kind = RemdmEarly if name.remask_variant else Remdm
     return kind(policy, name.remask_rounds, name, declared.review, declared.needs, declared.reads)
 

@@ -22,7 +22,7 @@ from tabulate import tabulate
 from pbcore.errors import InputError
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIABLE
-from pbcore.printable import printable
+from pbcore.printable import counted, printable
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.report.text import show
@@ -164,13 +164,15 @@ def rescored_text(results: Sequence[Rescored]) -> str:
     headers = ["cell", "score", "changed", "of answers", "before", "now"]
     texts = [tabulate(rows, headers, disable_numparse=True)] if rows else []
     scored = [one for one in results if not one.kept]
-    lines = [f"{len(scored)} cells scored again, {sum(not one.changed for one in scored)} with the same scores"]
+    lines = [
+        f"{counted(len(scored), 'cell')} scored again, {sum(not one.changed for one in scored)} with the same scores"
+    ]
     kept = Counter(one.kept for one in results if one.kept)
-    lines += [f"{count} cells left as they were: {printable(why, 300)}" for why, count in kept.items()]
+    lines += [f"{counted(count, 'cell')} left unchanged: {printable(why, 300)}" for why, count in kept.items()]
     absent = Counter(
         f"{name}: {why}" for one in scored for name, why in one.after.cell.absent.items() if name in _metrics(one)
     )
-    lines += [f"not measured in {count} cells: {printable(why, 300)}" for why, count in absent.items()]
+    lines += [f"not measured in {counted(count, 'cell')}: {printable(why, 300)}" for why, count in absent.items()]
     return "\n".join([*texts, *lines])
 
 
@@ -188,6 +190,12 @@ def run(args: argparse.Namespace) -> int:
         os.environ[NO_DOWNLOAD_VARIABLE] = "1"
     if args.languagetool_url:
         os.environ[URL_VARIABLE] = args.languagetool_url
+    if args.bertscore_model:
+        os.environ[semantic.MODEL_VARIABLE] = args.bertscore_model
+        try:
+            semantic.chosen()
+        except semantic.Unavailable as error:
+            raise InputError(str(error)) from error
     made, results = rescore(args.source, args.out, args.data_dir, args.tasks)
     show(rescored_text(results))
     show(str(made.path))
@@ -208,5 +216,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--tasks", type=Path, action="append", default=[], metavar="FILE", help="YAML file with tasks of your own"
     )
     parser.add_argument("--languagetool-url", metavar="URL", help="LanguageTool server (default: the installed one)")
+    parser.add_argument("--bertscore-model", metavar="DIR", help="folder of BERTScore's model (default: roberta-large)")
     parser.add_argument("--no-download", action="store_true", help="download nothing: scores without a tool are absent")
     parser.set_defaults(run=run)

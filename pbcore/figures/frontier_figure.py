@@ -7,6 +7,7 @@ from math import log2
 
 from tabulate import tabulate
 
+from pbcore.analysis.frontier_gap import BOUND
 from pbcore.analysis.order import natural
 from pbcore.errors import InputError
 from pbcore.figures.figure_io import Drawing, Row, captions, draw_points, legend, panels
@@ -61,12 +62,14 @@ def frontier_text(rows: Sequence[Row]) -> str:
     alike = ", ".join(op for op in ALIKE)
     return "\n".join(
         [
-            f"The optimal frontier: what no sampler of exact marginals can beat in T steps, n = {n}",
+            f"The optimal frontier of samplers that keep independently drawn tokens, in T steps, n = {n}",
             tabulate(shown, list(rows[0]), disable_numparse=True, colalign=("left", *["right"] * (len(rows[0]) - 1))),
             "",
             "bits lost at τ = 1 by the best fixed order (L*_T), by one that depends on the revealed tokens, and by any",
             f"with random orders (reached for {alike}; a lower bound for others);",
-            "best accuracy of samplers that choose positions first, and of those that see the predicted tokens first.",
+            "best accuracy of samplers that choose positions before they look at predicted tokens or noise, and of",
+            "those that choose after they see all predicted tokens. Both write only these, each drawn from its exact",
+            "marginal independently of the others, and keep it. Samplers that do anything else are bound by neither.",
         ]
     )
 
@@ -128,7 +131,7 @@ def regret_text(found: Sequence[Regret]) -> str:
         "positions first and of those that see the tokens first; fewest steps: in which the former reach its accuracy"
     )
     parts.append("Fewest mean steps without an error: of the frontier, and of the fastest sampler\n" + room_text(found))
-    bound = [one for one in found if one.kind != "back"]
+    bound = [one for one in found if one.kind in BOUND]
     parts.append(
         f"{len(bound) - len(over)} of {len(bound)} intervals reach down to the frontier of the sampler's kind"
         + "".join(f"\n  above: {one.op} {one.sampler}" for one in over)

@@ -15,6 +15,7 @@ from pbcore.analysis.tradeoff import curves
 from pbcore.errors import InputError
 from pbcore.figures.figure_io import Drawing, Row
 from pbcore.names import SamplerName, parse
+from pbcore.printable import counted
 from pbcore.report.plots import figure as curve_figure
 from pbcore.results.load import load_stored
 from pbcore.results.record import CellRecord, Score
@@ -66,7 +67,7 @@ def figure3(cells: Cells) -> list[Drawing]:
         if rows:
             drawn = curve_figure(grid, "score (%)", f"Figure 3: {model}")
             drawings.append(
-                Drawing(f"figure3_{file_part(model)}", drawn, rows, f"Figure 3, {model}: {len(rows)} points")
+                Drawing(f"figure3_{file_part(model)}", drawn, rows, f"Figure 3, {model}: {counted(len(rows), 'point')}")
             )
     if not drawings:
         raise InputError(f"the runs hold none of Figure 3's tasks: {', '.join(FIGURE_3)}")

@@ -15,6 +15,7 @@ from pbcore.errors import InputError
 from pbcore.figures.figure_io import Drawing, Row, captions, colour, draw_points, legend, panels
 from pbcore.figures.runs import Cells, headline
 from pbcore.names import SamplerName, parse
+from pbcore.printable import counted
 from pbcore.report.style import finish, label, percent
 from pbcore.results.questions import lengths_of, redrawn
 from pbcore.results.record import CellRecord, Score
@@ -96,7 +97,7 @@ def figure6(cells: Cells) -> Drawing:
     captions(
         figure, "parallelizability (tokens per step; right: harder)", "points gained per halved block, k = 2", foot
     )
-    return Drawing("figure6", figure, rows, f"Figure 6: {len(rows)} tasks")
+    return Drawing("figure6", figure, rows, f"Figure 6: {counted(len(rows), 'task')}")
 
 
 def over_length(cells: Cells) -> Drawing:
@@ -218,7 +219,7 @@ def _curves(
         finish(axis, label(f"{title}: {text}"))
     captions(figure, x, "score (%)", foot)
     legend(figure, axes, each)
-    return Drawing(name, figure, rows, f"{title}: {len(rows)} points")
+    return Drawing(name, figure, rows, f"{title}: {counted(len(rows), 'point')}")
 
 
 def _row(cell: CellRecord, score: Score, **more: int) -> Row:

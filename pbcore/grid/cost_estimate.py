@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pbcore.grid.cellid import CellName
 from pbcore.grid.cost import forwards
 from pbcore.grid.plan import Plan, masked_tokens
+from pbcore.printable import counted
 
 if TYPE_CHECKING:
     from pbcore.decoding.sharing import ForwardStore
@@ -156,7 +157,7 @@ def forward_seconds(
 def lines(result: Bill, batch: str) -> Iterable[str]:
     """The bill in words."""
     asked = result.fixed + result.expected
-    yield f"{result.model}: {result.cells:,} cells, {result.samples:,} answers"
+    yield f"{result.model}: {counted(result.cells, 'cell')}, {counted(result.samples, 'answer')}"
     yield (
         f"  forwards asked: {result.fixed:,} by fixed schedules, exact"
         + (
@@ -171,7 +172,8 @@ def lines(result: Bill, batch: str) -> Iterable[str]:
             f"{100 * result.computed / asked:.0f} % of those asked (a probe of one sample a category)"
         )
     if result.unprobed:
-        yield f"  {result.unprobed:,} cells with adaptive samplers were not probed: the middle of their bounds counts"
+        unprobed = counted(result.unprobed, "cell")
+        yield f"  not probed: {unprobed} with adaptive samplers, for which the middle of their bounds counts"
     low, high = (duration(seconds) for seconds in result.seconds_range)
     fast, slow = 1000 * min(result.forward), 1000 * max(result.forward)
     yield f"  a forward takes {fast:.2f} to {slow:.2f} ms a row ({batch})"

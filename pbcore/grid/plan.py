@@ -82,7 +82,7 @@ class Plan:
 
     def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
         """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
-        from pbcore.grid.capabilities import no_infilling, no_steps, otherwise_asked, own_samplers, why_not
+        from pbcore.grid.capabilities import no_infilling, not_so_asked, otherwise_asked, own_samplers, why_not
         from pbcore.tasks.naming import category
 
         wanted = set(categories)
@@ -96,7 +96,7 @@ class Plan:
                         continue
                     reason = (
                         why_not(model, task, sampler)
-                        or no_steps(model, task, self.settings.cot)
+                        or not_so_asked(model, task, self.settings.cot, self.settings.max_new_tokens)
                         or no_infilling(model, partial(self.task, task))
                         or self._lacks_words(model, task)
                         or self._odd_blocks(model, task, sampler)
@@ -144,6 +144,14 @@ class Plan:
 
         return task_spec(task).asked(self.settings.recorded)
 
+    def recorded(self, task: str) -> dict[str, Any]:
+        """The settings that a record of this task keeps, without ways of asking that the task doesn't have."""
+        from pbcore.tasks.spec import WAYS
+
+        kept = self.settings.recorded
+        applied = self.asked(task)
+        return {name: value for name, value in kept.items() if name not in WAYS or name in applied}
+
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
         samples = self.task(cell.task, cell.model).samples[: self.limit(cell.model)]
@@ -187,8 +195,8 @@ def masked_tokens(sample: Sample) -> int:
 def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: bool = False) -> Plan:
     """The plan for these settings and pytest arguments (paths and node ids).
 
-    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole (DESIGN.md,
-    decision 6). Raises InputError for what doesn't exist or can't be used, with close matches.
+    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole.
+    Raises InputError for what doesn't exist or can't be used, with close matches.
     """
     from pbcore.tasks import add_tasks_file, all_task_names
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 import transformers
 from transformers import PretrainedConfig
 
@@ -81,6 +82,15 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
         block=family.block_of(raw),
         problems=problems,
     )
+
+
+def weights_of(shape: Mapping[str, Any], name: str) -> int:
+    """The number of parameters of a published shape, counted on the meta device: no memory is taken."""
+    arch = architecture(shape, name)
+    with torch.device("meta"):
+        model = arch.model_class._from_config(arch.config)
+    tied = bool(arch.config.tie_word_embeddings)
+    return sum(p.numel() for name, p in model.named_parameters() if not (tied and name == "lm_head.weight"))
 
 
 def _shorten(config: PretrainedConfig, layers: int | None) -> None:

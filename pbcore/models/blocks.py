@@ -48,12 +48,13 @@ class BlockCache:
             read.append((kept if rows is None else kept[every])[:, :width].transpose(1, 2))
         return read[0], read[1]
 
-    def keep(self, rows: Tensor) -> None:
-        """Drops all rows but these."""
-        self._rows = len(rows)
-        self._layers = {
+    def of(self, rows: Tensor) -> BlockCache:
+        """A copy with these rows (R',), any number of times each."""
+        part = BlockCache(len(rows), self._length)
+        part._layers = {
             layer: [tensor[rows.to(tensor.device)] for tensor in kept] for layer, kept in self._layers.items()
         }
+        return part
 
 
 class BlockContext:
@@ -115,7 +116,7 @@ class BlockContext:
         """Drops all rows but these."""
         for name in ("_ids", "_prompt", "_end", "_stored", "_kept"):
             setattr(self, name, getattr(self, name)[rows])
-        self._cache.keep(rows)
+        self._cache = self._cache.of(rows)
 
     def _logits(self, query: Query, positions: Tensor) -> Tensor:
         """Logits of canvas positions (R, L), in row-major order."""

@@ -94,7 +94,7 @@ def _weights(entry: ModelEntry) -> str | None:
     """The size of a published shape, counted without storage."""
     if entry.shape is None or entry.family != "masked":
         return None
-    from pbcore.models.memory import weights_of
+    from pbcore.models.architecture import weights_of
 
     count = weights_of(entry.shape, entry.name)
     return f"{count / 1e9:.2f} billion parameters, {2 * count / 1e9:.1f} GB in bfloat16"

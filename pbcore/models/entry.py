@@ -26,7 +26,7 @@ class ModelEntry:
     has none. `architecture` is its row in `families`, `layers` limits the number of layers of a dummy, `gpus` is how
     many a worker on a Ray cluster reserves, `adapter` the folder of a LoRA adapter that is merged into the weights.
 
-    Entries of integrations: `loader` is the function that makes the model (`module:function`). `served`: it answers
+    Entries of integrations: `loader` is the function that makes the model, `module:function`. `served`: it answers
     elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes whole questions, no given
     tokens. It runs `samplers`, `refuses` says why not another one, and `status` whether it can be asked.
     """

@@ -95,6 +95,7 @@ class Cell:
             settings={
                 "rounds": self.settings.rounds,
                 **({"official_text": True} if self.settings.official_text else {}),
+                **({"max_new_tokens": self.settings.max_new_tokens} if self.settings.max_new_tokens else {}),
                 **self.settings.load_options,
             },
             dtype=str(model.info.get("dtype", self.settings.dtype or "")),
@@ -185,7 +186,7 @@ class Cell:
         from pbcore.models.token_text import pieces
         from pbcore.report.junit import figures_line
         from pbcore.results import questions
-        from pbcore.results.build import build_cell, generated
+        from pbcore.results.build import build_cell, generated, length_text
         from pbcore.results.record import CellRecord
         from pbcore.results.table_row import properties
 
@@ -201,7 +202,7 @@ class Cell:
                 key=self.key(model, task),
                 peak_memory_is=None if peak is None else peak.kind,
             ),
-            length=_span(task.options.get("lengths") or ()),
+            length=length_text(task.options.get("lengths") or ()),
             headline=task.headline,
             peak_memory_bytes=None if peak is None or shared is not None else peak.reported,
             seconds_estimated=None if shared is None else shared.seconds,
@@ -241,7 +242,7 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
 
     requested = settings(config)
     known: dict[str, Any] = {
-        "options": {"limit": plan(config).limit(name.model), **requested.recorded},
+        "options": {"limit": plan(config).limit(name.model), **plan(config).recorded(name.task)},
         "versions": versions(),
         "seeds": list(requested.seed),
     }
@@ -283,11 +284,3 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
 def served(model: Model) -> bool:
     """Whether a model answers elsewhere, as its entry says before it is loaded (`ModelEntry.served`)."""
     return getattr(model, "served", False)
-
-
-def _span(lengths: Sequence[int]) -> str:
-    """`15`, `3-6` or `5,10,20`."""
-    ordered = sorted(lengths)
-    if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
-        return f"{ordered[0]}-{ordered[-1]}"
-    return ",".join(map(str, ordered))

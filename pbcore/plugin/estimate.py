@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from pbcore.errors import PbcoreError
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.options import given
 from pbcore.plugin.state import cell_name, plan, settings
+from pbcore.printable import counted
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,10 +53,15 @@ def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[
     from pbcore.models.base import BatchDecoder, OwnDecoder
 
     if served(model):
-        return [f"{model}: {len(cells):,} cells behind a server; `--collect-only` says what its answers can cost"]
-    loaded = _load(config, model)
+        return [f"{model}: {counted(len(cells), 'cell')} behind a server; `--collect-only` says what they can cost"]
+    try:
+        loaded = _load(config, model)
+    except PbcoreError as error:
+        raise pytest.UsageError(f"--estimate: model {model} can't be loaded: {error}") from error
     if isinstance(loaded, OwnDecoder | BatchDecoder):
-        return [f"{model}: {len(cells):,} cells; it decodes by itself, so its forwards are not known beforehand"]
+        return [
+            f"{model}: {counted(len(cells), 'cell')}; it decodes by itself, so its forwards are not known beforehand"
+        ]
     return lines(bill(plan(config), loaded, cells), _how(config, loaded))
 
 
@@ -73,7 +80,7 @@ def _how(config: pytest.Config, model: object) -> str:
 
     requested = settings(config)
     size = requested.batch_size or default_batch(model)
-    return f"{requested.device}, {torch.get_num_threads()} threads, batches of {size}"
+    return f"{requested.device}, {counted(torch.get_num_threads(), 'thread')}, batches of {size}"
 
 
 def _say(config: pytest.Config, text: str) -> None:

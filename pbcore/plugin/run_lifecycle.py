@@ -20,6 +20,7 @@ from pbcore.plugin.options import given, on_command_line
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import lock, resume_command, run_dir, write_facts
 from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
+from pbcore.printable import counted
 
 if TYPE_CHECKING:
     from pbcore.results.rundir import RunDir
@@ -123,8 +124,10 @@ class Outcome:
                 self.written = [path.name for path in (*assembled, report, write_page(run.path), *plots)]
             except OSError as error:
                 self.notes.append(
-                    f"the report could not be written ({error}); the finished cells are in {run.cells_dir}"
+                    f"the report could not be written ({error}); the finished cells are in {run.cells_dir}, and this "
+                    f"writes it from them: {resume_command(self._config)}"
                 )
+                _fail(session)
         if settings(self._config).gated:
             from pbcore.run_verdict import rule
 
@@ -142,8 +145,8 @@ class Outcome:
         """Publishes the ruling; a failure in it fails the run."""
         self.ruling = ruling
         publish(ruling, run, self._config)
-        if ruling.failures and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if ruling.failures:
+            _fail(session)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -154,7 +157,7 @@ class Outcome:
                 words = (
                     self._config.getoption("keyword", "") or self._config.getoption("markexpr", "") or "the selection"
                 )
-                reasons.append(f"none of {self._deselected} cells matches {words!r}; `--co -q` lists them")
+                reasons.append(f"none of {counted(self._deselected, 'cell')} matches {words!r}; `--co -q` lists them")
             terminalreporter.write_line("\n".join([*reasons, *self._verdict()]))
         elif not self.planned and self._collected and (options := on_command_line(self._config, *WHAT)):
             terminalreporter.write_sep("=", "pbcore")
@@ -182,7 +185,8 @@ class Outcome:
         run = run_dir(self._config)
         terminalreporter.write_line(summary([entry.cell for entry in run.read_cells(self.notes.append)], width=width))
         if settings(self._config).resume is not None:
-            self.notes.insert(0, f"resumed: {self.resumed} cells kept, {len(self.finished) - self.resumed} measured")
+            again = len(self.finished) - self.resumed
+            self.notes.insert(0, f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured")
         told = [line for lines in self._config.hook.pytest_pbcore_summary(config=self._config) for line in lines]
         lines = [*self._missing(), *self._left_out(), *told, *self.notes, *self._verdict()]
         for line in lines:
@@ -253,7 +257,13 @@ class Outcome:
     def _left_out(self) -> list[str]:
         """The combinations that models can't run."""
         counts = left_out(self._config)
-        return [f"left out: {count} cells, {reason}" for reason, count in sorted(counts.items())]
+        return [f"left out: {counted(count, 'cell')}, {reason}" for reason, count in sorted(counts.items())]
+
+
+def _fail(session: pytest.Session) -> None:
+    """Ends a run that passed with exit code 1."""
+    if session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def _check_benchmark(config: pytest.Config) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from pbcore.plugin.options import given
 from pbcore.plugin.state import drilled, plan, settings
-from pbcore.printable import printable
+from pbcore.printable import counted, printable
 
 if TYPE_CHECKING:
     from pbcore.results.lock import RunLock
@@ -109,7 +109,8 @@ def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
     stored = set(finished(run.path))
     again = stored & {name.cell_id for name in plan(config).items().values()}
     raise pytest.UsageError(
-        f"--resume {run.path}: its settings differ: {'; '.join(different)}. Of its {len(stored)} finished cells up to "
+        f"--resume {run.path}: its settings differ: {'; '.join(different)}. Of its "
+        f"{counted(len(stored), 'finished cell')} up to "
         f"{len(again)} would be measured again and overwritten, {len(stored) - len(again)} are not in this run and "
         f"would stay. Give the same options{_command_of(earlier)}, another --out, or --resume-anyway"
     )

@@ -11,7 +11,7 @@ from tabulate import tabulate
 
 from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.analysis.order import short
-from pbcore.printable import printable
+from pbcore.printable import counted, printable
 from pbcore.report.text import NAME, code, md, name
 from pbcore.results.check import LoadError
 from pbcore.results.published import figures, read
@@ -115,4 +115,7 @@ def _notes(rows: Sequence[Beside], source: str) -> list[str]:
     """What differs between the rows of one source and ours, and in how many rows."""
     total = sum(row.source == source for row in rows)
     notes = shared_differences(rows).get(source, {})
-    return [f"{printable(note, 300)} ({'all' if count == total else count} rows)" for note, count in notes.items()]
+    return [
+        f"{printable(note, 300)} ({'all rows' if count == total else counted(count, 'row')})"
+        for note, count in notes.items()
+    ]

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
-from pbcore.printable import printable
+from pbcore.printable import counted, printable
 
 if TYPE_CHECKING:
     from pbcore.models.base import Generation, Model
@@ -83,7 +83,7 @@ def trajectory(model: Model, answer: Generation) -> Iterator[str]:
             yield f"step {step:>2}  " + "   ".join(_revealed(model, answer, answer.token_ids, places, step))
         return
     if answer.trajectory is None:
-        forwards = "" if answer.nfe is None else f"; {answer.nfe} forwards"
+        forwards = "" if answer.nfe is None else f"; {counted(answer.nfe, 'forward')}"
         yield f"{model.name} decodes by itself and does not tell its steps{forwards}"
         return
     mask = getattr(model, "mask_id", None)

@@ -9,6 +9,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from pbcore.analysis.order import natural, short, sorted_tasks
+from pbcore.printable import counted
 from pbcore.report.text import NAME, ascii_text, md, name
 from pbcore.results.questions import redrawn
 from pbcore.results.table_row import THEORY
@@ -61,7 +62,8 @@ def _within(cells: pd.DataFrame) -> str:
         return ""
     inside = (known["score_low"] <= known["ceiling_high"]) & (known["ceiling_low"] <= known["score_high"])
     return (
-        f"Of {len(known)} cells of ideal, {int(inside.sum())} have their ceiling within the 95 % interval of their "
+        f"Of {counted(len(known), 'cell')} of ideal, {int(inside.sum())} have their ceiling within the 95 % interval "
+        f"of their "
         "score; about one in twenty of those below 100 should not."
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.analysis.gate import Verdict
-from pbcore.printable import printable
+from pbcore.printable import counted, printable
 from pbcore.report.gates import power_text
 from pbcore.report.text import NAME, code, md
 
@@ -15,7 +15,7 @@ ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,53
 LINES = 40  # of the terminal's
 ROOM = 40  # characters for a cell's id there
 FLIPS = 12  # flipped answers named per cell
-HEADER = ("B", "A", "difference", "95 % interval", "p", "worse", "better", "NFE", "tok/step", "samples/s")
+HEADER = ("B", "A", "difference", "95 % interval", "two-sided p", "worse", "better", "NFE", "tok/step", "samples/s")
 
 
 def comparison_text(comparison: Comparison, head: str, base: str, width: int = 120, limit: int = LINES) -> str:
@@ -38,7 +38,7 @@ def comparison_text(comparison: Comparison, head: str, base: str, width: int = 1
         lines.append(_line(name, columns, first, widths))
         lines += [f"{'':<{first}}  {printable(note, 300)}" for note in cell.differs if note not in common]
     if len(shown) > limit:
-        lines.append(f"… and {len(shown) - limit} more cells that changed")
+        lines.append(f"… and {counted(len(shown) - limit, 'more cell')} that changed")
     return "\n".join([*lines, *_notes(comparison)])
 
 
@@ -62,7 +62,7 @@ def comparison_markdown(
             name = f"**{'worse' if (cell.change or 0) < 0 else 'better'}** {name}"
         lines.append(f"| {name} | {' | '.join(_columns(cell))} |")
     if len(shown) > limit:
-        lines.append(f"\n… and {len(shown) - limit} more cells that changed.")
+        lines.append(f"\n… and {counted(len(shown) - limit, 'more cell')} that changed.")
     lines += ["", *(f"{md(note, 400)}  " for note in _notes(comparison))]
     own = [(cell, [note for note in cell.differs if note not in common]) for cell in shown[:limit]]
     lines += [f"{code(cell.name, 120)}: {md('; '.join(notes), 400)}  " for cell, notes in own if notes]
@@ -114,7 +114,8 @@ def headline(comparison: Comparison, head: str, base: str) -> str:
     flips = [sum(len(getattr(cell, side)) for cell in compared) for side in ("worse", "better")]
     runs = ", ".join(filter(None, (f"A = {printable(head, NAME)}, B = {printable(base, NAME)}", joined(comparison))))
     text = (
-        f"{runs}: {len(compared)} cells compared, {worse} worse, {better} better; {flips[0]:,} answers worse, "
+        f"{runs}: {counted(len(compared), 'cell')} compared, {worse} worse, {better} better; "
+        f"{counted(flips[0], 'answer')} worse, "
         f"{flips[1]:,} better"
     )
     others = [f"{len(comparison.of(status))} {status}" for status in ("refused", "error", "missing", "new")]
@@ -171,14 +172,20 @@ def _notes(comparison: Comparison) -> list[str]:
     unchanged, renamed = sum(cell.unchanged for cell in compared), any(cell.renamed for cell in compared)
     notes = [_mean(comparison)] if comparison.overall.cells > 1 else []
     notes += [f"in every cell, B → A: {printable(note, 200)}" for note in _common(comparison)]
-    notes += [f"{unchanged} cells without any change are left out"] if unchanged else []
+    notes += [f"left out, without any change: {counted(unchanged, 'cell')}"] if unchanged else []
     if any(comparison.left_out):
-        notes.append("not compared, under other names: {} cells of A, {} of B".format(*comparison.left_out))
+        notes.append(
+            f"not compared, under other names: {counted(comparison.left_out[0], 'cell')} of A, "
+            f"{comparison.left_out[1]} of B"
+        )
+    if comparison.lacking:
+        notes.append(f"not compared, as A never had them: {_some([printable(name) for name in comparison.lacking], 4)}")
     if unchanged == len(compared):
         return notes
     return [
         *notes,
-        f"scores in %, differences A − B in points; p: two-sided, adjusted for {len(compared)} cells (Holm); intervals "
+        f"scores in %, differences A − B in points; two-sided p: adjusted for {counted(len(compared), 'cell')} "
+        f"(Holm); intervals "
         f"are not adjusted; worse, better: flipped answers{'; names in cells: B→A' if renamed else ''}",
     ]
 
@@ -186,7 +193,7 @@ def _notes(comparison: Comparison) -> list[str]:
 def _mean(comparison: Comparison) -> str:
     mean = comparison.overall
     return (
-        f"mean of {mean.cells} cells: B {100 * mean.base:.1f}, A {100 * mean.head:.1f}, difference "
+        f"mean of {counted(mean.cells, 'cell')}: B {100 * mean.base:.1f}, A {100 * mean.head:.1f}, difference "
         f"{100 * mean.change:+.1f}, 95 % interval {100 * mean.low:+.1f} to {100 * mean.high:+.1f}"
     )
 

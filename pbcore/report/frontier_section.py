@@ -40,4 +40,4 @@ def frontier_section(found: Sequence[Room]) -> str:
         for one in found
     ]
     text = tabulate(rows, HEAD, tablefmt="github", disable_numparse=True)
-    return f"## Frontier: the best accuracy of any sampler in as many steps, in %\n\n{text}\n\n{NOTE}\n"
+    return f"## Frontier: the best accuracy of independent draws in as many steps, in %\n\n{text}\n\n{NOTE}\n"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable
 
 from pbcore.analysis.gate import Judgement, Verdict
-from pbcore.printable import printable
+from pbcore.printable import counted, printable
 from pbcore.report.text import code, listed, md
 
 Rerun = Callable[[str, int], str]
@@ -15,7 +16,9 @@ LISTED = 12  # flipped samples named per cell
 
 def rerun_command(cell_id: str, sample: int) -> str:
     """The command that reruns one sample of a cell, with its prompt, answer and trajectory."""
-    return f'pytest benches -k "{" and ".join(cell_id.rsplit("/", 2))}" --sample {sample}'
+    model, task, sampler = cell_id.rsplit("/", 2)
+    words = ("--model", model, "--task", task, "--sampler", sampler, "--sample", str(sample))
+    return shlex.join(["pytest", "benches", *words])
 
 
 def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command, limit: int = 8) -> str:
@@ -87,7 +90,8 @@ def power_text(verdict: Verdict) -> str:
         return "nothing was compared, so no drop is detectable"
     drop = "no drop" if verdict.detectable is None else f"a drop of {100 * verdict.detectable:.1f} points"
     text = (
-        f"at {verdict.smallest_n} samples and {verdict.judged} tests (Holm, {100 * verdict.level:g} % false alarms per "
+        f"at {counted(verdict.smallest_n, 'sample')} and {counted(verdict.judged, 'test')} (Holm, "
+        f"{100 * verdict.level:g} % false alarms per "
         "run) "
         f"{drop} is detectable in one cell with 80 % power, assuming no answer improves"
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
-from pbcore.printable import first_line, printable
+from pbcore.printable import counted, first_line, printable
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import write_atomic
 from pbcore.results.table_row import properties
@@ -24,7 +24,7 @@ def figures_line(cell: CellRecord) -> str:
         if score is None
         else f"{cell.headline} {100 * score.mean:.1f} % [{100 * score.low:.1f}–{100 * score.high:.1f}]"
     ]
-    parts.append(f"{cell.n_samples} samples")
+    parts.append(f"{counted(cell.n_samples, 'sample')}")
     parts += [f"NFE {cell.nfe_mean:.4g}"] if cell.nfe_mean is not None and "nfe" not in cell.absent else []
     parts += [f"{cell.tokens_per_step:.3g} tokens per step"] if cell.tokens_per_step is not None else []
     parts += [f"{cell.samples_per_second:.3g} samples/s"] if cell.samples_per_second is not None else []

@@ -14,7 +14,7 @@ from tabulate import tabulate
 from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
-from pbcore.printable import first_line
+from pbcore.printable import counted, first_line
 from pbcore.report.ceilings import ceiling_section
 from pbcore.report.frontier_section import frontier_of_runs, frontier_section
 from pbcore.report.parts import sections, told
@@ -213,7 +213,10 @@ def _absent(cells: pd.DataFrame) -> str:
     for absent in cells.get("absent", pd.Series(dtype=object)):
         for item in absent.items() if isinstance(absent, dict) else ():
             reasons[item] = reasons.get(item, 0) + 1
-    lines = [f"- {md(metric)}: {md(reason)} ({count} cells)" for (metric, reason), count in sorted(reasons.items())]
+    lines = [
+        f"- {md(metric)}: {md(reason)} ({counted(count, 'cell')})"
+        for (metric, reason), count in sorted(reasons.items())
+    ]
     dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
     lines += [f"- {md(model)}: random weights, so its scores are left out of the tables" for model in dummies]
     return "## Not measured\n\n" + "\n".join(lines) + "\n" if lines else ""

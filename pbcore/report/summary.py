@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from pbcore.printable import first_line, printable
+from pbcore.printable import counted, first_line, printable
 from pbcore.report import parts
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.report.text import listed, name
@@ -31,7 +31,10 @@ def _facts(cells: list[CellRecord]) -> list[str]:
     times, samples = [cell.seconds for cell in ran if cell.seconds is not None], sum(cell.n_samples for cell in ran)
     untimed = f" ({len(ran) - len(times)} without a time of their own)" if len(times) < len(ran) else ""
     data = _joined(cell.conditions.data_source or "unknown" for cell in cells)
-    lines = [f"{len(cells)} cells, {samples:,} samples, {sum(times):.1f} s of decoding{untimed}; data: {data}"]
+    lines = [
+        f"{counted(len(cells), 'cell')}, {counted(samples, 'sample')}, {sum(times):.1f} s of decoding{untimed}; "
+        f"data: {data}"
+    ]
     lines += _shared(ran)
     dummies = {cell.model for cell in cells if cell.conditions.dummy}
     if dummies:
@@ -39,11 +42,11 @@ def _facts(cells: list[CellRecord]) -> list[str]:
     remote = {cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")}
     if remote:
         lines.append(f"code that came with the checkpoint was run: {_joined(remote)}")
-    late = sum(cell.text_after_eos for cell in ran)
+    late = sum(cell.text_after_eos or 0 for cell in ran)
     if late:
         whole = any(cell.conditions.options.get("official_text") for cell in ran)
         scored = "is scored (--official-text)" if whole else "is not scored (--official-text scores it)"
-        lines.append(f"{late:,} answers have text after their first EOS, which {scored}")
+        lines.append(f"{counted(late, 'answer')} with text after the first EOS, which {scored}")
     lines += parts.lines((cell.model, told) for cell in ran if (told := part_values(cell.served)) is not None)
     if any(cell.conditions.shared_device for cell in ran):
         lines.append("timings are inexact: workers shared a device")
@@ -82,7 +85,7 @@ def _errors(cells: list[CellRecord]) -> list[str]:
     causes = [
         f"  {ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''}: {cause}" for cause, ids in alike.items()
     ]
-    return [f"{len(failed)} cells could not be run:", *listed(causes, 10)] if failed else []
+    return [f"{counted(len(failed), 'cell')} could not be run:", *listed(causes, 10)] if failed else []
 
 
 def _joined(names: Iterable[str]) -> str:

@@ -34,6 +34,14 @@ class Answer(Protocol):
     def confidences(self) -> Sequence[float]: ...
 
 
+def length_text(lengths: Sequence[int]) -> str:
+    """The values of n as `15`, `3-6` or `5,10,20`: a range only where none is left out."""
+    ordered = sorted(lengths)
+    if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
+        return f"{ordered[0]}-{ordered[-1]}"
+    return ",".join(map(str, ordered))
+
+
 def build_cell(
     facts: CellRecord,
     answers: Sequence[Answer],
@@ -73,9 +81,12 @@ def build_cell(
     samples = [sample_record(*each, pieces) for each in zip(numbers, answers, scored, draws, strict=True)]
     _check_complete(facts.id, samples)
     missing = {**absent_metrics(scored), **(absent or {})}
-    counted = _forwards(facts.id, samples)
+    counted = forward_rates(facts.id, samples)
     if not counted and facts.nfe_mean is None:
         missing.setdefault("nfe", "the model does not report its number of forwards")
+    late = _texts_after_eos(answers)
+    if late is None:
+        missing.setdefault("text_after_eos", "the model does not tell what follows an answer's first EOS")
     cell = replace(
         facts,
         n_samples=len(set(numbers)),
@@ -85,7 +96,7 @@ def build_cell(
         **counted,
         **_times(rounds, samples),
         failures=failure_counts(scored),
-        text_after_eos=sum(sample.official_text is not None for sample in samples),
+        text_after_eos=late,
     )
     return cell, samples
 
@@ -112,16 +123,28 @@ def with_scores(
 
 
 def generated(answers: Sequence[Answer]) -> dict[str, Any]:
-    """Statistics of answers by models with `generate`: how many ended by themselves (`stop`) or at their limit
-    (`length`), and the mean forwards of the model that drafted; empty for other models.
+    """Statistics of answers by models without a canvas of the task's length: how many ended by themselves (`stop`) or
+    at their limit (`length`), how many had which limit in tokens (`max_new_tokens`), and the mean forwards of the model
+    that drafted; empty for other models.
     """
     told = [getattr(answer, "extra", {}) for answer in answers]
     ends = Counter(extra["finish_reason"] for extra in told if "finish_reason" in extra)
+    limits = Counter(extra["max_new_tokens"] for extra in told if "max_new_tokens" in extra)
     drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
     return {
         **({"finish": dict(sorted(ends.items()))} if ends else {}),
+        **({"max_new_tokens": {str(limit): count for limit, count in sorted(limits.items())}} if limits else {}),
         **({"draft_forwards": sum(drafted) / len(told)} if drafted else {}),
     }
+
+
+def _texts_after_eos(answers: Sequence[Answer]) -> int | None:
+    """How many answers have text after their first EOS; None unless all of them tell."""
+    told = [
+        getattr(answer, "official_text", None) is not None or getattr(answer, "text_after_eos", None)
+        for answer in answers
+    ]
+    return None if None in told else sum(map(bool, told))
 
 
 def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
@@ -197,7 +220,14 @@ def absent_metrics(scored: Sequence[Scored]) -> dict[str, str]:
     return reasons
 
 
-def failure_counts(scored: Sequence[Scored]) -> dict[str, int]:
+class Detailed(Protocol):
+    """A `tasks.scoring.Scored`, or a sample's record."""
+
+    @property
+    def details(self) -> Mapping[str, Any]: ...
+
+
+def failure_counts(scored: Sequence[Detailed]) -> dict[str, int]:
     """Failure kind → number of samples with it. A sample's `failure` detail is one kind or a list of kinds."""
     counts: Counter[str] = Counter()
     for result in scored:
@@ -206,7 +236,7 @@ def failure_counts(scored: Sequence[Scored]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _forwards(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
+def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
     """NFE over samples, tokens per step (mean of the samples' rates) and tokens per forward (both summed over samples
     first); empty if the model doesn't report its forwards.
     """

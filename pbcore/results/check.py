@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from functools import cache
@@ -40,14 +41,57 @@ def read_json(path: Path) -> Any:
 def parse_json(text: str, where: str) -> Any:
     """The value of a JSON text.
 
-    Raises LoadError, which begins with `where`, unless it is valid JSON with finite numbers.
+    Raises LoadError, which begins with `where`, unless it is valid JSON with finite numbers and without keys that are
+    there twice.
     """
+    twice: list[tuple[dict[str, Any], str]] = []
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            twice.append((found, next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)))
+        return found
+
     try:
-        return json.loads(text, parse_float=_finite, parse_constant=_finite)
+        value = json.loads(text, parse_float=_finite, parse_constant=_finite, object_pairs_hook=once)
     except RecursionError as error:
         raise LoadError(f"{where} can't be read: its lists or mappings nest too deeply") from error
     except ValueError as error:
         raise LoadError(f"{where} is not valid JSON ({error})") from error
+    if twice:
+        mapping, key = twice[-1]  # the last that ended: nothing around it replaced it
+        raise LoadError(
+            f"{where}: {_place(value, mapping, key)} is there twice, as a merge can leave it; delete one of the two"
+        )
+    return value
+
+
+def _place(value: Any, wanted: dict[str, Any], key: str) -> str:
+    """A key of a mapping within `value` in words: `cell X`, `cell X: field a.b` or `field a.b`."""
+    todo: list[tuple[Any, str, tuple[str, ...]]] = [(value, "", ())]
+    while todo:
+        part, cell, path = todo.pop()
+        if isinstance(part, dict):
+            cell, path = next(((name, ()) for name in _names(part)), (cell, path))
+        if part is wanted:
+            if _is_cell(key):
+                return f"cell {printable(key)}"
+            field = f"field {printable('.'.join((*path, key)), 120)}"
+            return f"cell {printable(cell)}: {field}" if cell else field
+        items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+        todo += [(one, name, ()) if _is_cell(name := str(at)) else (one, cell, (*path, name)) for at, one in items]
+    raise AssertionError("the mapping is not in the value")
+
+
+def _names(part: dict[str, Any]) -> list[str]:
+    """The id of the cell that a mapping is about, if it tells one."""
+    inner = part.get("cell")
+    told = (part.get("id"), inner, inner.get("id") if isinstance(inner, dict) else None)
+    return [name for name in told if isinstance(name, str)]
+
+
+def _is_cell(key: str) -> bool:
+    return key.count("/") >= 2
 
 
 def json_lines(path: Path) -> list[tuple[str, Any]]:

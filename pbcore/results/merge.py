@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.printable import printable, shown
+from pbcore.printable import counted, printable, shown
 from pbcore.results import questions
 from pbcore.results.check import LoadError, refuse
 from pbcore.results.load import load_stored
@@ -53,7 +53,8 @@ def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_sh
     if conflicts:
         listed = "\n  ".join(conflicts[:20])
         raise MergeConflict(
-            f"{len(conflicts)} cells differ between the runs; merge runs of the same code, data and models:\n  {listed}"
+            f"the runs differ in {counted(len(conflicts), 'cell')}; merge runs of the same code, data and "
+            f"models:\n  {listed}"
         )
     run = create(Path(target).parent, Path(target).name)
     facts = [facts for _, facts in parts]

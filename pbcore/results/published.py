@@ -146,7 +146,7 @@ def _v2_table(table: pd.DataFrame) -> pd.DataFrame:
 def _row(model: str, method: str, param: str, task: str, values: dict[str, Any]) -> dict[str, Any]:
     """One row in our columns.
 
-    The rewrite's `score` is accuracy for lists and puzzles, grammar alone for text (FIELD.md §5).
+    The rewrite's `score` is accuracy for lists and puzzles, grammar alone for text.
     """
     text = task.startswith("text_writing/")
     headline = "grammar" if text else "accuracy"

@@ -11,6 +11,7 @@ from annotated_types import Interval
 
 from pbcore.extensions import provided
 from pbcore.printable import printable, shown
+from pbcore.results.aggregates import check_headline
 from pbcore.results.check import LoadError, adapter, checked, shape
 from pbcore.theory.ceiling import Ceiling
 
@@ -25,7 +26,7 @@ Step = Annotated[int, Interval(ge=-1, le=10**15)]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A mean over samples with its 95 % interval: Wilson for binary scores, bootstrap for graded ones."""
+    """A mean over samples with its 95 % interval: Wilson for binary scores, `stats.graded_interval` for graded ones."""
 
     mean: Share
     low: Share
@@ -165,9 +166,9 @@ class CellRecord:
     and rates count every answer. Where forwards were shared between cells, `forwards_shared` of the cell's NFE were
     answered by other cells' and `forwards_computed` by the model (elsewhere both are None); `seconds_estimated` is what
     all of them would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with
-    text after the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples under this
-    sampler, and `bits_lost` the mean over answers of L_T of the partition that the decoding took (docs/theory.md); None
-    where they aren't known.
+    text after the first EOS token, and is None where a model doesn't tell. `ceiling` is the ideal model's expected
+    accuracy on these samples under this sampler, and `bits_lost` the mean over answers of L_T of the partition that the
+    decoding took (docs/theory.md); None where they aren't known.
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
@@ -199,7 +200,7 @@ class CellRecord:
     forwards_computed: Count | None = None
     decoding: dict[str, Any] = field(default_factory=dict)  # order statistics: AR-ness, tokens per step …
     failures: dict[str, Count] = field(default_factory=dict)  # failure kind → samples
-    text_after_eos: Count = 0
+    text_after_eos: Count | None = None
     served: RecordPart | dict[str, Any] | None = None  # of a model that answers elsewhere, behind a server
     ceiling: Ceiling | None = None
     bits_lost: Amount | None = None
@@ -221,7 +222,9 @@ class CellRecord:
         told = part_type(**told) if told is not None and (part_type := part_class()) is not None else told
         ceiling = None if valid.get("ceiling") is None else Ceiling(**valid["ceiling"])
         parts = {"scores": scores, "conditions": Conditions(**valid["conditions"]), "served": told, "ceiling": ceiling}
-        return cls(**{**valid, **parts})
+        record = cls(**{**valid, **parts})
+        check_headline(record, where)
+        return record
 
 
 CONDITIONS = tuple(f.name for f in fields(Conditions))

@@ -121,9 +121,10 @@ def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list
     return [
         f"{name.replace('_', '-')} was {_shown(known.get(name))}, is {_shown(settings.get(name))}"
         for name in every
-        if (known.get(name) or None) != (settings.get(name) or None)
+        if _shown(known.get(name)) != _shown(settings.get(name))
     ]
 
 
 def _shown(value: Any) -> str:
-    return "not given" if value in (None, [], False) else str(value)
+    """A setting as text; 0 is a value, unlike False."""
+    return "not given" if value is None or value is False or value in ([], (), "") else str(value)

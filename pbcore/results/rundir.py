@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.printable import printable, shown
+from pbcore.printable import counted, printable, shown
+from pbcore.results.aggregates import check_aggregates
 from pbcore.results.check import (
     LoadError,
     NewerSchemaError,
@@ -203,17 +204,20 @@ def parse_cell(text: str, where: str) -> StoredCell:
 def with_samples(cell: CellRecord, samples: Iterable[SampleRecord], where: str) -> StoredCell:
     """The cell with its samples.
 
-    Raises LoadError unless an evaluated cell has as many as its record says, each once per seed.
+    Raises LoadError unless an evaluated cell has as many as its record says, each once per seed, and its aggregates are
+    theirs.
     """
     entry = StoredCell(cell, tuple(samples))
     places = {sample.place for sample in entry.samples}
     indices = {index for index, _ in places}
     if cell.status == "ok" and (len(indices) != cell.n_samples or len(places) != len(entry.samples)):
         raise LoadError(
-            f"{where}: cell {printable(cell.id)}: {len(entry.samples)} answers to {len(indices)} samples are there; "
+            f"{where}: cell {printable(cell.id)}: {counted(len(entry.samples), 'answer')} to "
+            f"{counted(len(indices), 'sample')} are there; "
             "its record "
-            f"says {cell.n_samples} samples, each answered once per seed"
+            f"says {counted(cell.n_samples, 'sample')}, each answered once per seed"
         )
+    check_aggregates(cell, entry.samples, where)
     return entry
 
 

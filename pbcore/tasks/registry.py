@@ -278,4 +278,5 @@ def _samples(spec: TaskSpec, rows: Iterable[tuple[int, Asked]], source: str) -> 
             length=item.length,
             canvas=item.canvas,
             source=source,
+            limited=spec.canvas is not None,
         )

@@ -22,6 +22,7 @@ from pbcore.tasks.sources import asked_by
 from pbcore.tasks.texts import TEXT_GENERATORS
 
 GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS}
+WAYS = ("shots", "cot", "max_new_tokens")  # how a run may ask a task's questions
 REQUIRED = ("prompt", "scorer", "max_new_tokens")
 KEYS = frozenset(
     {*REQUIRED, "generator", "settings", "samples", "headline", "shots", "lengths", "official", "prompt_single", "cot"}

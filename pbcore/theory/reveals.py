@@ -44,11 +44,9 @@ class Rule:
 
 def rule(name: SamplerName) -> Rule:
     """The rule of a sampler name. Raises InputError for samplers without a derivation."""
-    if name.cache or name.remask:
-        raise InputError(
-            f"sampler {name}: the accuracy isn't derived for caches or remasking; leave +{name.cache or name.remask} "
-            "out"
-        )
+    if name.cache or name.remask or name.adas is not None:
+        extra = name.cache or name.remask or f"adas{name.adas:g}"
+        raise InputError(f"sampler {name}: no accuracy is derived for caches, remasking or ADAS; leave +{extra} out")
     if name.policy in STATIC:
         counts = _static(name)
     elif name.policy == "threshold":

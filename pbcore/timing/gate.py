@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
+from pbcore.printable import counted
 from pbcore.report.text import listed
 from pbcore.timing.interleaved import BaseError, NotTimed, Side, checkout, interleaved, sides
 from pbcore.timing.verdict import LEAST_ROUNDS, TimingVerdict, judge_timing
@@ -43,7 +44,7 @@ class Timings:
         if ratios:
             change = f"median change {100 * (median(ratios) - 1):+.1f} %"
             outcome = "FAILED" if self.slower else "passed"
-            counts = f"{len(ratios)} cells judged, {len(self.slower)} slower"
+            counts = f"{counted(len(ratios), 'cell')} judged, {len(self.slower)} slower"
             yield f"timing {outcome} against {self.base}: {counts}, {change}"
         else:
             yield f"timing against {self.base}:"
@@ -53,7 +54,7 @@ class Timings:
             if not verdict.judged:
                 reasons.setdefault(verdict.reason, []).append(name)
         for reason, cells in reasons.items():
-            yield f"  {len(cells)} cells ({cells[0]}{' …' if len(cells) > 1 else ''}): {reason}"
+            yield f"  {counted(len(cells), 'cell')} ({cells[0]}{' …' if len(cells) > 1 else ''}): {reason}"
 
     def markdown(self) -> str:
         """The same as a section of gate.md."""

@@ -10,7 +10,7 @@ import pytest
 from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.results import frame
 from pbcore.results.published import figures, read
-from tests.reference import reference
+from tests.reference import bundled
 from tests.results import factory
 
 SOURCES = {"llada-1.5": "GSAI-ML/LLaDA-1.5", "dream-7b": "Dream-org/Dream-v0-Instruct-7B"}
@@ -30,7 +30,7 @@ class TestFigures:
         own = figures()
         keys = ["model", "task", "sampler", "prompts"]
         for name in ("paper_tables.csv", "parallelbench_v2.csv"):
-            theirs = read(reference("published", name))
+            theirs = read(bundled(name))
             assert theirs is not None
             mine = own[own["prompts"] == theirs["prompts"].iloc[0]]
             columns = [c for c in theirs.columns if c in mine.columns and theirs[c].dtype == "float64"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pbcore.analysis.gate import judge
-from pbcore.analysis.paired import compare, detectable_shift, holm, permutation
+from pbcore.analysis.paired import compare, detectable_shift, graded_drop, holm
 from pbcore.report.gates import gate_text
 from pbcore.results import build_cell
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
@@ -79,7 +79,7 @@ class TestSimulation:
         for _ in range(self.RUNS):
             worse = [drop, *[0.0] * (self.CELLS - 1)]
             p_values = [
-                permutation(
+                graded_drop(
                     drawn(base - lost, self.SEEDS, generator).mean(0) - drawn(base, self.SEEDS, generator).mean(0)
                 )
                 for lost in worse

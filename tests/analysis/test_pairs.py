@@ -65,13 +65,27 @@ class TestByName:
     def test_several_against_one(self) -> None:
         """One cell of B may have several of A; each that A lacks is missing."""
         cells = run("m copy a", "m copy b", "m copy c", "m shuffle a", "m shuffle c")
-        pairs = pair_cells(cells, cells, samplers={"a": "c", "b": "c"})
+        pairs = pair_cells(cells, {**cells, **run("x copy a")}, samplers={"a": "c", "b": "c"})
         assert {(pair.head, pair.base) for pair in pairs.pairs} == {
             ("m/copy/a", "m/copy/c"),
             ("m/copy/b", "m/copy/c"),
             ("m/shuffle/a", "m/shuffle/c"),
             (None, "m/shuffle/c"),
         }
+
+    def test_what_was_never_run_is_not_missing(self) -> None:
+        """Within one run nothing can be dropped; between two a model that A ran with none of the new sampler wasn't
+        dropped either, while a task that it ran with another sampler was."""
+        cells = run("m copy a", "m copy c", "m shuffle c", "n copy c", "n shuffle c")
+        within = pair_cells(cells, cells, samplers={"a": "c"})
+        assert sides(within) == [("m/copy/a", "m/copy/c")]
+        assert within.lacking == ("m/shuffle/a", "n/copy/a", "n/shuffle/a")
+        between = pair_cells(cells, {**cells, **run("x copy a")}, samplers={"a": "c"})
+        assert sides(between) == [("m/copy/a", "m/copy/c"), (None, "m/shuffle/c")]
+        assert between.lacking == ("n/copy/a", "n/shuffle/a")
+        named = pair_cells(cells, {**cells, **run("x copy a")}, {"m": "m", "n": "n"}, {"a": "c"})
+        assert named.lacking == ()
+        assert sum(pair.head is None for pair in named.pairs) == 3
 
     def test_samplers_in_any_spelling(self) -> None:
         """Records have the canonical spelling of a sampler's name."""

@@ -15,7 +15,7 @@ from pbcore.analysis.order import family, natural, short, sorted_tasks
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.results import frame, load
 from pbcore.tasks import all_task_names
-from tests.reference import reference
+from tests.reference import bundled
 from tests.results import factory
 
 POINTS = st.lists(st.tuples(st.floats(0.5, 64), st.floats(0, 100)), min_size=1, max_size=12)
@@ -37,7 +37,7 @@ def slow_pbx(points: list[tuple[float, float]], level: float) -> float | None:
 
 
 def slow_aup(points: list[tuple[float, float]], y_max: float) -> float:
-    """FIELD's formula term by term."""
+    """AUP by its formula, term by term."""
     kept = [(x, y) for x, y in sorted(points) if y >= sorted(points)[0][1] - 5]
 
     def weighted(y: float) -> float:
@@ -52,7 +52,7 @@ def slow_aup(points: list[tuple[float, float]], y_max: float) -> float:
 class TestPbx:
     def test_published_leaderboard(self) -> None:
         """LLaDA 1.5 with thresholds: PB80 is 4.09 interpolated and 3.42 on measured points (the rewrite's runs)."""
-        table = pd.read_csv(reference("published", "parallelbench_v2.csv"))
+        table = pd.read_csv(bundled("parallelbench_v2.csv"))
         chosen = table[
             (table["model"] == "GSAI-ML__LLaDA-1.5")
             & (table["method"] == "confidence_threshold")
@@ -186,7 +186,7 @@ class TestCurves:
 
     def test_published_overall(self) -> None:
         """Plain means over the 17 tasks give the rewrite's published overall score and tokens per step of every run."""
-        path = reference("published", "parallelbench_v2.csv")
+        path = bundled("parallelbench_v2.csv")
         table, found = pd.read_csv(path), load(path)
         published = table[table["task"] == "all"]
         score, rate = means(found), means(found, "tokens_per_step")

@@ -17,6 +17,16 @@ from pbcore.names import SamplerNameError, parse
 from tests.decoding.toys import Toy
 
 PAPERS = {
+    "bisection": "2606.22976",
+    "clad": "2605.29607",
+    "dapd_clad": "2605.29607",
+    "dapd_direct": "2603.12996",
+    "dapd_staged": "2603.12996",
+    "dawn": "2602.06953",
+    "entropy_threshold": "2509.26488",
+    "meanfield": "2606.15805",
+    "saber": "2510.18165",
+    "t2m": "2604.18738",
     "confidence": "2502.09992",
     "credit": "2510.06133",
     "dus": "2506.19037",
@@ -63,6 +73,8 @@ PROBABILITIES = [
 WRONG: list[tuple[str, dict[str, float]]] = [
     *((name, {parameter: value}) for name, parameter in PROBABILITIES for value in (-0.01, 1.01)),
     ("factor", {"f": 0.0}),
+    ("entropy_threshold", {"epsilon": -0.01}),
+    ("saber", {"n": 0}),
     ("factor", {"f": -1.0}),
     ("eb", {"gamma": -0.01}),
     ("dus", {"base": 1}),

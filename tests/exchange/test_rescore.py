@@ -15,7 +15,7 @@ import pytest
 from pbcore.cli import main
 from pbcore.exchange.rescore import rescore, rescored_text
 from pbcore.metrics import text as text_metrics
-from pbcore.metrics.languagetool.errors import Unavailable
+from pbcore.metrics.languagetool import Unavailable
 from pbcore.results import CellRecord, Conditions, RunDir, build_cell, create, error_cell
 from pbcore.results.load import load_stored
 from pbcore.tasks import Sample, load_task
@@ -109,7 +109,7 @@ class TestScores:
         assert main(["rescore", str(tmp_path / "old"), "-o", str(tmp_path / "new")]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert any(line.split()[:2] == ["m/copy/ar", "brevity"] for line in lines)
-        assert lines[-2:] == ["1 cells scored again, 0 with the same scores", str(tmp_path / "new")]
+        assert lines[-2:] == ["1 cell scored again, 0 with the same scores", str(tmp_path / "new")]
 
     def test_a_parent_of_a_parent(self, tmp_path: Path) -> None:
         """The line of descent stays."""
@@ -155,7 +155,7 @@ class TestTools:
         monkeypatch.setattr(text_metrics.grammar, "checker", gone)
         made, results = rescore(parent.path, tmp_path / "new")
         assert load_stored(made.path) == load_stored(parent.path)
-        assert "1 cells left as they were: grammar: no LanguageTool here" in rescored_text(results)
+        assert "1 cell left unchanged: grammar: no LanguageTool here" in rescored_text(results)
 
     def test_without_torch(self, tmp_path: Path) -> None:
         """No model and no torch is needed."""

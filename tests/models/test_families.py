@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pbcore.models import load_model, resolve_model
+from pbcore.models.architecture import weights_of
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, block_of, recognised
-from pbcore.models.memory import weights_of
 from pbcore.models.registry import all_entries
 from tests.models.block_models import SHAPES, block_checkpoint, block_model
 

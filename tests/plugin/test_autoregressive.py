@@ -21,7 +21,7 @@ class TestGrid:
         assert [name for name in found if name.startswith("tiny-ar")] == ["tiny-ar/copy/ar]"]
         assert "tiny/copy/confidence-k2]" in found
         none = run("--model tiny-ar --task list_ops/copy --co -q")
-        none.stdout.fnmatch_lines(["left out: 1 cells, tiny-ar × list_ops: infilling*"])
+        none.stdout.fnmatch_lines(["left out: 1 cell, tiny-ar × list_ops: infilling*"])
 
     def test_samplers_go_to_those_who_can_run_them(self, run: Run) -> None:
         result = run("--model tiny --model tiny-ar --sampler ar-lookup010 --sampler confidence-k2 --task copy --co -q")

@@ -74,6 +74,7 @@ class TestRerun:
             ("--tasks", "a.yaml"),
             ("--tasks", "b.yaml"),
         }
+        assert self.rerun(Config(tmp_path, shots=0), "t.py::test_cell[m/copy/ar]", 5).endswith("-shots 0")
         assert "--seed 1 " in self.rerun(config, "t.py::test_cell[m/copy/ar]", 5, 1) + " "
         assert "--seed" not in self.rerun(Config(tmp_path), "t.py::test_cell[m/copy/ar]", 5, 1)
 
@@ -88,14 +89,6 @@ class TestRerun:
 
 
 class TestCell:
-    @pytest.mark.parametrize(
-        ("lengths", "text"),
-        [((), ""), ((15,), "15"), ((3, 4), "3,4"), ((5, 3, 4), "3-5"), ((5, 20, 10), "5,10,20"), ((3, 4, 6), "3,4,6")],
-    )
-    def test_a_span_of_lengths(self, lengths: tuple[int, ...], text: str) -> None:
-        """Three or more without a gap are a range."""
-        assert cell._span(lengths) == text
-
     @pytest.mark.parametrize(("whole", "text"), [(False, "a"), (True, "a b")])
     def test_what_is_scored(self, whole: bool, text: str) -> None:
         """The answer up to its end, or the whole canvas; an answer without text after its end has one text alone."""

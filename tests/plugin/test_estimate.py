@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
 
 from tests.plugin.conftest import Run
 
@@ -48,7 +49,20 @@ class TestEstimate:
         """Their forwards are their own affair."""
         result = run("--model tiny-ar --task copy --limit 1 --estimate")
         assert result.ret == 0
-        assert "tiny-ar: 1 cells; it decodes by itself" in result.stdout.str()
+        assert "tiny-ar: 1 cell; it decodes by itself" in result.stdout.str()
+
+    def test_a_model_that_cannot_be_had(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A usage error with what to do, as in a run; no internal error."""
+
+        def unreachable(*args: object, **kwargs: object) -> None:
+            raise LocalEntryNotFoundError("no network")
+
+        monkeypatch.setattr("pbcore.models.hub.snapshot_download", unreachable)
+        result = run("--model llada-1.5 --task copy --limit 1 --estimate")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "--estimate: model llada-1.5 can't be loaded: " in result.stderr.str()
+        assert "llada-1.5:dummy has the same shape" in result.stderr.str()
+        assert "INTERNALERROR" not in result.stdout.str()
 
     @pytest.mark.parametrize("options", ["-x", "--floor '*/*/* accuracy>=1'", "--sample 1", "--per-sample"])
     def test_what_does_not_go_with_it(self, run: Run, options: str) -> None:

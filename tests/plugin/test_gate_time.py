@@ -35,7 +35,7 @@ class TestGateTime:
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
             [
-                f"timing FAILED against {ROOT}, interleaved: 1 cells judged, 1 slower, *",
+                f"timing FAILED against {ROOT}, interleaved: 1 cell judged, 1 slower, *",
                 "  SLOWER   ideal/copy/random-k8: slower by more than 10 %: *",
             ]
         )
@@ -50,7 +50,7 @@ class TestGateTime:
         result.stdout.fnmatch_lines(
             [
                 "timing against base, interleaved:",
-                "  1 cells *: timing not judged: *torch is too new*",
+                "  1 cell *: timing not judged: *torch is too new*",
                 "timing FAILED: *",
             ]
         )

@@ -89,7 +89,11 @@ class TestCells:
 class TestNothingJudged:
     @pytest.mark.parametrize(
         ("workers", "options"),
-        [("0", ["--floor"]), ("0", ["--update-baseline"]), ("1", ["--floor", "--update-baseline"])],
+        [
+            ("0", ["--floor"]),
+            ("0", ["--update-baseline"]),
+            pytest.param("1", ["--floor", "--update-baseline"], marks=pytest.mark.slow),
+        ],
     )
     def test_a_verdict_without_cells_fails(
         self, in_process: Run, project: pytest.Pytester, workers: str, options: list[str]
@@ -134,9 +138,9 @@ class TestNothingJudged:
     def test_a_selection_that_leaves_no_cell_is_named(self, run: Run) -> None:
         """The screen counts the cells that -k, -m or --shard leaves out."""
         cells = CELLS[:-2]
-        run(*cells, "-k nothing").stdout.fnmatch_lines(["none of 1 cells matches 'nothing'; `--co -q` lists them"])
-        run(*cells, "-m ci").stdout.fnmatch_lines(["none of 1 cells matches 'ci'; *"])
-        run(*cells, "--shard 2/2").stdout.fnmatch_lines(["none of 1 cells matches 'the selection'; *"])
+        run(*cells, "-k nothing").stdout.fnmatch_lines(["none of 1 cell matches 'nothing'; `--co -q` lists them"])
+        run(*cells, "-m ci").stdout.fnmatch_lines(["none of 1 cell matches 'ci'; *"])
+        run(*cells, "--shard 2/2").stdout.fnmatch_lines(["none of 1 cell matches 'the selection'; *"])
         other = run("--model ideal --task summarization")
         other.stdout.fnmatch_lines(["no cell is left to measure"])
         assert "none of" not in other.stdout.str()

@@ -67,7 +67,7 @@ class TestResume:
         cells.
         """
         run(*CELLS, "--out out")
-        run(*CELLS, "--resume out").stdout.fnmatch_lines(["resumed: 1 cells kept, 0 measured"])
+        run(*CELLS, "--resume out").stdout.fnmatch_lines(["resumed: 1 cell kept, 0 measured"])
         result = run(*CELLS, "--seed 3 --resume out --resume-anyway")
         result.stdout.fnmatch_lines(["resumed: 0 cells kept, 1 measured"])
         facts = json.loads((project.path / "out" / "run.json").read_text())

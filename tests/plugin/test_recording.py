@@ -169,6 +169,12 @@ class TestTextAfterEos:
         assert cut["key"] != whole["key"]
         result.stdout.fnmatch_lines(["*REFUSED *: official text is True, the baseline's False"])
 
+    def test_a_decoder_that_does_not_tell_has_no_count(self, run: Run, project: pytest.Pytester) -> None:
+        run("--model speaker --task copy --sampler eb-0.1 --limit 2 --out out").assert_outcomes(passed=1)
+        row = table(project.path / "out").iloc[0]
+        assert pd.isna(row["text_after_eos"])
+        assert "first EOS" in row["absent"]["text_after_eos"]
+
 
 class TestLoading:
     def test_options_reach_the_model_and_its_record(self, run: Run, project: pytest.Pytester) -> None:

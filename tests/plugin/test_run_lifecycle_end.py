@@ -43,8 +43,8 @@ class TestEnd:
         )
         assert [path.name for path in (tmp_path / "out").iterdir() if path.suffix == ".md"] == []
 
-    def test_a_full_disk_is_a_note(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The cells are on disk."""
+    def test_a_full_disk_fails_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The cells are on disk; what is missing and how to write it is said, and the exit code is 1."""
 
         def full(path: Path) -> list[Path]:
             raise OSError("no space")
@@ -53,9 +53,14 @@ class TestEnd:
         config = Config(tmp_path, out=tmp_path / "out")
         outcome = begun(config)
         stored(config, A)
-        outcome.pytest_sessionfinish(session())
-        folder = tmp_path / "out" / "cells"
-        assert outcome.notes == [f"the report could not be written (no space); the finished cells are in {folder}"]
+        ended = session()
+        outcome.pytest_sessionfinish(ended)
+        out = tmp_path / "out"
+        assert outcome.notes == [
+            f"the report could not be written (no space); the finished cells are in {out / 'cells'}, and this "
+            f"writes it from them: pytest benches --limit 4 --resume {out}"
+        ]
+        assert ended.exitstatus == pytest.ExitCode.TESTS_FAILED
 
     def test_a_resumed_run_says_what_it_kept(self, tmp_path: Path) -> None:
         """Before any other note."""
@@ -66,7 +71,7 @@ class TestEnd:
         for name, *properties in ((A, ("pbcore_resumed", True)), (B,), (C,)):
             take(outcome, report(name, "call", "passed", *properties))
             take(outcome, report(name))
-        assert last_lines(outcome)[-2:] == ["resumed: 1 cells kept, 2 measured", "a note"]
+        assert last_lines(outcome)[-2:] == ["resumed: 1 cell kept, 2 measured", "a note"]
 
     @pytest.mark.parametrize(("status", "after"), [(0, 1), (2, 2)])
     def test_a_failed_ruling_fails_the_run(
@@ -124,7 +129,7 @@ class TestNoCells:
         assert last_lines(self.outcome(config)) == [
             "=== pbcore ===",
             "no cell is left to measure",
-            "left out: 1 cells, a: no",
+            "left out: 1 cell, a: no",
             "left out: 2 cells, b: no",
         ]
 

@@ -12,7 +12,7 @@ import pytest
 
 from pbcore.report.commands import add_parsers, side_by_side
 from pbcore.results import CellRecord, SampleRecord, create, load, load_many
-from tests.reference import reference
+from tests.reference import bundled
 from tests.results import factory
 
 Entry = tuple[CellRecord, list[SampleRecord]]
@@ -73,7 +73,7 @@ class TestCommands:
         """The rewrite's table prints as ours: LLaDA 1.5 with threshold 0.9 on shuffle scores 96 at 3.1 tokens
         per step.
         """
-        assert command("report", reference("published", "parallelbench_v2.csv"), "--width", "200") == 0
+        assert command("report", bundled("parallelbench_v2.csv"), "--width", "200") == 0
         lines = capsys.readouterr().out.splitlines()
         at = next(i for i, line in enumerate(lines) if line.split()[:1] == ["threshold-0.9"])
         assert lines[at].split()[4] == "96"
@@ -84,14 +84,14 @@ class TestCommands:
         nothing.
         """
         own = factory.write(create(tmp_path, "own"), factory.grid(("tiny",), TWO)).path
-        theirs = reference("published", "parallelbench_v2.csv")
+        theirs = bundled("parallelbench_v2.csv")
         assert command("report", own, theirs, "--out", tmp_path / "both") == 0
         said = "prompts differ: GSAI-ML/LLaDA-1.5, "
         assert said in capsys.readouterr().out
         page = (tmp_path / "both" / "report.md").read_text()
         assert page.count(said) == 2  # the waiting line, where they stand together, and PBx
         assert "| prompts | rewrite-2026, v1 |" in page
-        assert command("report", own, reference("published", "paper_tables.csv"), "--out", tmp_path / "paper") == 0
+        assert command("report", own, bundled("paper_tables.csv"), "--out", tmp_path / "paper") == 0
         assert "prompts differ" not in (tmp_path / "paper" / "report.md").read_text()
 
     def test_a_model_with_both_prompts_is_two(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,11 +151,10 @@ class TestCommands:
         lines = capsys.readouterr().out.splitlines()
         assert lines[0] == f"gate PASSED against {path}, sampler a against b, by scores alone: 1 passed"
         assert (
-            "A = r, B = r, sampler a against b: 1 cells compared, 0 worse, 1 better; 0 answers worse, 10 better"
-            in lines
+            "A = r, B = r, sampler a against b: 1 cell compared, 0 worse, 1 better; 0 answers worse, 10 better" in lines
         )
         assert lines[-3].startswith("tiny/shuffle/b→a  50.0  100.0")
-        assert lines[-2] == "not compared, under other names: 1 cells of A, 1 of B"
+        assert lines[-2] == "not compared, under other names: 1 cell of A, 1 of B"
         assert command("compare", path, path, "--sampler", "b=a", "--markdown", "-") == 1
         page = capsys.readouterr().out
         assert "Gate **failed**, by scores alone: 1 worse (first: `tiny/shuffle/b`: accuracy -50.0 points" in page
@@ -167,7 +166,7 @@ class TestCommands:
         a = factory.write(create(tmp_path, "a"), [factory.cell(new)]).path
         b = factory.write(create(tmp_path, "b"), [factory.cell(old)]).path
         assert command("compare", a, b, "--model", f"{new}={old}") == 0
-        assert "model ckpt/step=2000 against ckpt/step=1000: 1 cells compared" in capsys.readouterr().out
+        assert "model ckpt/step=2000 against ckpt/step=1000: 1 cell compared" in capsys.readouterr().out
 
     @pytest.mark.parametrize(
         ("words", "said"),

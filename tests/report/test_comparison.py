@@ -36,11 +36,11 @@ class TestText:
             "A = new, B = old: 2 cells compared, 1 worse, 0 better; 2 answers worse, 1 better, 1 refused"
         )
         assert told[1] == "  refused (other questions): tiny/shuffle/threshold-0.9"
-        header = "cell B A difference 95 % interval p worse better NFE tok/step samples/s"
+        header = "cell B A difference 95 % interval two-sided p worse better NFE tok/step samples/s"
         assert told[2].split() == header.split()
         row = "tiny/shuffle/confidence-k2 90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4 – → 3.25"
         assert told[3].split() == row.split()
-        assert told[4] == "1 cells without any change are left out"
+        assert told[4] == "left out, without any change: 1 cell"
 
     def test_the_mean_over_cells(self) -> None:
         """A line of its own where there are two cells or more, in the terminal and in Markdown."""
@@ -84,8 +84,8 @@ class TestText:
         """No table without rows."""
         told = comparison_text(Comparison((cell("ar"),), 0.05), "a", "b").splitlines()
         assert told == [
-            "A = a, B = b: 1 cells compared, 0 worse, 0 better; 0 answers worse, 0 better",
-            "1 cells without any change are left out",
+            "A = a, B = b: 1 cell compared, 0 worse, 0 better; 0 answers worse, 0 better",
+            "left out, without any change: 1 cell",
         ]
 
 
@@ -133,4 +133,4 @@ class TestMarkdown:
 def test_counts_both_ways() -> None:
     """A significant gain is counted as better."""
     gained = worse(change=0.4)
-    assert "1 cells compared, 0 worse, 1 better" in headline(Comparison((gained,), 0.05), "a", "b")
+    assert "1 cell compared, 0 worse, 1 better" in headline(Comparison((gained,), 0.05), "a", "b")

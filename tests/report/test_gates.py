@@ -73,7 +73,7 @@ class TestText:
 
     def test_the_command_finds_the_cell_by_its_parts(self) -> None:
         """A model's name may have slashes of its own."""
-        assert rerun_command("org/m/copy/ar", 3) == 'pytest benches -k "org/m and copy and ar" --sample 3'
+        assert rerun_command("org/m/copy/ar", 3) == "pytest benches --model org/m --task copy --sampler ar --sample 3"
 
 
 class TestMarkdown:

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from pbcore.analysis.floors import FloorError, parse_floor
 from pbcore.analysis.gate import judge
 from pbcore.cli import main
-from pbcore.report import summary, write_report
 from pbcore.report.answer_trace import story
 from pbcore.report.gates import gate_markdown, gate_text
+from pbcore.report.markdown import write_report
+from pbcore.report.summary import summary
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.report.text import ascii_only, ascii_text, code, md
 from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
@@ -71,7 +72,7 @@ class TestPages:
         for shown in (page, screen):
             assert not HIDDEN.search(shown)
             assert max(map(len, shown.split("\n"))) < 5000
-        assert "1 cells could not be run" in screen
+        assert "1 cell could not be run" in screen
 
     @given(TEXTS)
     @settings(max_examples=40, deadline=None)

@@ -203,7 +203,7 @@ class TestLists:
         again = replace(cell(task="waiting_line/copy"), absent={"seconds": "shared"})
         dummies = [under_conditions(cell(model=name), dummy=True) for name in ("e", "d", "d")]
         assert section(page(absent, again, *dummies), "Not measured") == [
-            "- grammar: no Java (1 cells)",
+            "- grammar: no Java (1 cell)",
             "- seconds: shared (2 cells)",
             "- d: random weights, so its scores are left out of the tables",
             "- e: random weights, so its scores are left out of the tables",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pbcore.report import summary
+from pbcore.report.summary import summary
 from pbcore.results import CellRecord, Conditions, error_cell
 from tests.results import factory
 
@@ -35,13 +35,13 @@ class TestFacts:
         assert lines(cell(), cell(sampler="random-k1"), failed("ar", "boom")) == [
             "3 cells, 40 samples, 3.0 s of decoding; data: own, unknown",
             "wrong answers by kind: item missing 4",
-            "1 cells could not be run:",
+            "1 cell could not be run:",
             "  tiny/shuffle/ar: boom",
         ]
 
     def test_a_clean_run_says_no_more(self) -> None:
         """No wrong answers, no errors, nothing special: one line."""
-        assert lines(cell(right=1.0)) == ["1 cells, 20 samples, 1.5 s of decoding; data: own"]
+        assert lines(cell(right=1.0)) == ["1 cell, 20 samples, 1.5 s of decoding; data: own"]
 
     def test_cells_without_a_time_are_counted(self) -> None:
         """Their seconds are not taken as none."""
@@ -65,7 +65,7 @@ class TestFacts:
     def test_text_after_the_end(self) -> None:
         """How many answers have some, and whether it was scored."""
         late = replace(cell(), text_after_eos=7)
-        end = "answers have text after their first EOS, which is"
+        end = "answers with text after the first EOS, which is"
         assert lines(late)[1] == f"7 {end} not scored (--official-text scores it)"
         assert lines(under_conditions(late, options={"official_text": True}))[1] == f"7 {end} scored (--official-text)"
 

@@ -12,9 +12,9 @@ from pbcore.analysis.gate import judge
 from pbcore.analysis.oracle import oracle
 from pbcore.analysis.tradeoff import curves
 from pbcore.errors import InputError
-from pbcore.report import summary
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
+from pbcore.report.summary import summary
 from pbcore.results import CellRecord, SampleRecord, build_cell, frame
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
 from pbcore.results.rundir import StoredCell

@@ -18,7 +18,7 @@ from pbcore.results import create, error_cell, frame, load, load_many, propertie
 from pbcore.results.json_values import plain
 from pbcore.results.load import LoadError
 from pbcore.results.published import sampler_name
-from tests.reference import reference
+from tests.reference import bundled
 from tests.results import factory
 
 
@@ -144,7 +144,7 @@ class TestPlain:
 class TestPublished:
     def test_run_folder(self) -> None:
         """The rewrite's run folder becomes rows of ours; tokens per step as published, text headline = grammar."""
-        table = load(reference("published", "v2_run_example")).set_index("task")
+        table = load(bundled("rewrite_run")).set_index("task")
         assert set(table.index) == {"puzzle/sudoku", "text_writing/paraphrasing", "waiting_line/copy"}
         sudoku, paraphrase = table.loc["puzzle/sudoku"], table.loc["text_writing/paraphrasing"]
         assert (sudoku["accuracy"], sudoku["nfe"], sudoku["sampler"]) == (0.78, 4.21, "threshold-0.7")
@@ -228,12 +228,12 @@ class TestPublished:
 
     def test_published_tables(self) -> None:
         """Both CSVs load: 17 tasks for each of 42 runs; Table 5's LLaDA copy at 100 %."""
-        rewrite = load(reference("published", "parallelbench_v2.csv"))
+        rewrite = load(bundled("parallelbench_v2.csv"))
         assert len(rewrite) == 42 * 17
         assert rewrite["score"].between(0, 1).all()
         assert rewrite["id"].is_unique
         assert set(rewrite["prompts"]) == {"rewrite-2026"}
-        paper = load(reference("published", "paper_tables.csv"))
+        paper = load(bundled("paper_tables.csv"))
         chosen = paper[(paper["model"] == "LLaDA") & (paper["task"] == "waiting_line/copy")]
         assert list(chosen["accuracy"]) == [1.0]
         assert set(paper["prompts"]) == {"v1"}

@@ -15,7 +15,7 @@ from pbcore.decoding.step import Step
 from pbcore.models import load_model, register_model
 from pbcore.models.registry import FACTORIES
 from pbcore.results import create, error_cell
-from pbcore.results.resume import cell_key, code_version, finished, user_code
+from pbcore.results.resume import cell_key, code_version, differences, finished, user_code
 from pbcore.source import source_digest
 from tests.results import factory
 
@@ -78,6 +78,14 @@ class TestResume:
         """A package that isn't there is named, not skipped."""
         with pytest.raises(ModuleNotFoundError, match="no_such_package"):
             code_version(("no_such_package",))
+
+    def test_no_shots_are_a_setting(self) -> None:
+        """0 is a value; a first release's data seed of 0 is the default, not another."""
+        assert differences({"settings": {"shots": 0}}, {}) == ["shots was 0, is not given"]
+        assert differences({"settings": {}}, {"shots": 0}) == ["shots was not given, is 0"]
+        assert differences({"settings": {"shots": 0}}, {"shots": 0}) == []
+        assert differences({"data_seed": 0, "limit": 8}, {"limit": 8}) == []
+        assert differences({"data_seed": 0}, {"data_seed": 1}) == ["data-seed was not given, is 1"]
 
     def test_finished_leaves_out_errors(self, tmp_path: Path) -> None:
         """Only cells that ended well count as finished."""

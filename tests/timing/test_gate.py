@@ -44,30 +44,30 @@ class TestTimings:
         assert list(timings.lines()) == [
             "timing FAILED against main: 2 cells judged, 1 slower, median change +30.0 %",
             "  SLOWER   a: slower by more than 10 %",
-            "  1 cells (c): other machine",
+            "  1 cell (c): other machine",
         ]
 
     def test_cells_that_were_not_judged_are_counted_by_reason(self) -> None:
         """The first of each stands for the others."""
         timings = Timings("main", {"a": FINE, "b": unjudged("shared"), "c": unjudged("shared"), "d": unjudged()})
         assert list(timings.lines()) == [
-            "timing passed against main: 1 cells judged, 0 slower, median change +10.0 %",
+            "timing passed against main: 1 cell judged, 0 slower, median change +10.0 %",
             "  2 cells (b …): shared",
-            "  1 cells (d): other machine",
+            "  1 cell (d): other machine",
         ]
 
     def test_without_a_judged_cell_there_is_no_outcome(self) -> None:
         """Neither passed nor failed is claimed."""
         assert list(Timings("main", {"d": unjudged()}).lines()) == [
             "timing against main:",
-            "  1 cells (d): other machine",
+            "  1 cell (d): other machine",
         ]
         assert list(Timings("main", silent="no timings").lines()) == ["timing not judged against main: no timings"]
 
     def test_markdown_is_a_section(self) -> None:
         """A heading, then a list."""
         assert Timings("main", {"a": SLOWER}).markdown().splitlines() == [
-            "### timing FAILED against main: 1 cells judged, 1 slower, median change +50.0 %",
+            "### timing FAILED against main: 1 cell judged, 1 slower, median change +50.0 %",
             "",
             "- SLOWER   a: slower by more than 10 %",
         ]

@@ -23,6 +23,7 @@ class Bisection:
     """
 
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "positions"
 
     def select(self, step: Step) -> Tensor:
         masked, slots = step.masked, step.masked.shape[-1]  # (R, C)

@@ -20,6 +20,7 @@ class Confidence:
 
     k: int | None = None
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def select(self, step: Step) -> Tensor:
         return step.best(step.confidence, self.k)

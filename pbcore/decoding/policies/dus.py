@@ -24,6 +24,7 @@ class Dilated:
 
     base: int = 2
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "positions"
 
     def __post_init__(self) -> None:
         if self.base < 2:

@@ -23,6 +23,7 @@ class EntropyBounded:
 
     gamma: float = 0.1
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "positions"
 
     def __post_init__(self) -> None:
         if self.gamma < 0:

@@ -18,6 +18,7 @@ class Entropy:
 
     k: int | None = None
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "positions"
 
     def select(self, step: Step) -> Tensor:
         return step.best(-step.entropy(), self.k)

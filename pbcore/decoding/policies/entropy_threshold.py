@@ -16,12 +16,13 @@ from pbcore.decoding.step import Step
 class EntropyThreshold:
     """Reveals every position whose entropy is at most ε nats, and always the lowest (dParallel, arXiv 2509.26488).
 
-    d3LLM (arXiv 2601.07568) uses it, too. The entropy is that of the distribution at temperature 1. `eb` bounds the sum
+    d3LLM uses it, too. The entropy is that of the distribution at temperature 1. `eb` bounds the sum
     of a step's entropies instead.
     """
 
     epsilon: float = 0.5
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "positions"
 
     def __post_init__(self) -> None:
         if self.epsilon < 0:

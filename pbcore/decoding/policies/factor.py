@@ -27,6 +27,7 @@ class Factor:
     f: float = 1.0
     ref: bool = False
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not self.f > 0:

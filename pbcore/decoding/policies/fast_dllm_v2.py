@@ -29,6 +29,7 @@ class FastDllmV2:
     part: int = 8
     course: ClassVar[Course] = Course(fill="blocks", cut=False, stop="token", ends_at_stop=True)
     needs: ClassVar[frozenset[str]] = NEEDS
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1 or self.part < 1:

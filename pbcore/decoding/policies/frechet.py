@@ -23,6 +23,7 @@ class Frechet:
 
     delta: float = 0.1
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def select(self, step: Step) -> Tensor:
         c = step.ordered(step.confidence, step.confidence)  # (R, C) descending

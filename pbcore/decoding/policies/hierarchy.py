@@ -25,6 +25,7 @@ class Hierarchy:
     gamma: float = 0.9
     low: float = 0.4
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.gamma <= 1:

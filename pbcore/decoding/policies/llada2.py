@@ -33,6 +33,7 @@ class Llada2:
     early: bool = False
     course: Course = field(default=LLADA2, init=False, repr=False)
     needs: ClassVar[frozenset[str]] = NEEDS
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         check_steps(self.steps)

@@ -23,6 +23,7 @@ class LocalLeap:
     relaxed: float = 0.75
     radius: int = 4
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not 0 <= self.relaxed <= self.gamma <= 1:

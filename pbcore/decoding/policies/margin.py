@@ -20,6 +20,7 @@ class Margin:
 
     k: int | None = None
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "positions"
 
     def select(self, step: Step) -> Tensor:
         return step.best(step.margin(), self.k)

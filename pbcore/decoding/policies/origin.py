@@ -22,6 +22,7 @@ class Origin:
 
     steps: int = 32
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "positions"
 
     def __post_init__(self) -> None:
         if self.steps < 1:

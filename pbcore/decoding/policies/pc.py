@@ -27,6 +27,7 @@ class PositionCalibrated:
     alpha: float = 10.0
     needs: ClassVar[frozenset[str]] = frozenset({"frequencies"})
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if self.lam < 0 or self.alpha <= 0:

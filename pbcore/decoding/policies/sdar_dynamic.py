@@ -28,6 +28,7 @@ class SdarDynamic:
     steps: int = 4
     course: ClassVar[Course] = SDAR
     needs: ClassVar[frozenset[str]] = NEEDS
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         check_steps(self.steps)

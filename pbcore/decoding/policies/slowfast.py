@@ -31,6 +31,7 @@ class SlowFast:
     low: float = 0.3
     steps: int = 6
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= 1 or not 0 <= self.gamma <= 1 or self.steps < 2:

@@ -30,6 +30,7 @@ class StableDiffcoder:
     steps: int = 0
     course: ClassVar[Course] = STABLE_DIFFCODER
     needs: ClassVar[frozenset[str]] = NEEDS
+    chooses: ClassVar[str] = "tokens"
 
     def select(self, step: Step) -> Tensor:
         assert step.requested is not None

@@ -26,6 +26,7 @@ class StableDiffcoderThreshold:
     gamma: float = 0.95
     course: ClassVar[Course] = STABLE_DIFFCODER
     needs: ClassVar[frozenset[str]] = NEEDS
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1:

@@ -248,4 +248,5 @@ def _sample(name: str, task: Any, instance: Any) -> Sample:
         target if isinstance(target, str) else str(target),
         length,
         source=KIND,
+        limited=True,
     )

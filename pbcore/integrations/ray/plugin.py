@@ -7,6 +7,7 @@ import pytest
 from pbcore.integrations.ray.options import RayOptions
 from pbcore.plugin.options import given
 from pbcore.plugin.state import HANDS_OUT, settings
+from pbcore.printable import counted
 
 
 @pytest.hookimpl(trylast=True)
@@ -50,8 +51,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     requested, nodes = settings(config).part(RayOptions), alive()
     gpus = requested.gpus(settings(config).gpu)
     fit = fitting(nodes, requested.ray_cpus, gpus)
-    size = f"{requested.ray_cpus} CPUs and {gpus:g} GPUs"
-    return [f"pbcore: Ray has {len(nodes)} nodes, with room for {sum(fit.values())} workers of {size}"]
+    room, size = counted(sum(fit.values()), "worker"), f"{requested.ray_cpus} CPUs and {gpus:g} GPUs"
+    return [f"pbcore: Ray has {counted(len(nodes), 'node')}, with room for {room} of {size}"]
 
 
 @pytest.hookimpl(trylast=True)

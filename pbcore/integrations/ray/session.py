@@ -25,6 +25,7 @@ from pbcore.plugin import progress, run_lifecycle
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.scheduling import group_of
 from pbcore.plugin.state import cell_of, settings
+from pbcore.printable import counted
 
 NAME = "pbcore-cluster"
 MAX_KILLED, MAX_LOST = 2, 5
@@ -98,7 +99,7 @@ class Cluster:
             cells[worker.node] += worker.cells
         terminalreporter.write_sep("=", "Ray")
         for node, number in sorted(workers.items()):
-            terminalreporter.write_line(f"{node}: {number} workers, {cells[node]} cells")
+            terminalreporter.write_line(f"{node}: {counted(number, 'worker')}, {counted(cells[node], 'cell')}")
         for note in self._notes:
             terminalreporter.write_line(note)
 
@@ -180,8 +181,8 @@ class Cluster:
         missing = set(worker.pool.ids) - set(begun.collected)
         if missing:
             raise pytest.UsageError(
-                f"--ray: {worker.name} on {worker.node} lacks {min(missing)} ({len(missing)} tests are missing); "
-                "do all nodes read the same files?"
+                f"--ray: {worker.name} on {worker.node} lacks {min(missing)} "
+                f"({counted(len(missing), 'missing test')}); do all nodes read the same files?"
             )
         run = run_dir(self._config)
         if worker.node not in self._nodes and (run.path / "run.json").is_file():

@@ -18,12 +18,12 @@ from tabulate import tabulate
 
 from pbcore.errors import InputError
 from pbcore.integrations.rewrite.questions import samples_file
-from pbcore.printable import printable, shown
+from pbcore.printable import counted, printable, shown
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.report.text import show
 from pbcore.results import published
-from pbcore.results.build import build_cell
+from pbcore.results.build import build_cell, length_text
 from pbcore.results.check import LoadError
 from pbcore.results.facts import versions
 from pbcore.results.json_values import dump_json
@@ -153,7 +153,7 @@ def _cell(file: Path, task: Task, rows: Mapping[int, Mapping[str, Any]], model: 
         task.name,
         sampler,
         Conditions.unknown(data_source=REWRITE, data_hash=task.data_hash, dummy=False),
-        length=_lengths(task),
+        length=length_text(task.options.get("lengths") or ()),
         headline=task.headline,
     )
     missing = {
@@ -259,11 +259,6 @@ def _count(value: Any) -> int | None:
     return int(number) if number is not None and 0 < number <= MOST and number == int(number) else None
 
 
-def _lengths(task: Task) -> str:
-    lengths = task.options.get("lengths") or ()
-    return ",".join(map(str, lengths)) if len(lengths) < 3 else f"{min(lengths)}-{max(lengths)}"
-
-
 def imported_text(results: Sequence[Imported]) -> str:
     """A row per cell: its answers, their mean score, and the score that the results file publishes."""
     rows = []
@@ -283,7 +278,10 @@ def run(args: argparse.Namespace) -> int:
     """Exit status 0; 2 for unusable input (raised as InputError)."""
     made, results = import_runs(args.folder, args.out)
     show(imported_text(results))
-    show(f"{len(results)} cells with {sum(len(one.stored.samples) for one in results)} answers: {made.path}")
+    show(
+        f"{counted(len(results), 'cell')} with {counted(sum(len(one.stored.samples) for one in results), 'answer')}: "
+        f"{made.path}"
+    )
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pbcore.integrations.servers.draft import Connection, Draft
 from pbcore.integrations.servers.failures import failure
-from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, texts, word
+from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, text_of, word
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 
@@ -19,7 +19,10 @@ class AnthropicClient:
     """One model."""
 
     def __init__(self, spec: ServerSpec) -> None:
-        self._spec, self._server = spec, Connection.through("anthropic", "Anthropic", spec)
+        self._spec, self._server = (
+            spec,
+            Connection.through("anthropic", "Anthropic", spec, "x-api-key"),
+        )
 
     def ask(self, ask: Ask) -> Reply:
         """One answer. Raises ModelError."""
@@ -73,7 +76,7 @@ class _Answer:
             self._head(field_of(event, "message"))
         if kind == "content_block_delta" and field_of(event, "delta.type") == "text_delta":
             self.draft.began()
-            self.draft.text += texts([field_of(event, "delta.text")])
+            self.draft.text += text_of(field_of(event, "delta.text"))
         if kind == "message_delta":
             self._finish = word(field_of(event, "delta.stop_reason")) or self._finish
             self._count(field_of(event, "usage"))
@@ -83,7 +86,7 @@ class _Answer:
         if not isinstance(content, list):
             raise ValueError("a message without content")
         self._head(message)
-        self.draft.text += texts([field_of(part, "text") for part in content if field_of(part, "type") == "text"])
+        self.draft.text += "".join(text_of(field_of(one, "text")) for one in content if field_of(one, "type") == "text")
         self._finish = word(field_of(message, "stop_reason"))
 
     def _head(self, message: Any) -> None:

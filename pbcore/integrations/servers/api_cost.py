@@ -35,7 +35,8 @@ def requests(plan: Plan, name: CellName, spec: ServerSpec) -> Iterator[Ask]:
     for seed in plan.settings.seed:
         for sample in plan.task(name.task, name.model).samples:
             if not numbers or sample.index in numbers:
-                yield Ask(sample.messages, spec.max_tokens, temperature, seed, sample.index)
+                most = sample.answer_limit(spec.max_tokens)
+                yield Ask(sample.messages, most, temperature, seed, sample.index)
 
 
 def estimates(plan: Plan, names: Iterable[CellName], kept: Kept = lambda name: ()) -> dict[str, Estimate]:
@@ -54,11 +55,13 @@ def estimates(plan: Plan, names: Iterable[CellName], kept: Kept = lambda name: (
 
 def estimate_lines(plan: Plan, names: Iterable[CellName], kept: Kept = lambda name: ()) -> list[str]:
     """`estimates` in words, a line per model; none without models behind servers."""
+    from pbcore.integrations.servers.money import usd_text
+
     found = estimates(plan, names, kept)
     lines = [f"{model}: {estimate}" for model, estimate in found.items()]
     known = [one.usd for one in found.values() if one.usd is not None]
     if len(found) > 1 and known:
-        lines.append(f"in all, as far as prices are declared: at most about {sum(known):.2f} USD")
+        lines.append(f"in all, as far as prices are declared: at most about {usd_text(sum(known))}")
     return lines
 
 

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
 
-from pbcore.integrations.servers.failures import imported, key_of
+from pbcore.integrations.servers.failures import imported
+from pbcore.integrations.servers.keys import key_of
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 
@@ -23,17 +24,18 @@ class Connection:
     client: Any
 
     @classmethod
-    def through(cls, package: str, name: str, spec: ServerSpec) -> Connection:
-        """Through class `name` of an SDK. Raises ModelError without the package or the key."""
+    def through(cls, package: str, name: str, spec: ServerSpec, header: str, scheme: str = "") -> Connection:
+        """Through class `name` of an SDK, with the key in this header. Raises ModelError without package or key."""
         sdk = imported(package, spec)
-        from pbcore.integrations.servers.clock import time_limit
+        from pbcore.integrations.servers.http import http_client, limits_of
 
+        key = key_of(spec)
         client = getattr(sdk, name)(
-            api_key=key_of(spec),
+            api_key=key,
             base_url=spec.base_url,
             timeout=spec.timeout,
             max_retries=spec.retries,
-            http_client=sdk.DefaultHttpxClient(event_hooks=time_limit(spec.timeout)),
+            http_client=http_client(spec, limits_of(spec), {header: f"{scheme}{key}"}),
         )
         return cls(spec, sdk, client)
 

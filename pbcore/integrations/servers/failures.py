@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from types import ModuleType
 from typing import Any
-from urllib.parse import quote
 
+from pbcore.integrations.servers.keys import masked
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 from pbcore.printable import printable
 
-NO_KEY = "none"  # sent to servers that need no key: an SDK would otherwise look for one of its own in the environment
-MASKED = "[key]"
+
+class ReplyError(Exception):
+    """A reply that is not read to its end; the text says why."""
 
 
 def imported(package: str, spec: ServerSpec) -> ModuleType:
@@ -27,32 +27,17 @@ def imported(package: str, spec: ServerSpec) -> ModuleType:
         ) from error
 
 
-def key_of(spec: ServerSpec) -> str:
-    """The key from the environment. Raises ModelError that names the variable if it is not set."""
-    if spec.key is None:
-        return NO_KEY
-    value = os.environ.get(spec.key, "").strip()
-    if not value:
-        raise ModelError(f"model {spec.name} needs a key for {spec.base_url}: set the environment variable {spec.key}")
-    if not value.isascii() or not value.isprintable():
-        raise ModelError(f"model {spec.name}: the key in {spec.key} has characters that no header can hold")
-    return value
-
-
-def masked(text: str, spec: ServerSpec) -> str:
-    """A text from a server without the key, which some servers repeat."""
-    key = os.environ.get(spec.key, "").strip() if spec.key else ""
-    for form in {key, quote(key, safe=""), repr(key)[1:-1]} if key else ():
-        text = text.replace(form, MASKED)
-    return text
-
-
 def failure(error: Exception, spec: ServerSpec, done: str = "") -> ModelError:
     """An exception of an SDK, or of reading a reply, as an error of the model; `done` is what had come by then."""
     status = getattr(error, "status_code", None)
-    said = printable(masked(" ".join(_said(error).split()), spec), 300)
+    said = printable(" ".join(masked(_said(error), spec).split()), 300)
     where, tries = f"model {spec.name} at {spec.base_url}", _tries(spec)
     kind = type(error).__name__
+    unread = _unread(error)
+    if unread is not None:
+        return ModelError(f"{where}: its reply can't be read{done} ({unread})")
+    if isinstance(status, int) and 300 <= status < 400:
+        return ModelError(f"{where}: it redirects elsewhere, and no key is carried along; give that address ({status})")
     if isinstance(status, int):
         return ModelError(f"{where}: {_advice(status, spec, tries)} ({status}: {said})")
     if "Timeout" in kind:
@@ -66,6 +51,13 @@ def failure(error: Exception, spec: ServerSpec, done: str = "") -> ModelError:
     if kind in ("ReadError", "RemoteProtocolError", "ProtocolError"):
         return ModelError(f"{where}: the connection broke{done}")
     return ModelError(f"{where}: its reply can't be read{done} ({said or kind})")
+
+
+def _unread(error: BaseException | None) -> ReplyError | None:
+    """The ReplyError that an SDK's exception stands for, if it is one."""
+    while error is not None and not isinstance(error, ReplyError):
+        error = error.__cause__
+    return error
 
 
 def _tries(spec: ServerSpec) -> str:

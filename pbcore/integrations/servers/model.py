@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.integrations.servers.failures import masked
+from pbcore.integrations.servers.keys import check_answer, mask_logs, told
 from pbcore.integrations.servers.kinds import KINDS
 from pbcore.integrations.servers.money import Budget, CostLimitError, cost, most
 from pbcore.integrations.servers.reply import Ask, Client, Reply
@@ -97,7 +97,10 @@ class ServerModel:
         if new:
             self._ask_all(new, session)
         session.kept += len(asks) - len(new)
-        return [_generation(self.spec, session.store.known[digest], digest in before) for digest in digests]
+        return [
+            _generation(self.spec, session.store.known[digest], digest in before, ask.max_tokens)
+            for ask, digest in zip(asks, digests, strict=True)
+        ]
 
     def request(self, prompt: Prompt, sampler: SamplerName, max_new_tokens: int | None, seed: int, place: int) -> Ask:
         """A prompt as a request. Raises ModelError for prompts that no server can be asked."""
@@ -113,7 +116,8 @@ class ServerModel:
             )
         else:
             raise ModelError(f"{self.name} takes samples, chats and texts; it can't be sent token ids")
-        return Ask(messages, max_new_tokens or self.spec.max_tokens, sampler.temperature, seed, place)
+        limit = prompt.answer_limit(self.spec.max_tokens) if isinstance(prompt, Sample) else self.spec.max_tokens
+        return Ask(messages, max_new_tokens or limit, sampler.temperature, seed, place)
 
     def _ask_all(self, new: Sequence[tuple[Ask, str]], session: Session) -> None:
         client = self._client = self._client or client_of(self.spec)
@@ -143,19 +147,20 @@ class ServerModel:
         if stop.is_set():
             return
         try:
-            self._ask_and_keep(client, ask, digest, session)
+            self._ask_and_keep(client, ask, digest, session, stop)
         except BaseException:
             stop.set()
             raise
 
-    def _ask_and_keep(self, client: Client, ask: Ask, digest: str, session: Session) -> None:
+    def _ask_and_keep(self, client: Client, ask: Ask, digest: str, session: Session, stop: threading.Event) -> None:
         reserved = most(self.spec, ask)
-        if session.budget is not None:
-            session.budget.reserve(reserved, self.spec)
+        if session.budget is not None and not session.budget.reserve(reserved, self.spec, stop):
+            return
         spent: float | None = 0.0  # a request that failed is not known to have cost anything
         try:
-            reply = _clean(client.ask(ask), self.spec)
+            reply = client.ask(ask)
             spent = cost(self.spec, reply)
+            reply = _clean(reply, self.spec)
             session.store.add(digest, reply, {"sample": ask.place, "seed": ask.seed, "cost": spent})
         finally:
             if session.budget is not None:
@@ -163,16 +168,12 @@ class ServerModel:
 
 
 def _clean(reply: Reply, spec: ServerSpec) -> Reply:
-    """The reply without the key, should the server repeat it."""
-    return replace(
-        reply,
-        text=masked(reply.text, spec),
-        model=None if reply.model is None else masked(reply.model, spec),
-        finish=None if reply.finish is None else masked(reply.finish, spec),
-    )
+    """The reply, its text as it is. Raises ModelError if the text repeats the key."""
+    check_answer(reply.text, spec)
+    return replace(reply, model=told(reply.model, spec), finish=told(reply.finish, spec))
 
 
-def _generation(spec: ServerSpec, reply: Reply, kept: bool) -> Generation:
+def _generation(spec: ServerSpec, reply: Reply, kept: bool, max_tokens: int) -> Generation:
     """An answer for the record. Its canvas and tokens are unknown; `kept`: it was on disk before."""
     served = {
         "seconds": None if kept else reply.seconds,
@@ -186,11 +187,14 @@ def _generation(spec: ServerSpec, reply: Reply, kept: bool) -> Generation:
         "asked": reply.asked,
         "kept": kept,
     }
-    return Generation(reply.text, (), reply.nfe, reply.tokens_out, extra={"served": served})
+    return Generation(
+        reply.text, (), reply.nfe, reply.tokens_out, extra={"served": served, "max_new_tokens": max_tokens}
+    )
 
 
 def client_of(spec: ServerSpec) -> Client:
     """The client of a server, through its SDK. Raises ModelError without the SDK or the key."""
+    mask_logs(spec)
     if KINDS[spec.kind].sdk == "anthropic":
         from pbcore.integrations.servers.anthropic_client import AnthropicClient
 

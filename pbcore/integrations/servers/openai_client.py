@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pbcore.integrations.servers.draft import Connection, Draft
-from pbcore.integrations.servers.failures import failure, masked
+from pbcore.integrations.servers.failures import failure
+from pbcore.integrations.servers.keys import masked
 from pbcore.integrations.servers.kinds import KINDS
-from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, texts, word
+from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, text_of, word
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 from pbcore.registry import hint
@@ -17,7 +18,8 @@ class OpenAIClient:
     """One server's model."""
 
     def __init__(self, spec: ServerSpec) -> None:
-        self._spec, self._server = spec, Connection.through("openai", "OpenAI", spec)
+        self._spec = spec
+        self._server = Connection.through("openai", "OpenAI", spec, "authorization", "Bearer ")
 
     def ask(self, ask: Ask) -> Reply:
         """One answer. Raises ModelError."""
@@ -108,7 +110,7 @@ class _Answer:
         self._pieces += 1
         for choice in choices[:1]:
             part = field_of(choice, "delta") or field_of(choice, "message") or {}
-            text, refusal = texts([field_of(part, "content")]), texts([field_of(part, "refusal")])
+            text, refusal = text_of(field_of(part, "content")), text_of(field_of(part, "refusal"))
             if text or refusal:
                 self.draft.began()
             self.draft.text += text

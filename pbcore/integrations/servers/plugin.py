@@ -14,6 +14,7 @@ from pbcore.grid.cellid import CellName
 from pbcore.integrations.servers.options import ServerOptions
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.state import drilled, plan, settings
+from pbcore.printable import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +38,7 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     unfinished = _unfinished(config, cells)
     if not server_models(unfinished):
         return
+    from pbcore.integrations.servers.keys import short_key
     from pbcore.integrations.servers.model import client_of
 
     try:
@@ -44,6 +46,7 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     except PbcoreError as error:
         raise pytest.UsageError(str(error)) from error
     lines = estimate_lines(plan(config), unfinished, lambda name: _store(config, name.cell_id).known)
+    lines += [warning for spec in server_models(unfinished).values() if (warning := short_key(spec)) is not None]
     _say(config, [f"pbcore: {line}" for line in lines])
     if config.getoption("collectonly", False):
         return
@@ -137,7 +140,14 @@ def pytest_pbcore_summary(config: pytest.Config) -> list[str]:
     """A line for the summary; none without answers of servers."""
     answers, usd = spent(run_dir(config).cells_dir)
     money = f", {usd:.4f} USD by the declared prices" if usd else ""
-    return [f"{answers:,} answers of servers are kept in {run_dir(config).cells_dir}{money}"] if answers else []
+    limit = None if drilled(config) else _budget(config)
+    if limit is not None:
+        balance = limit.balance()
+        reserved, left = balance.taken - balance.spent, limit.limit - balance.taken
+        money += (
+            f"; --max-cost {limit.limit:g}: {balance.spent:.4f} USD spent, {reserved:.4f} reserved, {left:.4f} left"
+        )
+    return [f"{counted(answers, 'answer')} of servers kept in {run_dir(config).cells_dir}{money}"] if answers else []
 
 
 def _unfinished(config: pytest.Config, names: Iterable[CellName]) -> list[CellName]:

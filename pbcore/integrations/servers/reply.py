@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -84,8 +83,8 @@ def count(value: Any) -> int | None:
 
 
 def word(value: Any) -> str | None:
-    """A short text that a server reports, None for anything else."""
-    return value[:200] if isinstance(value, str) and value else None
+    """A text that a server reports, None for anything else."""
+    return value if isinstance(value, str) and value else None
 
 
 def field_of(body: Any, path: str) -> Any:
@@ -95,6 +94,23 @@ def field_of(body: Any, path: str) -> Any:
     return body
 
 
-def texts(parts: Sequence[Any]) -> str:
-    """The texts among pieces of an answer."""
-    return "".join(part for part in parts if isinstance(part, str))
+def text_of(content: Any) -> str:
+    """The text of an answer's `content`: a text, none, or a list of texts and of typed parts (`{"type": "text", …}`; a
+    part of another type, such as thinking, is not the answer). Raises ValueError for any other form.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise ValueError(f"its content is neither a text nor a list, but of type {type(content).__name__}")
+    return "".join(map(_text_of_part, content))
+
+
+def _text_of_part(part: Any) -> str:
+    kind = field_of(part, "type")
+    if kind in ("text", "output_text"):
+        return text_of(field_of(part, "text"))
+    if isinstance(part, str):
+        return part
+    if not isinstance(kind, str):
+        raise ValueError("its content is a list with parts of no type")
+    return ""

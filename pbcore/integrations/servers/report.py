@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
+from pbcore.printable import counted
 from pbcore.report.text import name
 
 KINDS = {"empty": "empty", "length": "cut off", "refusal": "refused", "content_filter": "filtered"}
@@ -32,8 +33,8 @@ def _facts(cells: list[Mapping[str, Any]]) -> list[str]:
     facts = [
         f"{', '.join(map(name, ids)) or 'model id not reported'} at {', '.join(map(name, servers))}",
         *([f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else dates[0]] if dates else []),
-        f"{asked:,} requests, up to {max(told['concurrency'] for told in cells)} at once"
-        + (f", {kept:,} answers kept from an earlier run" if kept else ""),
+        f"{counted(asked, 'request')}, up to {max(told['concurrency'] for told in cells)} at once"
+        + (f", {counted(kept, 'answer')} kept from an earlier run" if kept else ""),
         f"tokens {_total(cells, 'tokens_in')} in, {_total(cells, 'tokens_out')} out",
         *([f"first token after {median(first):.2f} s (median)"] if first else []),
         *([f"{_total(cells, 'cost', '.4f')} USD"] if any(told["cost"] is not None for told in cells) else []),

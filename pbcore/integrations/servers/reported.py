@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
-from pbcore.integrations.servers.failures import masked
+from pbcore.integrations.servers.failures import ReplyError
+from pbcore.integrations.servers.keys import told
 from pbcore.integrations.servers.kinds import KINDS
 from pbcore.integrations.servers.reply import field_of, word
 from pbcore.integrations.servers.spec import ServerSpec
 
-_LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{.*\})?\s+([-+0-9.eE]+)")
-SECONDS = 10.0
+_LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{.*\})?\s+(\S+)")
+SECONDS, BYTES = 10.0, 16 << 20
 
 
 def version(spec: ServerSpec) -> str | None:
@@ -21,35 +23,46 @@ def version(spec: ServerSpec) -> str | None:
     if body is None or kind.version_field is None:
         return None
     try:
-        told = word(field_of(body.json(), kind.version_field))
+        return told(word(field_of(body.json(), kind.version_field)), spec)
     except ValueError:
         return None
-    return None if told is None else masked(told, spec)
 
 
 def counters(spec: ServerSpec) -> dict[str, float]:
-    """The counters that this kind of server has, summed over their labels; empty where it has none."""
+    """The counters that this kind of server has, summed over their labels; those that are not finite left out."""
     wanted = KINDS[spec.kind].counters
     page = _page(spec, "/metrics") if wanted else None
     if page is None:
         return {}
+    names = {counter for _, counter in wanted}
     sums: dict[str, float] = {}
     for line in page.text.splitlines():
         match = _LINE.match(line)
-        if match:
-            name = match[1].removesuffix("_total")
-            sums[name] = sums.get(name, 0.0) + float(match[2])
-    return {name: sums[counter] for name, counter in wanted if counter in sums}
+        name = match[1].removesuffix("_total") if match else None
+        if match and name in names:
+            sums[name] = sums.get(name, 0.0) + _number(match[2])
+    return {name: sums[counter] for name, counter in wanted if math.isfinite(sums.get(counter, math.nan))}
+
+
+def _number(value: str) -> float:
+    """A counter's value; NaN for what is not a number."""
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan
 
 
 def _page(spec: ServerSpec, path: str | None) -> Any:
     """A page of the server's host; None if it has none."""
     import httpx2
 
+    from pbcore.integrations.servers.http import Limits, http_client
+
     if path is None:
         return None
     try:
-        page = httpx2.get(spec.base_url.removesuffix("/v1") + path, timeout=SECONDS)
-    except httpx2.HTTPError:
+        with http_client(spec, Limits(SECONDS, BYTES)) as client:
+            page = client.get(spec.base_url.removesuffix("/v1") + path)
+    except (httpx2.HTTPError, ReplyError):
         return None
     return page if page.status_code == 200 else None

@@ -15,11 +15,12 @@ from pbcore.report.commands.stderr import refused
 from pbcore.report.comparison import comparison_markdown, comparison_text, joined
 from pbcore.report.gates import gate_text
 from pbcore.report.page.compare import write_comparison
+from pbcore.report.rerun import rerun_of
 from pbcore.report.text import ascii_only, ascii_text, show
 from pbcore.results.baseline import read_baseline, run_rows
 from pbcore.results.check import refuse
 from pbcore.results.load import load_stored
-from pbcore.results.rundir import write_atomic
+from pbcore.results.rundir import RunDir, write_atomic
 
 EXAMPLES = {"model": "my-llada-v2=my-llada", "sampler": "my_sampler-k2=confidence-k2"}
 
@@ -74,7 +75,8 @@ def run(args: argparse.Namespace) -> int:
         show(page, end="")
         return 0 if verdict.ok else 1
     by_scores = ["by scores alone"] if any(cell.renamed for cell in comparison.cells) else []
-    show(gate_text(verdict, ", ".join(filter(None, (str(args.base), joined(comparison), *by_scores)))))
+    judged = ", ".join(filter(None, (str(args.base), joined(comparison), *by_scores)))
+    show(gate_text(verdict, judged, rerun_of(head, RunDir(args.head).read_run(), Path())))
     width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
     table = comparison_text(comparison, *runs, width)
     show(f"\n{ascii_text(table) if ascii_only(sys.stdout.encoding) else table}")

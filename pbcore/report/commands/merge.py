@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from pbcore.errors import InputError
+from pbcore.printable import counted
 from pbcore.report.commands.stderr import refused
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import write_report
@@ -39,5 +40,5 @@ def run(args: argparse.Namespace) -> int:
     write_junit([entry.cell for entry in stored], merged.path / "junit.xml")
     write_report(merged.path)
     write_page(merged.path)
-    show(f"{len(stored)} cells from {len(args.runs)} runs: {merged.path / 'report.md'}")
+    show(f"{counted(len(stored), 'cell')} from {counted(len(args.runs), 'run')}: {merged.path / 'report.md'}")
     return 0

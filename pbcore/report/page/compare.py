@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.analysis.order import short
+from pbcore.printable import counted
 from pbcore.report.comparison import joined
 from pbcore.report.page.data import Answers
 from pbcore.report.page.figures import Row
@@ -97,7 +98,8 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> str:
     level = f"Holm's test over all cells, level {comparison.level:g}"
     given = f", {text(joined(comparison), 600)}" if joined(comparison) else ""
     parts = [
-        f"<p>A: <code>{text(str(runs[0]))}</code> · B: <code>{text(str(runs[1]))}</code>{given}. {len(compared)} cells "
+        f"<p>A: <code>{text(str(runs[0]))}</code> · B: <code>{text(str(runs[1]))}</code>{given}. "
+        f"{counted(len(compared), 'cell')} "
         f"compared, {worse} significantly worse in A, {better} significantly better ({level}).</p>"
     ]
     if compared:
@@ -161,7 +163,7 @@ COMPARED = (
     Column("A − B", _change, lambda row: row["change"], "points, with the paired 95 % interval"),
     Column("flips", _flips, lambda row: row["worse"] + row["better"], "answers that got worse or better in A"),
     words("verdict", "A is", "by Holm's adjusted test over all cells"),
-    decimals("p", "p", 4, "two-sided, Holm-adjusted"),
+    decimals("p", "two-sided p", 4, "Holm-adjusted"),
     decimals("base", "B %"),
     decimals("head", "A %"),
     *(_rate(*one) for one in RATES),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from pbcore.printable import first_line
+from pbcore.printable import counted, first_line
 from pbcore.report.page.svg import text
 from pbcore.report.parts import lines, told
 from pbcore.report.tables import prompts_note
@@ -47,7 +47,8 @@ def gaps(cells: pd.DataFrame) -> str:
         for item in absent.items() if isinstance(absent, dict) else ():
             reasons[item] = reasons.get(item, 0) + 1
     parts += [
-        f"<li>{text(metric)}: {text(why)} ({count} cells)</li>" for (metric, why), count in sorted(reasons.items())
+        f"<li>{text(metric)}: {text(why)} ({counted(count, 'cell')})</li>"
+        for (metric, why), count in sorted(reasons.items())
     ]
     dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
     parts += [f"<li>{text(model)}: random weights, so its scores are left out</li>" for model in dummies]

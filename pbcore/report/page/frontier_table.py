@@ -1,4 +1,4 @@
-"""The page's table of cells beside the optimal frontier: what the best sampler would reach in as many steps."""
+"""The page's table of cells beside the optimal frontier: the best accuracy of independent draws in as many steps."""
 
 from __future__ import annotations
 
@@ -11,14 +11,21 @@ from pbcore.report.page.data import Answers
 from pbcore.report.page.svg import text
 from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, html_table, scored, words
 
-KINDS = {"order": "positions first", "seen": "tokens first", "back": "takes tokens back"}
+KINDS = {
+    "order": "positions first",
+    "seen": "tokens first",
+    "back": "takes tokens back",
+    "own": "writes own tokens",
+    "unknown": "not declared",
+}
 NOTE = (
-    "Best: the highest expected accuracy of any sampler that decodes exact predictions in the cell's mean steps, "
-    "adaptive orders included; for each n at its own steps, then averaged over samples. A sampler chooses positions "
-    "first, or sees the tokens predicted first; for one that takes tokens back no bound is known. A model whose "
-    "predictions aren't the exact ones can be above it. Only list_ops tasks with several answers are here, with one "
-    "token per item, greedy or at τ = 1: other canvases, of waiting lines and Latin squares too, hold more tokens "
-    "than items, and tasks with one answer need one step."
+    "Best: the highest expected accuracy, in the cell's mean steps, of samplers that write only tokens drawn "
+    "independently of each other from the exact predictions and keep each, adaptive orders included; for each n at its "
+    "own steps, then averaged over samples. They choose positions before they look at predicted tokens or noise "
+    "(positions first), or after they see them (tokens first). It doesn't bind samplers that take tokens back, choose "
+    "their own tokens or declare nothing, nor models whose predictions aren't the exact ones. Only list_ops tasks with "
+    "several answers are here, with one token per item, greedy or at τ = 1: other canvases, of waiting lines and Latin "
+    "squares too, hold more tokens than items, and tasks with one answer need one step."
 )
 COLUMNS = (
     MODEL,
@@ -26,12 +33,12 @@ COLUMNS = (
     words("task", "task"),
     Column("score %", scored, lambda row: row["score"]),
     decimals("steps", "steps", 2, "mean forwards per answer"),
-    words("chooses", "chooses", "what the sampler knows when it chooses"),
+    words("chooses", "chooses", "which frontier binds the sampler, if one does"),
     Column(
         "best %",
         lambda row: "unbounded" if row["best"] is None else f"{row['best']:.1f}",
         lambda row: row["best"],
-        "the best accuracy of any sampler of its kind in as many steps",
+        "the best accuracy of samplers of its kind in as many steps",
     ),
     Column(
         "gap, points",
@@ -63,5 +70,5 @@ def frontier(answers: Sequence[Answers]) -> str:
     ]
     if not rows:
         return ""
-    cells = html_table(COLUMNS, rows, "the best accuracy of any sampler in as many steps")
+    cells = html_table(COLUMNS, rows, "the best accuracy of independent draws in as many steps")
     return f'<section><h2>Frontier</h2>{cells}<p class="note">{text(NOTE, 1000)}</p></section>'

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from pbcore.errors import InputError
+from pbcore.printable import counted
 from pbcore.report.page import figures, tables
 from pbcore.report.page.data import Answers, page_data
 from pbcore.report.page.facts import facts, gaps
@@ -121,7 +122,7 @@ def assembled(title: str, content: str, answers: Sequence[Answers], run: str, si
     note = ""
     if shown < total and not remote:
         note = (
-            f'<p class="note">This file holds {shown:,} of {total:,} answers; wrong ones come first. '
+            f'<p class="note">This file holds {shown:,} of {counted(total, "answer")}; wrong ones come first. '
             f"All are shown by <code>pbcore view {text(run)}</code>.</p>"
         )
     parts = [embedded(f"s{number}", one) for number, one in enumerate(packed) if one]
@@ -131,7 +132,7 @@ def assembled(title: str, content: str, answers: Sequence[Answers], run: str, si
 def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, Any]) -> list[str]:
     whole, categories = figures.scopes(cells)
     known = figures.numbers(whole.cells)
-    parts = [f"<details><summary>the run: {len(cells)} cells</summary>{facts(cells, run)}</details>"]
+    parts = [f"<details><summary>the run: {counted(len(cells), 'cell')}</summary>{facts(cells, run)}</details>"]
     if len(whole.cells):
         rows = figures.overview(whole)
         parts += [

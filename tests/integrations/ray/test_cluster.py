@@ -86,7 +86,7 @@ class TestRows:
         cells.run("--model", "ideal", "--limit", "2", "--sampler", "random-k4", "--task", "copy", "--out", "out")
         code, said = cells.run(*three, "--resume", "out", "--ray", two.address)
         assert code == 0, said
-        assert "resumed: 1 cells kept, 1 measured" in said
+        assert "resumed: 1 cell kept, 1 measured" in said
         code, said = cells.run(*three, "--task", "reverse", "--resume", "out", "-n", "2")
         assert code == 0, said
         assert "resumed: 2 cells kept, 1 measured" in said

@@ -97,6 +97,18 @@ class TestImport:
         assert len(results) == 3
         assert {"report.md", "report.html", "results.json"} <= {file.name for file in run.path.iterdir()}
 
+    def test_lengths_with_gaps_are_listed(self, tmp_path: Path) -> None:
+        """3, 5 and 7 are not 3-7."""
+        samples = load_task(COPY, n=[3, 5, 7], limit=6).samples
+        rows = [
+            rewrite.row(i, one.prompt, one.label, str(one.answer), score=1.0, score_strict=1.0)
+            for i, one in enumerate(samples)
+        ]
+        for one, sample in zip(rows, samples, strict=True):
+            one["doc"]["metadata"] = {"length": sample.length}
+        _, [found] = import_runs(rewrite.write(tmp_path, {COPY: rows}), tmp_path / "run")
+        assert found.stored.cell.length == "3,5,7"
+
     def test_the_questions_are_kept(self, tmp_path: Path) -> None:
         """The run has the questions of each cell, without the answers that came with them."""
         folder = rewrite.write(tmp_path / "p", {COPY: rewrite.rows(COPY, [True, False])})

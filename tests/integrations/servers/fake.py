@@ -57,6 +57,7 @@ class FakeServer:
 
     def __init__(self, script: Script, models: tuple[str, ...] | None = ("the-model",), metrics: str = "") -> None:
         self.script, self.models, self.metrics = script, models, metrics
+        self.version = json.dumps({"version": "9.9"})
         self.asked: list[Asked] = []
         self.other: list[str] = []
         self.at_once = self.most_at_once = 0
@@ -93,7 +94,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             if self.path.endswith("/metrics"):
                 self._send(200, server.metrics, "text/plain")
             elif self.path.endswith("/version"):
-                self._send(200, json.dumps({"version": "9.9"}))
+                self._send(200, server.version)
             elif key.endswith("wrong"):
                 self._send(401, json.dumps({"error": {"message": f"no such key: {key}"}}))
             elif server.models is None:

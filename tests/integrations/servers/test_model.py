@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -46,6 +49,15 @@ class TestAnswers:
         decode(model_of(server, max_tokens=99), load_task("waiting_line/copy", limit=1).samples, "ar")
         assert server.asked[0].body["max_tokens"] == 99
         assert server.asked[0].body["messages"][0]["role"] == "user"
+
+    def test_a_length_that_was_asked_for_is_sent(self, server: FakeServer) -> None:
+        """By the run, shorter than what is declared; or by steps (256 tokens), longer. The answers tell which."""
+        model = model_of(server, max_tokens=99)
+        for asked in ({"max_new_tokens": 16}, {"cot": True}, {"cot": True, "max_new_tokens": 40}):
+            samples = load_task("waiting_line/copy", limit=1, **asked).samples
+            (answer,) = decode(model, samples, "ar")
+            assert answer.extra["max_new_tokens"] == server.asked[-1].body["max_tokens"]
+        assert [one.body["max_tokens"] for one in server.asked] == [16, 256, 40]
 
     @pytest.mark.parametrize("at_once", [1, 3])
     def test_requests_at_once(self, at_once: int) -> None:
@@ -131,17 +143,44 @@ class TestKeeping:
         assert seen == [0, 1, 2, 3, 4, 5]
 
     def test_a_repeated_key_is_not_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A server that repeats the key in its answer, its model id or its finish reason brings it nowhere."""
+        """A server that repeats the key in its model id or its finish reason brings it nowhere."""
         monkeypatch.setenv("CANARY_KEY", CANARY)
         path = tmp_path / "answers.jsonl"
-        act = Act(text=f"key: {CANARY}", model=CANARY, finish=CANARY)
-        with serving(lambda number, body: act) as server:
+        with serving(lambda number, body: Act(model=CANARY, finish="x" * 190 + CANARY)) as server:
             model = model_of(server, key="CANARY_KEY")
             with model.session(AnswerStore(path)):
                 answers = decode(model, PROMPTS[:1], "ar")
-        assert answers[0].text == "key: [key]"
         assert "canary" not in path.read_text() + repr(answers)
+        assert "sk-" not in path.read_text()
         assert json.loads(path.read_text())["model"] == "[key]"
+
+    @pytest.mark.parametrize("written", [str, lambda key: json.dumps(key)[1:-1], lambda key: quote(key, safe="")])
+    def test_an_answer_with_the_key_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: Callable[[str], str]
+    ) -> None:
+        """It is neither altered nor kept; what it cost counts."""
+        monkeypatch.setenv("CANARY_KEY", 'sk-"canary"/0123')
+        path = tmp_path / "answers.jsonl"
+        with serving(lambda number, body: Act(text=f"key: {written(os.environ['CANARY_KEY'])}")) as server:
+            model = model_of(server, key="CANARY_KEY", prices=Prices(0.0, 1e6))
+            budget = Budget(5000.0)
+            with (
+                model.session(AnswerStore(path), budget),
+                pytest.raises(ModelError, match="its answer repeats the key in CANARY_KEY") as caught,
+            ):
+                decode(model, PROMPTS[:1], "ar")
+        assert "canary" not in str(caught.value)
+        assert not path.exists()
+        assert budget.balance().spent == 3.0
+
+    @pytest.mark.parametrize("key", ["a", "n", "EMPTY", "Say"])
+    def test_a_short_key_alters_no_answer(self, server: FakeServer, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+        """Such as those that local servers are given: answers, model and finish reason are as they came."""
+        monkeypatch.setenv("LOCAL_KEY", key)
+        answers = decode(model_of(server, key="LOCAL_KEY"), PROMPTS, "ar")
+        assert [answer.text for answer in answers] == PROMPTS
+        told = answers[0].extra["served"]
+        assert (told["model"], told["finish"]) == ("the-model-2026", "stop")
 
 
 class TestCounters:
@@ -197,15 +236,53 @@ class TestMoney:
         spent = sum(row["cost"] for row in lines(tmp_path / "a.jsonl"))
         assert spent == pytest.approx(len(server.asked) * one)
         assert 0 < 0.5 + spent <= 1.0
-        assert float((tmp_path / "ledger").read_text()) == pytest.approx(0.5 + spent)
+        assert json.loads((tmp_path / "ledger").read_text()) == {"spent": pytest.approx(0.5 + spent), "reserved": {}}
+
+    def test_the_limit_waits_for_requests_under_way(self) -> None:
+        """Only what is spent stops a run, not what others reserve: as many answers come as one request at a time would
+        bring.
+        """
+        with serving() as server:
+            model = model_of(server, prices=Prices(0.0, 1000.0), max_tokens=100, concurrency=8)
+            one, reserve = 3 * 1e-3, 100 * 1e-3
+            budget = Budget(0.25)
+            with (
+                model.session(AnswerStore(None), budget),
+                pytest.raises(CostLimitError, match=r"0\.1530 USD are spent .* 0\.0970 USD are left"),
+            ):
+                decode(model, PROMPTS * 10, "ar")
+        assert len(server.asked) == 51
+        assert 51 * one + reserve > 0.25 >= 50 * one + reserve
+
+    def test_two_requests_never_deadlock(self) -> None:
+        """One that waits for another's reserve ends when the run stops."""
+        budget, stop = Budget(1.0), threading.Event()
+        assert budget.reserve(0.9, PRICED, stop)
+        waiting = threading.Thread(target=lambda: found.append(budget.reserve(0.9, PRICED, stop)))
+        found: list[bool] = []
+        waiting.start()
+        stop.set()
+        waiting.join(timeout=20)
+        assert found == [False]
+
+    def test_the_reserve_of_a_process_that_is_gone_is_spent(self, tmp_path: Path) -> None:
+        """It may have cost that, and nobody waits for it."""
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        (tmp_path / "ledger").write_text(json.dumps({"spent": 0.1, "reserved": {gone.pid: 0.5}}))
+        budget = Budget(1.0, tmp_path / "ledger")
+        with pytest.raises(CostLimitError, match=r"0\.6000 USD are spent"):
+            budget.reserve(0.6, PRICED)
+        assert budget.reserve(0.3, PRICED)
 
     def test_two_processes_share_a_ledger(self, tmp_path: Path) -> None:
         """What one reserves, another can't."""
         first, second = (Budget(1.0, tmp_path / "ledger") for _ in range(2))
         first.begin(0.0)
         first.reserve(0.6, PRICED)
-        with pytest.raises(CostLimitError):
-            second.reserve(0.6, PRICED)
+        stop = threading.Event()
+        threading.Timer(0.2, stop.set).start()
+        assert not second.reserve(0.6, PRICED, stop)
         first.settle(0.6, 0.1)
         second.reserve(0.6, PRICED)
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pbcore.integrations.servers import reported
-from pbcore.integrations.servers.failures import NO_KEY, failure, imported, key_of, masked
+from pbcore.integrations.servers.failures import failure, imported
+from pbcore.integrations.servers.keys import NO_KEY, key_of, masked
 from pbcore.integrations.servers.money import Budget, CostLimitError, Estimate, cost, estimate, most
-from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, texts, word
+from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, text_of, word
 from pbcore.integrations.servers.spec import Prices, ServerSpec
 from pbcore.models.errors import ModelError
+from tests.integrations.servers.fake import FakeServer, serving
 
 SPEC = ServerSpec("mine", "m", "http://h/v1", key="SOME_KEY", retries=2, timeout=9.0)
 PRICED = replace(SPEC, prices=Prices(2.0, 10.0))
@@ -31,6 +33,14 @@ class TestMoney:
         assert str(Estimate(1200, 34000, 56000, 1.5)) == (
             "1,200 requests, about 34,000 prompt tokens, at most 56,000 answer tokens: at most about 1.50 USD"
         )
+
+    @pytest.mark.parametrize(
+        ("usd", "text"),
+        [(1.5, "1.50"), (0.052, "0.05"), (0.0096, "0.0096"), (0.000123, "0.00012"), (0.0, "0.00"), (1234.0, "1234.00")],
+    )
+    def test_small_amounts_are_not_nothing(self, usd: float, text: str) -> None:
+        """What costs something never reads 0.00 USD."""
+        assert str(Estimate(1, 1, 1, usd)).endswith(f": at most about {text} USD")
 
     def test_prompts_count_whole(self) -> None:
         """All messages of a request together, then rounded down."""
@@ -56,11 +66,16 @@ class TestMoney:
         budget = Budget(1.0, tmp_path / "ledger" if shared else None)
         budget.reserve(0.75, SPEC)
         budget.reserve(0.25, SPEC)
-        with pytest.raises(CostLimitError, match=r"--max-cost 1: 1\.0000 USD are spent .* of mine may cost 0\.1250"):
+        budget.settle(0.75, None)
+        budget.settle(0.25, None)
+        with pytest.raises(
+            CostLimitError,
+            match=r"1: 1\.0000 USD are spent .* 0\.0000 USD are left, .* of mine may cost 0\.1250",
+        ):
             budget.reserve(0.125, SPEC)
-        budget.settle(0.75, 0.5)
-        budget.reserve(0.25, SPEC)
-        budget.begin(0.5)
+        budget.begin(0.25)
+        budget.reserve(0.75, SPEC)
+        budget.settle(0.75, 0.25)
         budget.reserve(0.5, SPEC)
         budget.settle(0.5, None)
         with pytest.raises(CostLimitError):
@@ -181,10 +196,29 @@ class TestReplies:
 
     def test_words_and_fields(self) -> None:
         """Short texts, and what stands under a path."""
-        assert (word("x" * 201), word(""), word(5)) == ("x" * 200, None, None)
+        assert (word("x" * 201), word(""), word(5)) == ("x" * 201, None, None)
         body = {"usage": {"forwards": 3}, "n": 1}
         assert [field_of(body, path) for path in ("usage.forwards", "n", "usage.x.y", "n.x")] == [3, 1, None, None]
-        assert texts(["a", None, 5, "b"]) == "ab"
+
+    @pytest.mark.parametrize(
+        ("content", "text"),
+        [
+            (None, ""),
+            ("a", "a"),
+            ([], ""),
+            (["a", {"type": "text", "text": "b"}, {"type": "output_text", "text": "c"}], "abc"),
+            ([{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}], "a"),
+        ],
+    )
+    def test_content_as_text_or_parts(self, content: Any, text: str) -> None:
+        """Newer servers send a list of typed parts; thinking is not the answer."""
+        assert text_of(content) == text
+
+    @pytest.mark.parametrize("content", [5, {"text": "a"}, [{"text": "a"}], [5], [{"type": "text", "text": 5}]])
+    def test_content_of_another_form_is_not_an_empty_answer(self, content: Any) -> None:
+        """It can't be read, and is not scored."""
+        with pytest.raises(ValueError, match="its content is"):
+            text_of(content)
 
     def test_a_digest_is_of_all_that_decides(self) -> None:
         """32 signs; any change of the request or of the server is another."""
@@ -206,34 +240,39 @@ class TestReplies:
 
 class TestReported:
     @pytest.fixture
-    def pages(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-        """Address → page; none of others."""
-        found: dict[str, Any] = {}
+    def server(self) -> Iterator[FakeServer]:
+        with serving() as found:
+            yield found
 
-        def get(address: str, timeout: float) -> Any:
-            return found.get(address, SimpleNamespace(status_code=404, text="", json=dict))
-
-        monkeypatch.setattr("httpx2.get", get)
-        return found
-
-    def test_counters_are_summed_over_labels(self, pages: dict[str, Any]) -> None:
+    def test_counters_are_summed_over_labels(self, server: FakeServer) -> None:
         """Of the kinds that have some; the address has no /v1."""
+        spec = replace(SPEC, base_url=f"{server.url}/v1")
         name = "vllm:diffusion_num_denoising_steps_total"
-        text = f'# HELP x\n{name}{{a="1"}} 3\n{name} 4.5\n'
-        pages["http://h/metrics"] = SimpleNamespace(status_code=200, text=text)
-        assert reported.counters(replace(SPEC, kind="vllm")) == {"denoising_steps": 7.5}
-        assert reported.counters(replace(SPEC, kind="openai")) == {}
-        pages.clear()
-        assert reported.counters(replace(SPEC, kind="vllm")) == {}
+        server.metrics = f'# HELP x\n{name}{{a="1"}} 3\n{name} 4.5\n'
+        assert reported.counters(replace(spec, kind="vllm")) == {"denoising_steps": 7.5}
+        assert reported.counters(replace(spec, kind="openai")) == {}
+        server.metrics = ""
+        assert reported.counters(replace(spec, kind="vllm")) == {}
 
-    def test_a_version_that_cannot_be_read_is_none(self, pages: dict[str, Any]) -> None:
-        """So is that of a kind that tells none."""
-        spec = replace(SPEC, kind="vllm")
+    @pytest.mark.parametrize("value", ["+Inf", "-Inf", "NaN", "1e999", "soon", "1..2", "++1"])
+    def test_values_that_are_not_finite(self, server: FakeServer, value: str) -> None:
+        """Histograms have them in any page; a counter with one is left out."""
+        name = "vllm:diffusion_num_"
+        server.metrics = f'x{{le="+Inf"}} {value}\n{name}denoising_steps_total {value}\n{name}canvas_positions 5\n'
+        spec = replace(SPEC, base_url=f"{server.url}/v1", kind="vllm")
+        assert reported.counters(spec) == {"canvas_positions": 5.0}
 
-        def broken() -> Any:
-            raise ValueError
-
-        for told, version in ((lambda: {"version": "9.9"}, "9.9"), (dict, None), (broken, None)):
-            pages["http://h/version"] = SimpleNamespace(status_code=200, json=told)
+    def test_a_version_that_cannot_be_read_is_none(self, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        """So is that of a kind that tells none; one with the key is masked."""
+        spec = replace(SPEC, base_url=f"{server.url}/v1", kind="vllm")
+        monkeypatch.setenv("SOME_KEY", "sk-0123456789")
+        for page, version in (
+            ('{"version": "9.9"}', "9.9"),
+            ("{}", None),
+            ("{", None),
+            ("[1]", None),
+            ('{"version": "9 sk-0123456789"}', "9 [key]"),
+        ):
+            server.version = page
             assert reported.version(spec) == version
-        assert reported.version(replace(SPEC, kind="openai")) is None
+        assert reported.version(replace(spec, kind="openai")) is None

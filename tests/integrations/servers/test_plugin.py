@@ -46,7 +46,7 @@ class TestPlugin:
             run.answers_file(f"cell{number}").write_text(rows)
         assert plugin.spent(run.cells_dir) == (3, 0.75)
         assert plugin.pytest_pbcore_summary(config) == [
-            f"3 answers of servers are kept in {run.cells_dir}, 0.7500 USD by the declared prices"
+            f"3 answers of servers kept in {run.cells_dir}, 0.7500 USD by the declared prices"
         ]
 
     def test_free_answers_name_no_price(self, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ class TestPlugin:
         run = rundir.run_dir(config)
         run.cells_dir.mkdir(parents=True)
         run.answers_file("cell").write_text('{"key": "k", "cost": null}\n')
-        assert plugin.pytest_pbcore_summary(config) == [f"1 answers of servers are kept in {run.cells_dir}"]
+        assert plugin.pytest_pbcore_summary(config) == [f"1 answer of servers kept in {run.cells_dir}"]
 
     def test_a_limit_is_one_for_all_workers(self, tmp_path: Path) -> None:
         """Kept in the run's directory, but in the drill-down, which writes nothing."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pbcore.integrations.servers.store import lines
-from tests.integrations.servers.fake import CANARY, FAILURES, FakeServer, failing, serving
-from tests.integrations.servers.served import FIVE, MINE, declare, right
+from tests.integrations.servers.fake import CANARY, FAILURES, Act, FakeServer, failing, serving
+from tests.integrations.servers.served import FIVE, MINE, declare, right, stored
 from tests.plugin.conftest import Run
 
 
@@ -82,9 +84,11 @@ class TestMoney:
         assert first.ret == pytest.ExitCode.INTERRUPTED
         first.stdout.fnmatch_lines(
             [
-                "*--max-cost 0.18: 0.0900 USD are spent in this run, and the next answer of mine may cost 0.1000*",
+                "*--max-cost 0.18: 0.0900 USD are spent in this run, no request is under way, 0.0900 USD are left, and "
+                "the next answer of mine may cost 0.1000*",
                 "not finished: 1 of 2 cells (mine/reverse/ar); resume with: pytest * --resume *",
-                "3 answers of servers are kept in *, 0.0900 USD by the declared prices",
+                "3 answers of servers kept in *, 0.0900 USD by the declared prices; --max-cost 0.18: 0.0900 USD "
+                "spent, 0.0000 reserved, 0.0900 left",
             ]
         )
         run(f"{MINE} --task copy --task reverse --limit 5 --max-cost 1 --resume out").assert_outcomes(passed=2)
@@ -107,29 +111,68 @@ class TestMoney:
 
 
 class TestKeys:
-    @pytest.mark.parametrize(
-        ("kind", "failure"), [*(("openai", failure) for failure in [*FAILURES, None]), ("anthropic", "401")]
-    )
-    def test_a_key_appears_nowhere(
-        self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch, kind: str, failure: str | None
-    ) -> None:
+    def test_a_key_appears_nowhere(self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         """Whatever goes wrong, and with every log, local variable and traceback shown, the key stands in no file of the
         run, not in JUnit's, and not on the screen.
         """
         monkeypatch.setenv("CANARY_KEY", CANARY)
-        script = right if failure is None else failing(FAILURES[failure], first=1)
-        with serving(script) as server:
-            declare(project, server, kind=kind, key="CANARY_KEY", timeout=2, concurrency=1)
+        failures = {**FAILURES, "none": None, "anthropic": FAILURES["401"]}
+        servers, entries = {}, []
+        with ExitStack() as stack:
+            for name, failure in failures.items():
+                script = right if failure is None else failing(failure, first=1)
+                servers[name] = stack.enter_context(serving(script))
+                kind = "anthropic" if name == "anthropic" else "openai"
+                declare(project, servers[name], kind=kind, key="CANARY_KEY", timeout=2, concurrency=1)
+                entries.append((project.path / "models.yaml").read_text().replace("mine:", f"mine-{name}:"))
+            (project.path / "models.yaml").write_text("".join(entries))
+            models = " ".join(f"--model mine-{name}" for name in failures)
             result = run(
-                f"{FIVE} --out out --junitxml junit.xml -rA -l --full-trace --log-level=DEBUG --log-file=log.txt"
+                f"--models models.yaml {models} --task copy --limit 5 --out out --junitxml junit.xml",
+                "-rA -l --full-trace --log-level=DEBUG --log-file=log.txt",
             )
-        result.assert_outcomes(**{"passed" if failure is None else "failed": 1})
-        assert any(CANARY in value for value in server.asked[0].headers.values()), "the key was not even sent"
+        result.assert_outcomes(passed=1, failed=len(failures) - 1)
         found = [path for path in project.path.rglob("*") if path.is_file() and "canary" in read(path)]
         assert found == []
         assert "canary" not in result.stdout.str() + result.stderr.str()
-        kept = lines(next((project.path / "out" / "cells").glob("*.answers.jsonl")))
-        assert len(kept) == (5 if failure is None else 1)
+        for name, failure in failures.items():
+            sent = servers[name].asked[0].headers.values()
+            assert any(CANARY in value for value in sent), f"{name}: the key was not even sent"
+            (kept,) = (project.path / "out" / "cells").glob(f"mine-{name}*.answers.jsonl")
+            assert len(lines(kept)) == (5 if failure is None else 1), name
+
+    @pytest.mark.parametrize("failure", ["malformed", "500", "answer"])
+    def test_a_key_with_quotes_appears_nowhere(
+        self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch, failure: str
+    ) -> None:
+        """A server repeats it escaped for JSON: in an error, in a reply that breaks off, in an answer. The cell fails,
+        and neither its file nor the page nor JUnit's file nor the screen shows it.
+        """
+        key = 'sk-"canary"/01\\23'
+        monkeypatch.setenv("CANARY_KEY", key)
+        said = json.dumps(json.dumps(key))
+        act = {
+            "malformed": Act(raw='{"choices": [' + said),
+            "500": Act(status=500, raw=said),
+            "answer": Act(text=f"it is {said}"),
+        }[failure]
+        with serving(failing(act)) as server:
+            declare(project, server, key="CANARY_KEY", timeout=5, concurrency=1)
+            result = run(f"{FIVE} --out out --junitxml junit.xml -rA -l --full-trace --log-level=DEBUG")
+        result.assert_outcomes(failed=1)
+        assert [path for path in project.path.rglob("*") if path.is_file() and "canary" in read(path)] == []
+        assert "canary" not in result.stdout.str() + result.stderr.str()
+
+    def test_a_short_key_is_told_and_alters_nothing(
+        self, project: pytest.Pytester, run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Right answers stay right."""
+        monkeypatch.setenv("LOCAL_KEY", "a")
+        declare(project, server, key="LOCAL_KEY")
+        result = run(f"{FIVE} --out out")
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(["pbcore: model mine: the key in LOCAL_KEY has fewer than 8 characters, *"])
+        assert stored(project).cell.scores["accuracy"].mean == 1.0
 
 
 def read(path: Path) -> str:

@@ -45,7 +45,7 @@ class TestRecord:
                 "  ar * 100.0 *–",
                 "*– tokens per step: not reported by mine",
                 "mine: the-model-2026 at 127.0.0.1:* (openai); 20*; 5 requests, up to 8 at once; tokens 35 in, 15 *",
-                "*5 answers of servers are kept in *, 0.0002 USD by the declared prices",
+                "*5 answers of servers kept in *, 0.0002 USD by the declared prices",
             ]
         )
         assert "mine: the-model-2026" in (project.path / "out" / "report.md").read_text()
@@ -82,10 +82,10 @@ class TestRecord:
         result.assert_outcomes(passed=1)
         assert stored(project, "mine/copy/server").cell.rounds == [stored(project, "mine/copy/server").cell.seconds]
         assert len(server.asked) == 2
-        result.stdout.fnmatch_lines(["left out: 1 cells, mine × list_ops: infilling*"])
+        result.stdout.fnmatch_lines(["left out: 1 cell, mine × list_ops: infilling*"])
         again = run(f"{MINE} --task copy --limit 2 --sampler ar --out other")
         again.stdout.fnmatch_lines(
-            ["left out: 1 cells, mine × samplers other than server: mine decodes behind its server*"]
+            ["left out: 1 cell, mine × samplers other than server: mine decodes behind its server*"]
         )
 
     def test_temperature_and_seeds(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:

@@ -1,0 +1,143 @@
+"""The HTTP client of both SDKs: limits on a whole reply, no redirects, and no header of others.
+
+An SDK's own timeouts each limit a single read, which a server that drips never exceeds; it follows redirects, unpacks a
+reply of any size, and adds what the environment holds for its maker's own server.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import httpcore2
+import httpx2
+
+from pbcore.integrations.servers.failures import ReplyError
+from pbcore.integrations.servers.spec import ServerSpec
+
+OPENAI = "api.openai.com"
+ACCOUNT = ("openai-organization", "openai-project")  # of OPENAI_ORG_ID and OPENAI_PROJECT_ID: OpenAI's own alone
+_SENT = frozenset(
+    (
+        *("host", "accept", "accept-encoding", "connection", "user-agent", "content-type", "content-length"),
+        *("anthropic-version", "anthropic-beta"),
+    )
+)
+_SDK = "x-stainless-"  # an SDK's version and the number of the try
+BASE_BYTES, TOKEN_BYTES = 16 << 20, 1 << 10  # a streamed piece of an answer is a few hundred bytes a token
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may take: seconds until its reply has been read, and bytes that come."""
+
+    seconds: float
+    size: int
+
+
+def limits_of(spec: ServerSpec) -> Limits:
+    """Seconds as declared, bytes by the limit of an answer."""
+    return Limits(spec.timeout, BASE_BYTES + TOKEN_BYTES * spec.max_tokens)
+
+
+def http_client(spec: ServerSpec, limits: Limits, headers: dict[str, str] | None = None) -> httpx2.Client:
+    """A client that sends `headers` (with the key) and what the protocol needs, reads replies within `limits`, and
+    follows no redirect. A request that exceeds them raises httpx2.ReadTimeout or ReplyError.
+    """
+    request_of_thread = _Request(limits)
+    account = ACCOUNT if spec.key is not None and httpx2.URL(spec.base_url).host == OPENAI else ()
+
+    def begin(request: httpx2.Request) -> None:
+        for name in list(request.headers):
+            if name not in _SENT and name not in account and not name.startswith(_SDK):
+                del request.headers[name]
+        request.headers.update({**(headers or {}), "accept-encoding": "identity"})
+        request_of_thread.begin()
+
+    def head(response: httpx2.Response) -> None:
+        coding = response.headers.get("content-encoding", "identity")
+        if coding != "identity":
+            raise ReplyError(f"it is packed ({coding[:20]}), although only plain replies are accepted")
+
+    client = httpx2.Client(
+        event_hooks={"request": [begin], "response": [head]},
+        timeout=limits.seconds,
+        limits=httpx2.Limits(),
+        follow_redirects=False,
+    )
+    for transport in (client._transport, *client._mounts.values()):
+        if isinstance(transport, httpx2.HTTPTransport):
+            pool = transport._pool
+            pool._network_backend = _Backend(pool._network_backend, request_of_thread)
+    return client
+
+
+class _Request(threading.local):
+    """The request that a thread has under way: when it must end, and how much may still come."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.begin()
+
+    def begin(self) -> None:
+        self._deadline = time.monotonic() + self._limits.seconds
+        self._left = self._limits.size
+
+    def seconds(self, timeout: float | None) -> float:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise httpcore2.ReadTimeout("the reply took too long")
+        return left if timeout is None else min(timeout, left)
+
+    def came(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        if self._left < 0:
+            raise ReplyError(f"it is larger than {self._limits.size >> 20} MiB")
+        return data
+
+
+class _Stream(httpcore2.NetworkStream):
+    """A connection whose every wait ends with the request's time."""
+
+    def __init__(self, inner: httpcore2.NetworkStream, request: _Request) -> None:
+        self._inner, self._request = inner, request
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._request.came(self._inner.read(max_bytes, self._request.seconds(timeout)))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, self._request.seconds(timeout))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        seconds = self._request.seconds(timeout)
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, seconds), self._request)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class _Backend(httpcore2.NetworkBackend):
+    """Connections of the class above."""
+
+    def __init__(self, inner: httpcore2.NetworkBackend, request: _Request) -> None:
+        self._inner, self._request = inner, request
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.NetworkStream:
+        seconds = self._request.seconds(timeout)
+        return _Stream(self._inner.connect_tcp(host, port, seconds, local_address, socket_options), self._request)

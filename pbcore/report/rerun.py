@@ -1,0 +1,63 @@
+"""Commands that decode one sample of a finished run again: its cell by node id, under the run's own settings."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pbcore.report.gates import Rerun, rerun_command
+from pbcore.results.record import CellRecord
+from pbcore.results.rundir import StoredCell
+
+STOCK = ("waiting_line", "text_writing", "puzzle", "list_ops")  # categories with a file of cells; others share one
+_FILES = {"puzzle": "puzzles"}
+_NO_OPTIONS = {"profile", "limit", "device", "rounds"}
+
+
+def rerun_of(run: Sequence[StoredCell], facts: Mapping[str, Any], folder: Path) -> Rerun:
+    """The command for a sample of one of these cells. `facts` are those of run.json; without settings there, the
+    options that the records keep. Cells are those in `benches/` of `folder`, where pytest is to be started, or else the
+    package's own.
+    """
+    cells = {entry.cell.id: entry.cell for entry in run}
+
+    def command(cell_id: str, sample: int) -> str:
+        cell = cells.get(cell_id)
+        if cell is None:
+            return rerun_command(cell_id, sample)
+        settings = facts.get("settings")
+        return shlex.join(["pytest", _node_id(cell, sample, folder), *_options(settings or _recorded(cell))])
+
+    return command
+
+
+def _node_id(cell: CellRecord, sample: int, folder: Path) -> str:
+    category = cell.task.split("/", 1)[0]
+    file = f"test_{_FILES.get(category, category) if category in STOCK else 'own_tasks'}.py"
+    here = Path("benches") / file
+    path = here if (folder / here).is_file() else files("pbcore.benches") / file
+    return f"{path}::test_cell[{cell.id}/{sample}]"
+
+
+def _recorded(cell: CellRecord) -> dict[str, Any]:
+    conditions = cell.conditions
+    return {**conditions.options, "gpu": conditions.device == "cuda", "seed": conditions.seeds}
+
+
+def _options(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as a command line has them: `--shots 0`, `--cot`, `--n 3,4,5`, `--tasks a.yaml --tasks b.yaml`."""
+    words: list[str] = []
+    for name, value in settings.items():
+        if name in _NO_OPTIONS or value is None or value is False or value == []:
+            continue
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(flag)
+        elif isinstance(value, list) and not all(isinstance(one, int) for one in value):
+            words += [word for one in value for word in (flag, str(one))]
+        else:
+            words += [flag, ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+    return words

@@ -1,0 +1,26 @@
+"""What `pbcore compare` prints runs the sample that it names."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from pbcore.cli import main
+from tests.plugin.conftest import Run
+
+
+def test_a_printed_command_selects_that_sample(
+    run: Run, in_process: Run, project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a sampler, lengths and a number of shots that no profile has."""
+    run("--model ideal --task shuffle --sampler random-k3 --sampler random-k1 --n 5 --shots 0 --limit 6 --out out")
+    capsys.readouterr()
+    main(["compare", "out", "out", "--sampler", "random-k3=random-k1"])
+    line = next(line for line in capsys.readouterr().out.splitlines() if "newly wrong" in line)
+    words = shlex.split(line[line.index("pytest ") :])
+    number = line.partition("newly wrong ")[2].partition(",")[0].partition(";")[0].partition(":")[0]
+    assert f"test_cell[ideal/shuffle/random-k3/{number}]" in words[1]
+    result = in_process(*words[1:])
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"sample {number} of waiting_line/shuffle is wrong: *"])

@@ -1,0 +1,124 @@
+"""Records that were edited: aggregates that aren't their samples', keys that are there twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.results import RunDir, create, load, load_samples
+from pbcore.results.baseline import BaselineError, read_baseline, write_baseline
+from pbcore.results.check import LoadError, refuse
+from pbcore.results.load import load_stored
+from pbcore.results.record import CellRecord
+from tests.results import factory
+
+CELL = "tiny/shuffle/confidence-k2"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    return factory.write(create(tmp_path, "a"), [factory.cell(n=20)])
+
+
+def edit(run: RunDir, change: Callable[[dict[str, Any]], Any]) -> Path:
+    (file,) = run.cells_dir.glob("*.json")
+    data = json.loads(file.read_text())
+    change(data)
+    file.write_text(json.dumps(data))
+    return file
+
+
+EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "scores.accuracy.mean": lambda data: data["cell"]["scores"]["accuracy"].update(mean=0.91),
+    "scores.accuracy.n": lambda data: data["cell"]["scores"]["accuracy"].update(n=10),
+    "scores": lambda data: data["cell"]["scores"].update(grammar=data["cell"]["scores"]["accuracy"]),
+    "nfe_mean": lambda data: data["cell"].update(nfe_mean=15.0),
+    "nfe_max": lambda data: data["cell"].update(nfe_max=15),
+    "tokens_per_step": lambda data: data["cell"].update(tokens_per_step=4.0),
+    "tokens_per_forward": lambda data: data["cell"].update(tokens_per_forward=None),
+    "failures": lambda data: data["cell"].update(failures={}),
+}
+
+
+class TestAggregates:
+    @pytest.mark.parametrize("field", EDITS)
+    def test_an_edited_one_is_named(self, run: RunDir, field: str) -> None:
+        """With file, cell, field and what the samples give; a run with it can't be a baseline."""
+        file = edit(run, EDITS[field])
+        with pytest.raises(LoadError) as caught:
+            run.read_cells(refuse)
+        assert str(file) in str(caught.value)
+        assert f"cell {CELL}: field {field} is" in str(caught.value)
+        assert "its samples give" in str(caught.value)
+        with pytest.raises(BaselineError, match="edited or damaged"):
+            read_baseline(run.path)
+
+    def test_an_edited_sample_is_noticed(self, run: RunDir) -> None:
+        """The other way round."""
+        edit(run, lambda data: data["samples"][3]["scores"].update(accuracy=0.5))
+        with pytest.raises(LoadError, match=r"scores\.accuracy\.mean is 0\.9, its samples give 0\.875"):
+            run.read_cells(refuse)
+
+    def test_without_cell_files_too(self, run: RunDir) -> None:
+        """results.json beside samples.jsonl, as a run that was copied without cells/."""
+        run.assemble()
+        for file in run.cells_dir.iterdir():
+            file.unlink()
+        results = run.path / "results.json"
+        results.write_text(results.read_text().replace('"nfe_mean": 16.0', '"nfe_mean": 8.0'))
+        with pytest.raises(LoadError, match="nfe_mean is 8, its samples give 16"):
+            load_stored(run.path)
+
+    def test_a_mean_outside_its_interval(self, run: RunDir) -> None:
+        """Wherever a record is read, also without samples."""
+        record, _ = factory.cell(n=20)
+        data = record.to_json()
+        data["scores"]["accuracy"] |= {"mean": 0.123, "low": 0.9, "high": 1.0}
+        with pytest.raises(LoadError, match=r"scores\.accuracy\.mean is 0\.123, outside its interval \[0\.9, 1\]"):
+            CellRecord.from_json(data)
+
+    def test_an_edited_headline(self, run: RunDir) -> None:
+        """It must be a score, or absent with a reason."""
+        edit(run, lambda data: data["cell"].update(headline="acuracy"))
+        with pytest.raises(LoadError, match="field headline is 'acuracy', which is neither among scores"):
+            run.read_cells(refuse)
+        edit(run, lambda data: data["cell"].update(headline="grammar", absent={"grammar": "no server"}))
+        assert run.read_cells(refuse)[0].cell.headline == "grammar"
+
+
+class TestTwice:
+    def test_a_cell_of_a_baseline(self, run: RunDir, tmp_path: Path) -> None:
+        """As a merge leaves it: neither line wins."""
+        file = write_baseline(tmp_path / "b.json", run.read_cells())
+        text = file.read_text()
+        (line,) = [line for line in text.splitlines() if line.startswith(f'"{CELL}"')]
+        other = line.replace('"16x20"', '"99x20"')
+        file.write_text(text.replace(line, f"{line},\n{other}"))
+        with pytest.raises(BaselineError, match=rf"b\.json: cell {CELL} is there twice"):
+            read_baseline(file)
+
+    def test_a_field_of_a_baseline(self, run: RunDir, tmp_path: Path) -> None:
+        file = write_baseline(tmp_path / "b.json", run.read_cells())
+        file.write_text(file.read_text().replace('"seeds":', '"nfe": "99x20", "seeds":'))
+        with pytest.raises(BaselineError, match=f"cell {CELL}: field nfe is there twice"):
+            read_baseline(file)
+
+    def test_fields_of_a_record(self, run: RunDir) -> None:
+        """In cells/, results.json and samples.jsonl; the record's cell is named."""
+        results, lines = run.assemble()
+        (file,) = run.cells_dir.glob("*.json")
+        text = file.read_text()
+        file.write_text(text.replace('"headline": "accuracy"', '"headline": "x", "headline": "accuracy"'))
+        with pytest.raises(LoadError, match=f"cell {CELL}: field headline is there twice"):
+            run.read_cells(refuse)
+        file.unlink()
+        lines.write_text(lines.read_text().replace('"nfe": 16', '"nfe": 15, "nfe": 16', 1))
+        with pytest.raises(LoadError, match=f"line 1: cell {CELL}: field nfe is there twice"):
+            load_samples(run.path)
+        results.write_text(results.read_text().replace('"mean":', '"mean": 0.5, "mean":', 1))
+        with pytest.raises(LoadError, match=rf"cell {CELL}: field scores\.accuracy\.mean is there twice"):
+            load(results)
