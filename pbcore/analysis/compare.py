@@ -270,6 +270,7 @@ def _differing(head: BaselineCell, base: BaselineCell) -> list[str]:
     pairs = [("seeds", ",".join(map(str, base.seeds)), ",".join(map(str, head.seeds)))]
     pairs += [(name, str(getattr(base, name)), str(getattr(head, name))) for name in ("dtype", "length")]
     pairs += [("text after the first EOS scored", str(base.official_text), str(head.official_text))]
+    pairs += [("steps scored", str(base.whole_cot), str(head.whole_cot))]
     known = head.model_identity.keys() | base.model_identity.keys()
     pairs += [(name, base.model_identity.get(name, "–"), head.model_identity.get(name, "–")) for name in sorted(known)]
     return [f"{name} {first_line(old, 40)} → {first_line(new, 40)}" for name, old, new in pairs if old != new]

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
-from torch import Tensor
-
 from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.joint_draws import spaced, together
@@ -16,34 +14,19 @@ from pbcore.decoding.policies import Policy
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
+from pbcore.lazy_torch import Tensor
 from pbcore.models.base import Attending
 from pbcore.names import SamplerName, SamplerNameError
 
 
-class Counts:
-    """The tokens that a step reveals are chosen together: an assignment in which each token comes as often as the
-    marginals of these positions say.
-
-    Each token t comes at least ⌊N_t⌋ and at most max(1, ⌊N_t + ½⌋) times, N_t its expected number. Probabilities with
-    Gumbel noise at a temperature.
-    """
-
-
-class Rounding:
-    """At a temperature, tokens are drawn together so that every marginal is kept, and each token comes as often as they
-    say, rounded (dependent rounding, J. ACM 53, 2006).
-    """
-
-
-class Gap:
-    """Of the positions that a step reveals, leaves out an unsure one (below .999) fewer than N columns behind another
-    unsure one that stays.
-    """
-
-
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A policy whose tokens are chosen together and whose unsure positions keep a distance; the rest is its own."""
+    """A policy whose tokens are chosen together (`name.together`) and whose unsure positions keep a distance
+    (`name.gap`).
+
+    Of the positions that the policy reveals, the gap first leaves out some; the others get their tokens together. A
+    policy that asks about its drafts by what-if rows drafts tokens chosen together for all candidates.
+    """
 
     policy: Policy
     name: SamplerName

@@ -9,10 +9,7 @@ import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from pbcore.decoding.blocks import Blocks
+from pbcore.decoding.blocks import Blocks, fill_after_eos
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
 from pbcore.decoding.prediction import Prediction, predict, without_mask
 from pbcore.decoding.protocol import Policy, Traits
@@ -22,6 +19,7 @@ from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext
 from pbcore.decoding.step import Step
 from pbcore.decoding.what_if import Answers, Probe
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention, Context, Denoiser, Query
 from pbcore.models.counter_rng import Draw, uniform
 from pbcore.names import SamplerName
@@ -118,7 +116,9 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, pr
     row, slot = probe.write.nonzero(as_tuple=True)
     canvas = rows.canvas[probe.row]  # (W, L), a copy
     canvas[row, where[probe.row[row], slot]] = probe.token[row, slot]
-    asked = replace(rows.select(probe.row), canvas=canvas)
+    asked = replace(rows.select(probe.row), canvas=canvas.clone())
+    if job.name.eos_stop:
+        fill_after_eos(job.model, asked)  # an answer that ends there has nothing left to predict
     if job.blocks is None:  # a block model's next block waits for its storing forward
         asked.block = asked.block_of_first_mask(job.model.mask_id, job.size).maximum(asked.block)
     want = _next_masks(job, asked)  # (W, L)

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import torch
-from torch import Tensor
+from pbcore.lazy_torch import Tensor, torch
 
 _MIX = (
     -0x40A7B892E31B1A47,
@@ -43,6 +42,11 @@ def categorical(logits: Tensor, uniforms: Tensor) -> Tensor:
     cdf = torch.softmax(logits.double(), dim=-1).cumsum(dim=-1)  # (M, V)
     target = uniforms[:, None] * cdf[:, -1:]
     return torch.searchsorted(cdf, target, right=True).squeeze(-1).clamp_(max=logits.shape[-1] - 1)
+
+
+def bernoulli(chances: Tensor, uniforms: Tensor) -> Tensor:
+    """Whether something of probability `chances` (1 and above: always) happens, by uniforms in (0, 1) of that shape."""
+    return uniforms < chances
 
 
 def _mix(x: Tensor) -> Tensor:

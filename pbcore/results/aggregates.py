@@ -59,7 +59,6 @@ def _aggregates(cell: CellRecord, samples: Sequence[SampleRecord]) -> Iterator[t
     from pbcore.results.build import failure_counts, forward_rates
     from pbcore.results.record import by_index
 
-    yield "scores", sorted(cell.scores), sorted({name for sample in samples for name in sample.scores})
     answers = by_index(samples)
     for name, score in cell.scores.items():
         measured = [[one.scores[name] for one in same if name in one.scores] for same in answers.values()]

@@ -162,11 +162,13 @@ def sample_record(
     """
     steps = [int(step) for step in answer.steps]
     told = getattr(answer, "extra", {}).get("served")
+    nfe = int(answer.nfe) if answer.nfe else getattr(answer, "prefill", None)  # an answer may be the prefill's token
     return SampleRecord(
         index=int(index),
         text=answer.text,
         scores={str(name): float(value) for name, value in scored.scores.items()},
-        nfe=int(answer.nfe) if answer.nfe else getattr(answer, "prefill", None),  # an answer may be the prefill's token
+        nfe=nfe,
+        rows=None if nfe is None else getattr(answer, "rows", None) or nfe,
         canvas_tokens=None if told else sum(step >= 0 for step in steps) if steps else len(answer.token_ids),
         answer_tokens=sum(step >= 0 for step in steps[: answer.answer_tokens]) if steps else answer.answer_tokens,
         details=plain(scored.details, f"details of sample {index}"),
@@ -237,8 +239,8 @@ def failure_counts(scored: Sequence[Detailed]) -> dict[str, int]:
 
 
 def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
-    """NFE over samples, tokens per step (mean of the samples' rates) and tokens per forward (both summed over samples
-    first); empty if the model doesn't report its forwards.
+    """NFE and rows over samples, tokens per step and per row (means of the samples' rates) and tokens per forward (both
+    summed over samples first); empty if the model doesn't report its forwards.
     """
     forwards = [sample.nfe for sample in samples if sample.nfe is not None]
     if not forwards:
@@ -246,9 +248,7 @@ def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, An
     if len(forwards) < len(samples):
         index = next(sample.index for sample in samples if sample.nfe is None)
         raise ValueError(f"cell {cell_id}: sample {index} has no NFE, others have; each takes at least one forward")
-    canvas = [
-        one.canvas_tokens / nfe for one, nfe in zip(samples, forwards, strict=True) if one.canvas_tokens is not None
-    ]
+    rows = [nfe if one.rows is None else one.rows for one, nfe in zip(samples, forwards, strict=True)]
     tokens = _tokens(samples)
     return {
         "nfe_mean": sum(forwards) / len(forwards),
@@ -256,9 +256,19 @@ def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, An
         "nfe_max": max(forwards),
         "prefill_mean": _mean([one.prefill for one in samples]),
         "store_mean": _mean([one.store for one in samples]),
-        "tokens_per_step": sum(canvas) / len(samples) if len(canvas) == len(samples) else None,
+        "rows_mean": sum(rows) / len(rows),
+        "tokens_per_step": _mean_rate(samples, forwards),
+        "tokens_per_row": _mean_rate(samples, rows),
         "tokens_per_forward": None if tokens is None else tokens / sum(forwards),
     }
+
+
+def _mean_rate(samples: Sequence[SampleRecord], counts: Sequence[int]) -> float | None:
+    """The mean of canvas tokens / count; None if the tokens aren't known of each sample."""
+    rates = [
+        one.canvas_tokens / count for one, count in zip(samples, counts, strict=True) if one.canvas_tokens is not None
+    ]
+    return sum(rates) / len(rates) if len(rates) == len(samples) else None
 
 
 def _tokens(samples: Sequence[SampleRecord]) -> int | None:

@@ -22,8 +22,8 @@ __all__ = ["LoadError", "load", "load_cells", "load_many", "load_samples", "load
 
 
 def load(path: str | Path) -> pd.DataFrame:
-    """A DataFrame with a row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, tokens_per_step,
-    tokens_per_forward, seconds … (all columns: `results.flat`).
+    """A DataFrame with a row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, rows,
+    tokens_per_step, tokens_per_row, tokens_per_forward, seconds … (all columns: `results.flat`).
 
     `path` is a run directory (finished or interrupted), a results.json, a junit.xml or pytest-benchmark JSON written by
     our plugin, a run folder of the 2026 rewrite, or its table as CSV. Raises LoadError naming the path and the readable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from types import GenericAlias
 from typing import Annotated, Any, ClassVar, Literal, Protocol
@@ -52,7 +52,8 @@ class SampleRecord:
     """One answer to one sample. `scores` and `details` as in `tasks.scoring.Scored`; `seed` the seed of its decoding;
     `official_text` the text of the whole canvas, if there is text after the first EOS, else None; `nfe` None if the
     model doesn't report its forwards, `prefill` and `store` a block model's forwards of these kinds (the latter also
-    counted in `nfe`), None for others; `canvas_tokens` and `answer_tokens` None if it doesn't report its tokens;
+    counted in `nfe`), None for others; `rows` the canvases forwarded for it, more than `nfe` for samplers that ask
+    about what-if rows; `canvas_tokens` and `answer_tokens` None if it doesn't report its tokens;
     `served` what a server reported of this answer. `tokens` are the canvas's tokens as text, without repetitions of the
     last one at the end; `former` the tokens that did not stay. Both are None if they were not recorded."""
 
@@ -72,6 +73,7 @@ class SampleRecord:
     store: Count | None = None
     tokens: list[str] | None = None
     former: list[FormerToken] | None = None
+    rows: Count | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -156,9 +158,10 @@ def part_values(part: Any) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class CellRecord:
-    """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the mean
-    over samples of canvas tokens / NFE; `tokens_per_forward` is answer tokens before the first EOS / NFE, both summed
-    over samples first.
+    """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the
+    mean over samples of canvas tokens / NFE and `tokens_per_row` the same with the canvases forwarded, `rows`, in
+    its place (None in records from before they were counted: then they equal NFE); `tokens_per_forward` is answer
+    tokens before the first EOS / NFE, both summed over samples first.
 
     `status` is `ok` or `error`; numbers that were not measured are None, and `absent` says why (`nfe` for all that
     counts forwards, `seconds` for all that counts time). Each of the `n_samples`
@@ -186,9 +189,11 @@ class CellRecord:
     nfe_mean: Amount | None = None
     nfe_median: Amount | None = None
     nfe_max: Count | None = None
+    rows_mean: Amount | None = None
     prefill_mean: Amount | None = None  # of a block model: forwards that ran the prompt, not in NFE
     store_mean: Amount | None = None  # of a block model: forwards that stored finished blocks, part of NFE
     tokens_per_step: Amount | None = None
+    tokens_per_row: Amount | None = None
     tokens_per_forward: Amount | None = None
     seconds: Amount | None = None
     rounds: list[Amount] = field(default_factory=list)
@@ -243,3 +248,15 @@ _cell = adapter(
 def id_order(cell_id: str) -> list[str]:
     """A sort key of ids, part by part: the cells of `tiny` before those of `tiny-sedd`."""
     return cell_id.split("/")
+
+
+def absent_reasons(absent: object) -> dict[str, str]:
+    """Each reason once, by the metrics that it keeps from being measured: a composite stands beside the score that it
+    lacks (`bertscore, v1`). `absent` is a record's, metric → reason; anything else holds no reasons.
+    """
+    metrics: dict[str, list[str]] = {}
+    reasons: Mapping[str, str] = absent if isinstance(absent, Mapping) else {}
+    for name, why in reasons.items():
+        lacked, _, reason = why.partition(": ")
+        metrics.setdefault(reason if reasons.get(lacked) == reason else why, []).append(name)
+    return {", ".join(names): why for why, names in metrics.items()}

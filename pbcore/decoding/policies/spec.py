@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.prediction import distribution
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
-from pbcore.models.counter_rng import categorical
+from pbcore.lazy_torch import Tensor, torch
+from pbcore.models.counter_rng import bernoulli, categorical
 
 ACCEPT, RESIDUAL = 1, 2  # salts of random numbers
 
@@ -87,7 +85,7 @@ class Spec:
         at = token[checks][:, None]  # (K, 1)
         ratio = (q.gather(1, at) / p.gather(1, at)).squeeze(1)
         passes = torch.zeros_like(row, dtype=torch.bool)
-        passes[checks.any(-1)] = step.uniform(ACCEPT)[row][checks] < ratio
+        passes[checks.any(-1)] = bernoulli(ratio, step.uniform(ACCEPT)[row][checks])
         return passes
 
     def _redrawn(self, step: Step, answers: Answers, failed: Tensor, take: Tensor) -> Tensor:
