@@ -9,13 +9,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
-from pbcore.extensions import provided
+from pbcore.extensions import named, provided
 from pbcore.models.entry import LoadOptions, ModelEntry, ModelSource
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, family_of_folder, family_of_hub
@@ -188,8 +187,7 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     family = "masked" if entry.family == "causal" and given.mask_id is not None else entry.family
     if given.adapter is not None and family != "masked":
         raise ModelError(f"model {name!r}: adapters are merged into masked diffusion models, and this one is {family}")
-    module, _, function = (entry.loader or _LOADERS[family]).partition(":")
-    loaded: Model = getattr(import_module(module), function)(entry, device, dtype, given)
+    loaded: Model = named(entry.loader or _LOADERS[family])(entry, device, dtype, given)
     return loaded
 
 

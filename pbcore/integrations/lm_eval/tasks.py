@@ -152,7 +152,7 @@ TASKS = HarnessTasks()
 
 
 def contradicts(sample: Sample, sampler: SamplerName) -> str | None:
-    """Why a sampler contradicts a harness task's generation settings (`do_sample`, `temperature` …)."""
+    """Why a sampler can't answer a harness task's question as that asks for it (`do_sample`, `temperature` …)."""
     try:
         asked(sample.input["generation_kwargs"], sampler, MAX_GEN_TOKS)
     except InputError as error:
