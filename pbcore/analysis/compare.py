@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pbcore.analysis.overall import Overall, overall
-from pbcore.analysis.paired import holm, interval, two_sided
+from pbcore.analysis.paired import compare, holm, interval, two_sided
 from pbcore.analysis.pairs import Pair, pair_cells
 from pbcore.printable import first_line
 from pbcore.results.baseline import BaselineCell, baseline_cell
@@ -221,21 +221,15 @@ def _scored(row: BaselineCell, side: str) -> dict[str, Any]:
 
 def _difference(head: _Side, base: _Side, metric: str) -> dict[str, Any]:
     """The scores, their difference with interval and test, and the flips, of a pair that can be compared."""
-    before, after = base.row.scores[metric], head.row.scores[metric]
-    differences = [new - old for new, old in zip(after, before, strict=True)]
-    binary = all(value in (0, 1) for value in (*before, *after))
-    low, high = interval(differences, binary)
+    paired = compare(head.row.by_sample(metric), base.row.by_sample(metric))
+    low, high = interval(paired.differences, paired.binary)
     flips = _flips(head, base, metric)
-    n = len(differences)
     forwards = zip(head.row.nfe, base.row.nfe, strict=True) if head.row.nfe and base.row.nfe else ()
     return {
-        "n": n,
-        "base": sum(before) / n,
-        "head": sum(after) / n,
-        "change": sum(differences) / n,
+        **{name: getattr(paired, name) for name in ("n", "base", "head", "change")},
         "low": low,
         "high": high,
-        "p": two_sided(differences, binary),
+        "p": two_sided(paired.differences, paired.binary),
         "worse": tuple(flip for flip in flips if flip.head < flip.base),
         "better": tuple(flip for flip in flips if flip.head > flip.base),
         "nfe_differs": sum(new != old for new, old in forwards),
@@ -276,6 +270,7 @@ def _differing(head: BaselineCell, base: BaselineCell) -> list[str]:
     pairs = [("seeds", ",".join(map(str, base.seeds)), ",".join(map(str, head.seeds)))]
     pairs += [(name, str(getattr(base, name)), str(getattr(head, name))) for name in ("dtype", "length")]
     pairs += [("text after the first EOS scored", str(base.official_text), str(head.official_text))]
+    pairs += [("steps scored", str(base.whole_cot), str(head.whole_cot))]
     known = head.model_identity.keys() | base.model_identity.keys()
     pairs += [(name, base.model_identity.get(name, "–"), head.model_identity.get(name, "–")) for name in sorted(known)]
     return [f"{name} {first_line(old, 40)} → {first_line(new, 40)}" for name, old, new in pairs if old != new]

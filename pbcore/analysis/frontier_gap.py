@@ -18,7 +18,7 @@ from pbcore.theory.frontier import MOST, accuracy_hull
 TASKS = {"list_ops/replace_random": "replace_random", "list_ops/shuffle": "shuffle"}
 # Decoders of other models, which don't reveal masks by their marginals: autoregressive and score-based ones.
 OTHERS = ("ar", "analytic", "euler")
-Kind = Literal["order", "seen", "back", "own", "unknown"]
+Kind = Literal["order", "seen", "back", "own", "tries", "unknown"]
 BOUND = ("order", "seen")
 
 
@@ -48,7 +48,8 @@ def kind(sampler: str) -> Kind:
 
     `order`: it chooses positions before it looks at predicted tokens or noise. `seen`: it may look at the tokens
     predicted. Both write only these and keep each. The others are bound by neither: `back`, it takes tokens back;
-    `own`, it writes tokens other than the predicted; `unknown`, it declares nothing, or isn't known here.
+    `own`, it writes tokens other than the predicted; `tries`, it asks about several canvases in a call; `unknown`, it
+    declares nothing, or isn't known here.
     """
     from pbcore.decoding.protocol import traits  # imports torch, which reports of other tasks don't need
     from pbcore.decoding.samplers import policy
@@ -58,12 +59,12 @@ def kind(sampler: str) -> Kind:
         declared = traits(policy(name))
     except ValueError:
         return "unknown"
-    if name.remask or declared.review:
+    if name.remask:
         return "back"
     if declared.rewrites:
-        return "own"
+        return "back" if declared.review else "own"
     if declared.chooses is None:
-        return "unknown"
+        return "tries" if "probe" in declared.needs else "back" if declared.review else "unknown"
     return "order" if declared.chooses == "positions" and not (name.no_early_eos or name.eos_last) else "seen"
 
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies import Policy
 from pbcore.decoding.policies.graph import at_columns
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.step import Move, Step
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
 from pbcore.names import SamplerName, SamplerNameError
 

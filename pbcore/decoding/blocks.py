@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.rows import Log, Rows
 from pbcore.decoding.state import clear
 from pbcore.errors import InputError
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import BlockContext, Denoiser, Request
 from pbcore.models.counter_rng import uniform
 from pbcore.names import SamplerName

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.protocol import Traits
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.errors import InputError, PbcoreError
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser
 from pbcore.names import SamplerName
 

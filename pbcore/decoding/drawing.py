@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
-from torch import Tensor
-
 from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.joint_draws import spaced, together
@@ -16,6 +14,7 @@ from pbcore.decoding.policies import Policy
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
+from pbcore.lazy_torch import Tensor
 from pbcore.models.base import Attending
 from pbcore.names import SamplerName, SamplerNameError
 

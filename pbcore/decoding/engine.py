@@ -15,9 +15,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.blocks import Blocks, begin, block_length, fill_after_eos, lengthened, settle, stop_early
 from pbcore.decoding.checks import (
     DecodingError,
@@ -34,11 +31,12 @@ from pbcore.decoding.sharing import ForwardStore
 from pbcore.decoding.state import clear
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
+from pbcore.lazy_torch import Tensor, inference, torch
 from pbcore.models.base import Denoiser, Generation, Request, complete
 from pbcore.names import SamplerName
 
 
-@torch.inference_mode()
+@inference
 def denoise(
     model: Denoiser,
     requests: Sequence[Request],

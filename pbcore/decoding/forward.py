@@ -9,9 +9,6 @@ import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.blocks import Blocks, fill_after_eos
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
 from pbcore.decoding.prediction import Prediction, predict, without_mask
@@ -22,6 +19,7 @@ from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext
 from pbcore.decoding.step import Step
 from pbcore.decoding.what_if import Answers, Probe
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention, Context, Denoiser, Query
 from pbcore.models.counter_rng import Draw, uniform
 from pbcore.names import SamplerName

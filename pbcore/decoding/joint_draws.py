@@ -11,13 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from pbcore.decoding.prediction import pieces_of
 from pbcore.decoding.rounding import rounded
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import categorical
 
 KEPT = 32  # likeliest tokens of a position that are told apart

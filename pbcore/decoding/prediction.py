@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import torch
-from torch import Tensor
-
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import categorical
 
 

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
-from torch import Tensor
-
 from pbcore.decoding.block_schedule import PLAIN, Course
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
+from pbcore.lazy_torch import Tensor
 from pbcore.models.base import Attending
 
 ALLOWED = {
@@ -82,10 +81,10 @@ def traits(policy: Any) -> Traits:
         value = getattr(declared, member)
         if value not in allowed:
             raise ValueError(f"policy {name}: {member} is {value!r}; allowed: {', '.join(map(repr, allowed))}")
-    if declared.chooses and (declared.rewrites or declared.review):
+    if declared.chooses and declared.rewrites:
         raise ValueError(
             f"policy {name}: chooses is {declared.chooses!r}, which is for policies that write predicted tokens and "
-            "keep them; leave it out, or leave out rewrites and review"
+            "keep them; leave it out, or leave out rewrites"
         )
     if declared.part is not None and (type(declared.part) is not int or declared.part < 1):
         raise ValueError(f"policy {name}: part is {declared.part!r}; it is a length, a whole number of at least 1")

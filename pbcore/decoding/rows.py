@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding import state
 from pbcore.decoding.state import State
 from pbcore.decoding.what_if import Kept
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser, Former, Generation, Request
 from pbcore.models.rows import past_eos
 

@@ -17,14 +17,13 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from pbcore.decoding.checks import check_logits
 from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise, without_mask
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.errors import InputError
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Context, Denoiser, Query, Request, complete
 from pbcore.names import SamplerName
 

@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.prediction import NUMBERS, predict, rowwise
 from pbcore.decoding.state import State
 from pbcore.decoding.what_if import Answers
 from pbcore.errors import InputError
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention
 from pbcore.models.counter_rng import Draw, uniform
 

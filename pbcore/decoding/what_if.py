@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.prediction import predict, probability
+from pbcore.lazy_torch import Tensor, torch
 
 
 @dataclass(frozen=True, slots=True)

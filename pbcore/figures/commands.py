@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
-from pbcore.report.text import show
+from pbcore.text import show
 from pbcore.theory import cli as theory
 
 if TYPE_CHECKING:

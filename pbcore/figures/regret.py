@@ -49,7 +49,7 @@ SAMPLERS = (
 class Regret:
     """One sampler on one task. `order` and `seen`: the frontier's accuracy at its mean number of steps, for samplers
     that choose positions first and for those that see the tokens first. `fewest`: the mean steps in which the former
-    reach its accuracy. `kind`: `analysis.frontier.kind`, which says whether a frontier binds the sampler."""
+    reach its accuracy. `kind`: `analysis.frontier_gap.kind`, which says whether a frontier binds the sampler."""
 
     op: str
     n: int

@@ -37,7 +37,7 @@ def may_decode_itself(model: str) -> bool:
     from pbcore.models import resolve_model
 
     entry = resolve_model(model)
-    return entry.served or entry.family in ("diffusion_gemma", "user", "unknown")  # the samplers of `causal` are known
+    return entry.served or entry.family in ("diffusion_gemma", "sedd", "user", "unknown")  # those of `causal` are known
 
 
 def own_samplers(model: str) -> tuple[str, ...]:

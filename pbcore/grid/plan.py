@@ -49,6 +49,7 @@ class Plan:
     _loaded: dict[tuple[str, int | None], Task] = field(default_factory=dict)
     _items: dict[str, CellName] = field(default_factory=dict)
     _unread: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    _targets: dict[tuple[str, str], set[int]] = field(default_factory=dict)  # masked tokens of the samples
 
     def limit(self, model: str) -> int | None:
         """The most samples a task for this model; None: all."""
@@ -139,7 +140,7 @@ class Plan:
         return requested if category(task) in LISTS else None
 
     def asked(self, task: str) -> dict[str, Any]:
-        """The run's prompt options for a task (shots, chain of thought), as options of `load_task`."""
+        """The run's prompt options for a task (those of WAYS that it has), as options of `load_task`."""
         from pbcore.tasks.registry import task_spec
 
         return task_spec(task).asked(self.settings.recorded)
@@ -148,9 +149,8 @@ class Plan:
         """The settings that a record of this task keeps, without ways of asking that the task doesn't have."""
         from pbcore.tasks.spec import WAYS
 
-        kept = self.settings.recorded
-        applied = self.asked(task)
-        return {name: value for name, value in kept.items() if name not in WAYS or name in applied}
+        kept = {name: value for name, value in self.settings.recorded.items() if name not in WAYS}
+        return {**kept, **self.asked(task)}
 
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
@@ -174,7 +174,11 @@ class Plan:
         from pbcore.names import parse as parse_sampler
 
         block = parse_sampler(sampler).block
-        if block is None or all(masked_tokens(sample) % block == 0 for sample in self.task(task, model).samples):
+        if block is None:
+            return None
+        if (model, task) not in self._targets:
+            self._targets[model, task] = {masked_tokens(sample) for sample in self.task(task, model).samples}
+        if all(count % block == 0 for count in self._targets[model, task]):
             return None
         return f"{task.split('/')[0]} × +b{block}: blocks of {block} don't divide the answers' length"
 
@@ -232,6 +236,8 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     plan = Plan(
         settings, profile, tuple(dict.fromkeys(models)), tuple(dict.fromkeys(tasks)), samplers, tuple(named), drilled
     )
+    if settings.cot_answer is not None and not any("cot_answer" in plan.asked(name) for name in plan.tasks):
+        raise InputError("--cot-answer: no task of this run asks for steps; add --cot, or leave it out")
     if settings.n or settings.data_dir or settings.sample or settings.shots is not None or settings.max_new_tokens:
         # Unusable lengths, folders and samples are reported before anything runs.
         for name in plan.tasks:

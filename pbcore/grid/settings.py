@@ -40,6 +40,9 @@ class Settings:
     profile: str = option(
         Role.SELECTS, f"which grid of cells: {', '.join(PROFILES)} (default: quick)", default="quick", metavar="NAME"
     )
+    preset: str | None = option(
+        Role.ANSWERS, "settings of a paper by name: sampler, length … (`pbcore presets` lists them)", metavar="NAME"
+    )
     limit: int | None = option(Role.SELECTS, "at most N samples a task", values.positive, metavar="N")
     gpu: bool = option(
         Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None, recorded=False
@@ -144,6 +147,13 @@ class Settings:
     )
     cot: bool = option(
         Role.ANSWERS, "chain of thought: questions ask for steps, and what follows 'The answer is:' is scored", None
+    )
+    cot_answer: str | None = option(
+        Role.ANSWERS,
+        "of an answer with steps: score what follows 'The answer is:' (marked, the default), or the whole text, as the "
+        "official code does (whole)",
+        values.cot_answer,
+        metavar="marked|whole",
     )
     out: Path | None = option(
         Role.WRITES,

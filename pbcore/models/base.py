@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-import torch
-from torch import Tensor
-
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.errors import ModelError
 from pbcore.models.replaced_token import Former
 from pbcore.models.rows import Attending, Attention, Generation, Prompt, Query, Request, Stored

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import torch
-from torch import Tensor
+from pbcore.lazy_torch import Tensor, torch
 
 _MIX = (
     -0x40A7B892E31B1A47,

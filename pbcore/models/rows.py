@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
-from torch import Tensor
-
+from pbcore.lazy_torch import Tensor
 from pbcore.models.replaced_token import Former
 from pbcore.tasks.base import Message, Sample
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
+from pbcore.plugin.answered import Answered
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled, hands_out, plan, settings
@@ -43,14 +45,6 @@ class Decoded(NamedTuple):
     peak: Peak | None = None
     asked: Asked | None = None
     shared: Shared | None = None
-
-
-class Answered(NamedTuple):
-    """One sample's answer by one seed."""
-
-    sample: Sample
-    seed: int
-    answer: Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +128,8 @@ class Cell:
 
     def _timed(self, model: Model, samples: Sequence[Sample], benchmark: Any) -> tuple[Decoded, list[float]]:
         """The answers, and the seconds of each round; none where forwards are shared."""
+        for module in ("pbcore.decoding", "pbcore.models.memory"):  # nothing is imported under the clock
+            import_module(module)
         shared = shared_forwards(self.item.config, model, self.name)
         if shared is not None:
             self.item.stash[UNTIMED] = True

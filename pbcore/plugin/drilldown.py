@@ -15,7 +15,7 @@ from pbcore.plugin.options import flag
 
 if TYPE_CHECKING:
     from pbcore.models.base import Model
-    from pbcore.plugin.cell import Answered
+    from pbcore.plugin.answered import Answered
     from pbcore.tasks.base import Task
     from pbcore.tasks.scoring import Scored
 

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
-from pbcore.analysis.gate import Verdict
+from pbcore.gates.judge import Verdict
+from pbcore.gates.text import power_text
 from pbcore.printable import counted, printable
-from pbcore.report.gates import power_text
-from pbcore.report.text import NAME, code, md
+from pbcore.text import NAME, code, md
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's
 ROOM = 40  # characters for a cell's id there
 FLIPS = 12  # flipped answers named per cell
-HEADER = ("B", "A", "difference", "95 % interval", "two-sided p", "worse", "better", "NFE", "tok/step", "samples/s")
+HEADER = ("B", "A", "difference", "95 % interval", "p", "worse", "better", "NFE", "tok/step", "samples/s")
 
 
 def comparison_text(comparison: Comparison, head: str, base: str, width: int = 120, limit: int = LINES) -> str:
@@ -184,9 +184,9 @@ def _notes(comparison: Comparison) -> list[str]:
         return notes
     return [
         *notes,
-        f"scores in %, differences A − B in points; two-sided p: adjusted for {counted(len(compared), 'cell')} "
-        f"(Holm); intervals "
-        f"are not adjusted; worse, better: flipped answers{'; names in cells: B→A' if renamed else ''}",
+        f"scores in %, differences A − B in points; p: two-sided, adjusted for {counted(len(compared), 'cell')} "
+        "(Holm), while a gate's is one-sided; intervals are not adjusted; worse, better: flipped answers"
+        f"{'; names in cells: B→A' if renamed else ''}",
     ]
 
 

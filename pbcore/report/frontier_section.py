@@ -11,7 +11,7 @@ from tabulate import tabulate
 from pbcore.analysis.frontier_gap import TASKS, Room
 from pbcore.report.page.frontier_table import KINDS, NOTE, rooms
 from pbcore.report.page.write import answers_of
-from pbcore.report.text import NAME, code, md
+from pbcore.text import NAME, code, md
 
 HEAD = ("model", "sampler", "task", "score [95 % interval]", "steps", "chooses", "best", "gap, points")
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pbcore.printable import counted, first_line, printable
 from pbcore.report import parts
 from pbcore.report.tables import terminal, trade_off_tables
-from pbcore.report.text import listed, name
 from pbcore.results.record import CellRecord, part_values
 from pbcore.results.table_row import frame
+from pbcore.text import listed, name
 
 
 def summary(records: Iterable[CellRecord], width: int = 100) -> str:

@@ -13,8 +13,8 @@ import pandas as pd
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import printable
 from pbcore.report.parts import elsewhere
-from pbcore.report.text import NAME, ascii_text, code, md, name
 from pbcore.tasks.naming import REWRITE
+from pbcore.text import NAME, ascii_text, code, md, name
 
 NOT_RUN = "·"
 NOT_MEASURED = "–"

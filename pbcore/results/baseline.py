@@ -47,7 +47,8 @@ class BaselineError(InputError):
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
     """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe`: forwards per index,
-    summed over seeds; both in the order of `indices`. `official_text`: the scores include text after the first EOS."""
+    summed over seeds; both in the order of `indices`. `official_text`: the scores include text after the first EOS;
+    `whole_cot`: they are of answers with their steps."""
 
     id: str
     model: str
@@ -64,6 +65,7 @@ class BaselineCell:
     nfe: tuple[int, ...]  # empty if the model doesn't report its forwards
     tokens_per_step: float | None
     official_text: bool = False
+    whole_cot: bool = False
 
     def by_sample(self, name: str) -> dict[int, float]:
         """A score by the sample's index."""
@@ -94,6 +96,7 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
         nfe=_forwards(answers.values()),
         tokens_per_step=None if cell.tokens_per_step is None else round(cell.tokens_per_step, 6),
         official_text=bool(conditions.options.get("official_text")),
+        whole_cot=conditions.options.get("cot_answer") == "whole",
     )
 
 
@@ -181,8 +184,9 @@ def unpack_runs(text: str) -> tuple[int, ...]:
 
 def _packed(cell: BaselineCell) -> dict[str, Any]:
     row = {name: value for name, value in asdict(cell).items() if name != "id"}
-    if not cell.official_text:
-        del row["official_text"]
+    for name in ("official_text", "whole_cot"):
+        if not row[name]:
+            del row[name]
     consecutive = cell.indices == tuple(range(len(cell.indices)))
     row["indices"] = f"0-{len(cell.indices) - 1}" if consecutive and cell.indices else list(cell.indices)
     row["nfe"] = pack_runs(cell.nfe)
@@ -208,6 +212,7 @@ class _Row:
     nfe: str
     tokens_per_step: Amount | None
     official_text: bool = False
+    whole_cot: bool = False
 
 
 _row = adapter(lambda: shape(_Row))

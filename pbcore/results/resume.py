@@ -18,7 +18,7 @@ from pbcore.results.rundir import StoredCell, open_run
 from pbcore.source import source_digest, source_of
 
 CODE = (
-    *("pbcore.decoding", "pbcore.metrics", "pbcore.models", "pbcore.tasks", "pbcore.theory"),
+    *("pbcore.ceilings", "pbcore.decoding", "pbcore.metrics", "pbcore.models", "pbcore.tasks", "pbcore.theory"),
     *(f"{HOME}.{name}" for name, integration in integrations().items() if integration.decides),
 )
 
@@ -82,9 +82,9 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
 
 @cache
 def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files (.py and .yaml) of decoding, metrics, models, tasks, theory and the integrations
-    that decide answers, by their path in the package, so that it is the same wherever the package is installed. Raises
-    ModuleNotFoundError for an unknown package.
+    """A digest of the source files (.py and .yaml) of ceilings, decoding, metrics, models, tasks, theory and the
+    integrations that decide answers, by their path in the package, so that it is the same wherever the package is
+    installed. Raises ModuleNotFoundError for an unknown package.
     """
     roots = {}
     for package in packages:

@@ -44,13 +44,12 @@ class Rule:
 
 def rule(name: SamplerName) -> Rule:
     """The rule of a sampler name. Raises InputError for samplers without a derivation."""
-    if name.cache or name.remask or name.adas is not None:
-        extra = name.cache or name.remask or f"adas{name.adas:g}"
-        raise InputError(f"sampler {name}: no accuracy is derived for caches, remasking or ADAS; leave +{extra} out")
-    if name.together or name.gap:
+    gap, adas = f"gap{name.gap}" if name.gap else "", "" if name.adas is None else f"adas{name.adas:g}"
+    extra = name.cache or name.remask or adas or name.together or gap
+    if extra:
         raise InputError(
-            f"sampler {name}: the accuracy is derived for tokens chosen each by itself, without a gap; decode with the "
-            "model `ideal`"
+            f"sampler {name}: no accuracy is derived for caches, remasking, ADAS, joint draws or gaps; leave +{extra} "
+            "out"
         )
     if name.policy in STATIC:
         counts = _static(name)

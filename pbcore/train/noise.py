@@ -42,6 +42,7 @@ class Batch:
     targets: Tensor  # (M,) long: the tokens behind the masks, or the next ones, in row-major order
     weights: Tensor  # (M,) float
     tasks: tuple[str, ...]  # of each row
+    time: Tensor | None = None  # (R,) float, the noise's, for models that are told it
 
 
 @dataclass(frozen=True, slots=True)

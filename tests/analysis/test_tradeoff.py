@@ -63,6 +63,17 @@ class TestPbx:
         assert pbx(points, 80, interpolate=True) == pytest.approx(4.09, abs=0.005)
         assert pbx(points, 99) is None
 
+    @pytest.mark.parametrize(
+        ("level", "measured", "between"), [(60, 4, 4.0), (60.1, 2, 3.992), (80, 2, 2.4), (85, 2, 2.0), (87, 1, 1.6)]
+    )
+    def test_a_level_between_scores(self, level: float, measured: float, between: float) -> None:
+        """90 % at one token a step, 85 at two, 60 at four: the fastest measured point that is good enough, or the place
+        on the line to the next one.
+        """
+        points = [(4.0, 60.0), (1.0, 90.0), (2.0, 85.0)]
+        assert pbx(points, level) == measured
+        assert pbx(points, level, interpolate=True) == pytest.approx(between)
+
     @given(POINTS, st.floats(0, 100))
     def test_interpolated_against_a_walk(self, points: list[tuple[float, float]], level: float) -> None:
         """The interpolated form is the last point of the joined curve at or above the level."""

@@ -10,21 +10,24 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from pbcore.analysis.frontier import kind
 from torch import Tensor
 
-from pbcore.decoding.ceiling import exact
+from pbcore.analysis.frontier_gap import kind
+from pbcore.ceilings.ceiling import ceiling, exact
+from pbcore.ceilings.outcomes import outcomes
 from pbcore.decoding.checks import DecodingError
 from pbcore.decoding.engine import denoise
-from pbcore.decoding.outcomes import outcomes
 from pbcore.decoding.policies import policies, register_policy
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.step import Move, Step
 from pbcore.models.base import Request
 from pbcore.names import parse
+from pbcore.tasks import load_task
+from pbcore.theory.accuracy import accuracy
 from pbcore.theory.answers import answer_table
 from pbcore.theory.distributions import EOS, Listed
+from pbcore.theory.problems import NotExact
 from tests.decoding.test_docs import one_step
 from tests.decoding.toys import Toy
 
@@ -51,7 +54,11 @@ class TestKinds:
             ("joint-0.7-edit0.5", "back"),
             ("confidence-k2+rcr", "back"),
             ("random-k2+remdm1", "back"),
+            ("dawn", "seen"),
             ("credit-0.9", "own"),
+            ("confidence-k2+counts", "own"),
+            ("spec-8", "tries"),
+            ("punt-0.05", "tries"),
             ("nobody-0.9", "unknown"),
         ],
     )
@@ -117,7 +124,7 @@ class TestDeclaration:
             chooses: ClassVar[str] = "positions"
             rewrites: ClassVar[bool] = True
 
-        with pytest.raises(ValueError, match="leave it out, or leave out rewrites and review"):
+        with pytest.raises(ValueError, match="leave it out, or leave out rewrites"):
             traits(Both)
 
 
@@ -148,3 +155,15 @@ class TestCeilings:
         """At a temperature, too: equal to the whole distribution of the loop's answers."""
         answers, name = listed(op, 4), parse(sampler)
         assert exact(answers, policy(name), name) == pytest.approx(outcomes(answers, sampler).accuracy)
+
+    def test_joint_draws_have_no_formula(self) -> None:
+        """Dealing a shuffle's tokens out is right in one step, which independent draws almost never are."""
+        sample = load_task("list_ops/shuffle", n=6, limit=1).samples
+        assert ceiling(sample, "random-k6").mean < 0.02
+        dealt = ceiling(sample, "random-k6+counts")
+        assert (dealt.kind, dealt.mean) == ("sampled", 1.0)
+        for extra in ("counts", "gap2", "adas40"):
+            with pytest.raises(ValueError, match=f"leave \\+{extra} out"):
+                accuracy("shuffle", 6, f"confidence-k2+{extra}")
+        with pytest.raises(NotExact, match="joint draws"):
+            exact(listed("replace_random", 4), policy(parse("random-k2+counts")), parse("random-k2+counts"))

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 import pbcore
+from pbcore.ceilings.outcomes import outcomes
 from pbcore.decoding import DecodingError, Move, Probe, Step, decode, denoise, resolve
-from pbcore.decoding.outcomes import outcomes
 from pbcore.decoding.policies.confidence import Confidence
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.sharing import ForwardStore

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import pbcore
 from pbcore.models import model_names
-from tests.integrations.servers.fake import FakeServer
-from tests.integrations.servers.served import MINE, declare, stored
 from tests.plugin.conftest import Run
 
 SPEAKER = ("--model", "speaker", "--sampler", "eb-0.1", "--out", "out", "--limit", "2")
@@ -33,6 +29,23 @@ def test_answers_without_one_are_counted(run: Run, project: pytest.Pytester, mon
     output = run(*SPEAKER, *COPY, "--cot")
     assert pbcore.results.load(project.path / "out").iloc[0]["failures"] == {"no final answer": 2}
     output.stdout.fnmatch_lines(["wrong answers by kind: no final answer 2"])
+
+
+def test_the_whole_text_is_scored_on_demand(
+    run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the official code does; the record says which, and neither run passes for the other."""
+    label = pbcore.load_task("waiting_line/copy", limit=1).samples[0].answer
+    monkeypatch.setenv("SPEAKER_SAYS", f"I copy it: {label}")
+    speaker = (*SPEAKER[:4], "--limit", "1")
+    run(*speaker, *COPY, "--cot", "--out marked").assert_outcomes(passed=1)
+    result = run(*speaker, *COPY, "--cot --cot-answer whole --out whole --gate marked")
+    result.stdout.fnmatch_lines(["*REFUSED *: whole cot is True, the baseline's False"])
+    marked, whole = (pbcore.results.load(project.path / name).iloc[0] for name in ("marked", "whole"))
+    assert (marked["accuracy"], whole["accuracy"]) == (0, 1)
+    assert (marked["options"]["cot_answer"], whole["options"]["cot_answer"]) == ("marked", "whole")
+    assert marked["key"] != whole["key"]
+    assert "cot_answer" in run(*speaker, *COPY, "--cot-answer whole").stderr.str().replace("-", "_")
 
 
 def test_the_drill_down_shows_the_steps(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,34 +94,6 @@ def test_the_canvas_has_the_length_that_is_asked_for(run: Run, project: pytest.P
     assert "max_new_tokens" not in rows.loc["list_ops/copy", "options"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "sent"),
-    [("", 1024), ("--max-new-tokens 16", 16), ("--max-new-tokens 2000", 2000), ("--cot", 1024)],
-)
-@pytest.mark.parametrize("kind", ["openai", "anthropic", "vllm"])
-def test_servers_are_sent_the_length_that_is_asked_for(
-    kind: str, asked: str, sent: int, run: Run, project: pytest.Pytester, server: FakeServer, monkeypatch: Any
-) -> None:
-    """And the record and the estimate say what was sent; without the option it is the declared limit."""
-    monkeypatch.setenv("A_KEY", "0123456789")
-    declare(project, server, kind=kind, **({"key": "A_KEY"} if kind == "anthropic" else {}))
-    output = run(f"{MINE} --task copy --limit 2 --out out {asked}")
-    assert {one.body["max_tokens"] for one in server.asked} == {sent}
-    row = pbcore.results.load(project.path / "out").iloc[0]
-    assert row["decoding"]["max_new_tokens"] == {str(sent): 2}
-    output.stdout.fnmatch_lines([f"*at most {2 * sent:,} answer tokens*"])
-
-
-@pytest.mark.parametrize(("asked", "sent"), [("--max-new-tokens 16", 16), ("--cot", 256), ("", 128)])
-def test_a_declared_limit_below_the_steps_gives_way(
-    asked: str, sent: int, run: Run, project: pytest.Pytester, server: FakeServer
-) -> None:
-    """As with `mercury`, whose declared limit is 128 tokens."""
-    declare(project, server, max_tokens=128)
-    run(f"{MINE} --task copy --limit 1 --out out {asked}").assert_outcomes(passed=1)
-    assert server.asked[-1].body["max_tokens"] == sent
-
-
 @pytest.mark.skipif("tiny-ar" not in model_names(), reason="no embedded tiny-ar in this copy")
 @pytest.mark.parametrize(("asked", "most"), [("", 32), ("--max-new-tokens 5", 5)])
 def test_autoregressive_answers_end_there(asked: str, most: int, run: Run, project: pytest.Pytester) -> None:
@@ -118,17 +103,6 @@ def test_autoregressive_answers_end_there(asked: str, most: int, run: Run, proje
     for decoding in rows["decoding"]:
         assert decoding["max_new_tokens"] == {str(most): 2}
         assert decoding["finish"] == ({"length": 2} if asked else {"stop": 2})
-
-
-def test_equal_lengths_differ_in_their_key(run: Run, project: pytest.Pytester, server: FakeServer) -> None:
-    """32 tokens are the task's canvas; asked for, they limit a server, too, and that is another measurement."""
-    declare(project, server)
-    asked = (f"{MINE} --task copy --limit 1 --out", "--max-new-tokens 32")
-    run(asked[0] + " plain")
-    run(f"{asked[0]} limited {asked[1]}")
-    plain, limited = (stored(project, run=name).cell.conditions for name in ("plain", "limited"))
-    assert plain.data_hash == limited.data_hash
-    assert plain.key != limited.key
 
 
 def test_no_number_of_shots(run: Run) -> None:

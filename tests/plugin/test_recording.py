@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import pbcore
-from pbcore.decoding.ceiling import ceiling
+from pbcore.ceilings.ceiling import ceiling
 from pbcore.report import markdown
 from pbcore.report.plots import write_plots
 from pbcore.tasks import Sample, load_task

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
-from pbcore.analysis.gate import Judgement, Verdict
 from pbcore.analysis.overall import Overall
+from pbcore.gates.judge import Judgement, Verdict
 from pbcore.report.comparison import comparison_markdown, comparison_text, headline
 
 RATES = {"nfe": (16.0, 8.0), "tokens_per_step": (2.0, 4.0), "samples_per_second": (None, 3.25)}
@@ -36,7 +36,7 @@ class TestText:
             "A = new, B = old: 2 cells compared, 1 worse, 0 better; 2 answers worse, 1 better, 1 refused"
         )
         assert told[1] == "  refused (other questions): tiny/shuffle/threshold-0.9"
-        header = "cell B A difference 95 % interval two-sided p worse better NFE tok/step samples/s"
+        header = "cell B A difference 95 % interval p worse better NFE tok/step samples/s"
         assert told[2].split() == header.split()
         row = "tiny/shuffle/confidence-k2 90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4 – → 3.25"
         assert told[3].split() == row.split()

@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.analysis.floors import FloorError, parse_floor
-from pbcore.analysis.gate import judge
 from pbcore.cli import main
+from pbcore.gates.floors import FloorError, parse_floor
+from pbcore.gates.judge import judge
+from pbcore.gates.text import gate_markdown, gate_text
 from pbcore.report.answer_trace import story
-from pbcore.report.gates import gate_markdown, gate_text
 from pbcore.report.markdown import write_report
 from pbcore.report.summary import summary
 from pbcore.report.tables import terminal, trade_off_tables
-from pbcore.report.text import ascii_only, ascii_text, code, md
 from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks.scoring import Scored
+from pbcore.text import ascii_only, ascii_text, code, md
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS
 
@@ -41,9 +41,9 @@ def named(text: str) -> list[Entry]:
     entries = []
     for task in ("waiting_line/copy", "waiting_line/shuffle"):
         record, samples = factory.cell(task=task, n=4)
-        changes = {"model": text, "sampler": f"{text}-k2", "id": f"{text}/{task}", "failures": {text: 2}}
+        changes = {"model": text, "sampler": f"{text}-k2", "id": f"{text}/{task}"}
         conditions = replace(record.conditions, data_source=text, device=text)
-        entries.append((replace(record, conditions=conditions, **changes), samples))
+        entries.append(factory.failing(text, replace(record, conditions=conditions, **changes), samples))
     first = entries[0][0]
     unscored = replace(first, id="u", task="puzzle/sudoku", headline="grammar", absent={"grammar": text})
     failed = error_cell(replace(first, id=f"e{text}", task=f"{text}/x"), text)

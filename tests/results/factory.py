@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pbcore.results import CellRecord, Conditions, RunDir, SampleRecord, build_cell
@@ -36,6 +36,7 @@ def cell(
     right: Sequence[float] | float = 0.9,
     n: int = 20,
     nfe: Sequence[int] | int = 16,
+    canvas: int = 32,
     headline: str = "accuracy",
     seed: int = 0,
     seeds: int = 1,
@@ -71,12 +72,20 @@ def cell(
     number = len(scored) // seeds
     return build_cell(
         record,
-        [answer(nfe=count) for count in steps],
+        [answer(nfe=count, canvas=canvas, length=min(18, canvas)) for count in steps],
         scored,
         rounds=[1.5],
         indices=list(range(number)) * seeds,
         seeds=[seed + i for i in range(seeds) for _ in range(number)],
     )
+
+
+def failing(kind: str, record: CellRecord, samples: Sequence[SampleRecord]) -> tuple[CellRecord, list[SampleRecord]]:
+    """A cell whose first sample failed in this way, and no other did."""
+    details = [{name: value for name, value in one.details.items() if name != "failure"} for one in samples]
+    details[0]["failure"] = [kind]
+    told = [replace(one, details=detail) for one, detail in zip(samples, details, strict=True)]
+    return replace(record, failures={kind: 1}), told
 
 
 def grid(

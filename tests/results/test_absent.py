@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.analysis.gate import judge
 from pbcore.analysis.oracle import oracle
 from pbcore.analysis.tradeoff import curves
 from pbcore.errors import InputError
+from pbcore.gates.judge import judge
+from pbcore.gates.timing.verdict import judge_timing
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
 from pbcore.report.summary import summary
@@ -20,7 +21,6 @@ from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
 from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import row
 from pbcore.tasks.scoring import Scored
-from pbcore.timing.verdict import judge_timing
 from tests.results import factory
 
 COUNTS = ("nfe", "nfe_median", "nfe_max", "tokens_per_step", "tokens_per_forward")

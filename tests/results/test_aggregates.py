@@ -35,7 +35,7 @@ def edit(run: RunDir, change: Callable[[dict[str, Any]], Any]) -> Path:
 EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "scores.accuracy.mean": lambda data: data["cell"]["scores"]["accuracy"].update(mean=0.91),
     "scores.accuracy.n": lambda data: data["cell"]["scores"]["accuracy"].update(n=10),
-    "scores": lambda data: data["cell"]["scores"].update(grammar=data["cell"]["scores"]["accuracy"]),
+    "scores.grammar.n": lambda data: data["cell"]["scores"].update(grammar=data["cell"]["scores"]["accuracy"]),
     "nfe_mean": lambda data: data["cell"].update(nfe_mean=15.0),
     "nfe_max": lambda data: data["cell"].update(nfe_max=15),
     "tokens_per_step": lambda data: data["cell"].update(tokens_per_step=4.0),

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from pbcore.analysis.gate import judge
 from pbcore.errors import InputError
-from pbcore.report.gates import gate_text
+from pbcore.gates.judge import judge
+from pbcore.gates.text import gate_text
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
 from pbcore.report.tables import terminal, trade_off_tables

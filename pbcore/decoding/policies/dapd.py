@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pbcore.decoding.policies.graph import at_rows, independent, symmetric
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor
 from pbcore.models.base import Attending
 
 NEEDS = frozenset({"attention"})

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies.graph import at_rows, independent
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
 
 
@@ -36,6 +34,7 @@ class Dawn:
     review: ClassVar[str] = "seen"
     reach: ClassVar[str] = "prefix"
     needs: ClassVar[frozenset[str]] = frozenset({"attention"})
+    chooses: ClassVar[str] = "tokens"
     attends: ClassVar[Attending] = Attending(last=4, prompt=True, sinks=True)
 
     def select(self, step: Step) -> Tensor:

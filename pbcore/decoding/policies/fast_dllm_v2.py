@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.mask_confidence import NEEDS, chosen
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor
 
 
 @register_policy("fast_dllm_v2")

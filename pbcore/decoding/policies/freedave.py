@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
+from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("freedave")

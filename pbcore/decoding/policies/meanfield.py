@@ -6,11 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 
 MOST_TOKENS = 64  # kept of each distribution when two are compared
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.prediction import pieces_of
 from pbcore.decoding.step import Step
 from pbcore.decoding.what_if import Answers, Probe
+from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("punt")

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.prediction import distribution
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import bernoulli, categorical
 
 ACCEPT, RESIDUAL = 1, 2  # salts of random numbers

@@ -21,7 +21,6 @@ from pbcore.integrations.rewrite.questions import samples_file
 from pbcore.printable import counted, printable, shown
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
-from pbcore.report.text import show
 from pbcore.results import published
 from pbcore.results.build import build_cell, length_text
 from pbcore.results.check import LoadError
@@ -37,6 +36,7 @@ from pbcore.tasks.files import UnreadableFile, read_json_lines
 from pbcore.tasks.naming import REWRITE, short
 from pbcore.tasks.registry import load_task
 from pbcore.tasks.scoring import Scored
+from pbcore.text import show
 
 # Scores of a sample's row → ours. Its ROUGE-L is without stemmer.
 SCORES = {name: "rouge_l_unstemmed" if ours == "rouge_l" else ours for name, ours in published.SCORES.items()}

@@ -97,7 +97,7 @@ class SharedServer:
         ]
         command += ["org.languagetool.server.HTTPServer", "--config", str(config)]
         with (self.state / "server.log").open("wb") as log:
-            script = [sys.executable, "-I", watchdog.__file__, str(self.state), *command]
+            script = [sys.executable, "-P", watchdog.__file__, str(self.state), *command]
             self._watchdog = subprocess.Popen(
                 script, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )

@@ -26,6 +26,7 @@ from pbcore.models.sedd.network import SeddNetwork
 from pbcore.models.tokenizer import HashTokenizer, NoTokenizer, Tokenizer, read_tokenizer
 
 TOKENIZER = "openai-community/gpt2"  # of the published checkpoints, which have no tokenizer files
+ENDING = "\n\n"  # behind a prompt without a chat template, as the paper's code asks SEDD
 
 
 def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Sedd:
@@ -95,10 +96,10 @@ def _random(config: SeddConfig, layers: int | None) -> SeddNetwork:
 
 def _words(entry: ModelEntry, options: LoadOptions, folder: Path) -> tuple[Tokenizer, int | None]:
     """The tokenizer and its EOS: of the checkpoint's folder, else GPT-2's for a checkpoint of the hub."""
-    tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat)
+    tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, ENDING)
     if isinstance(tokenizer, NoTokenizer) and entry.source is not None:
         words = locate(ModelEntry(TOKENIZER, family="tokenizer", source=TOKENIZER, revision="main"), LoadOptions())
-        tokenizer = read_tokenizer(words, entry.name, options.chat or entry.chat)
+        tokenizer = read_tokenizer(words, entry.name, options.chat or entry.chat, ENDING)
     return tokenizer, tokenizer.eos_id
 
 

@@ -67,8 +67,8 @@ class Sedd:
     ) -> None:
         config = network.config
         self.name, self.info, self.eos_id, self.mask_id = name, info, eos_id, config.mask_id
-        self._network, self._tokenizer = network, tokenizer
-        self._hole = OPEN if config.mask_id is None else config.mask_id
+        self.network, self.tokenizer = network, tokenizer
+        self.hole = OPEN if config.mask_id is None else config.mask_id  # marks an open position of a canvas
         self._graph = Graph(config.graph, config.columns)
         self._noise = Noise(config.noise, config.sigma_min, config.sigma_max)
         self.device = next(network.parameters()).device
@@ -83,16 +83,16 @@ class Sedd:
         Raises ModelError for ids outside the vocabulary, too long rows, and a missing length.
         """
         sample = prompt if isinstance(prompt, Sample) else None
-        before = prompt_ids(self._tokenizer, prompt, self.name)
+        before = prompt_ids(self.tokenizer, prompt, self.name)
         if sample is not None and sample.canvas is not None:
-            canvas = canvas_ids(sample.canvas, self._tokenizer.piece, self._hole)
+            canvas = canvas_ids(sample.canvas, self.tokenizer.piece, self.hole)
         else:
             length = max_new_tokens or (sample.max_new_tokens if sample else None)
             if not isinstance(length, int) or length < 1:
                 raise ModelError(f"{self.name}: this prompt has no answer length; pass max_new_tokens")
-            canvas = [self._hole] * length
-        config = self._network.config
-        given = (*before, *(i for i in canvas if i != self._hole))
+            canvas = [self.hole] * length
+        config = self.network.config
+        given = (*before, *(i for i in canvas if i != self.hole))
         outside = [i for i in given if not 0 <= i < config.tokens]
         if outside:
             raise ModelError(f"{self.name}: token ids {outside[:8]} are outside its vocabulary 0..{config.tokens - 1}")
@@ -136,7 +136,7 @@ class Sedd:
     def _decode(self, rows: Sequence[Request], run: _Run) -> list[Generation]:
         length = max(len(row.prompt_ids) + len(row.canvas) for row in rows)
         given = self._padded([(*row.prompt_ids, *row.canvas) for row in rows], length, self.eos_id)  # (R, T)
-        is_open = given == self._hole
+        is_open = given == self.hole
         seen = self._padded([[True] * (len(row.prompt_ids) + len(row.canvas)) for row in rows], length, False)
         key = torch.tensor([row.key for row in rows], device=self.device)
         first = torch.tensor([len(row.prompt_ids) for row in rows], device=self.device)
@@ -164,7 +164,7 @@ class Sedd:
     ) -> Tensor:
         """One forward and one draw: a predictor's step, or the last one, the denoiser's."""
         sigma = torch.full((len(canvas),), run.noise.total(t), dtype=torch.float32, device=self.device)
-        score = self._network(canvas, sigma, where, seen).exp()  # (M, N)
+        score = self.network(canvas, sigma, where, seen).exp()  # (M, N)
         tokens = canvas[where]  # (M,)
         if step == run.steps:
             probabilities = denoised(self._graph, run.noise, tokens, score, t)
@@ -192,7 +192,7 @@ class Sedd:
         canvases = [tuple(canvas[place, span].tolist()) for canvas in trace.canvases]
         ids = canvases[-1]
         ends = next((i for i, token in enumerate(ids) if token == self.eos_id), len(ids))
-        text = self._tokenizer.decode(ids[:ends])
+        text = self.tokenizer.decode(ids[:ends])
         return Generation(
             text=text,
             token_ids=ids,
@@ -206,7 +206,7 @@ class Sedd:
 
     def _whole_text(self, ids: Sequence[int]) -> str:
         """All canvas tokens as text, special tokens left out."""
-        return self._tokenizer.decode([i for i in ids if i not in (self.eos_id, self.mask_id)])
+        return self.tokenizer.decode([i for i in ids if i not in (self.eos_id, self.mask_id)])
 
 
 def times(steps: int) -> Iterator[float]:

@@ -9,18 +9,18 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from pbcore.analysis.compare import compare_runs
-from pbcore.analysis.gate import judge
 from pbcore.errors import InputError
+from pbcore.gates.judge import judge
+from pbcore.gates.text import gate_text
 from pbcore.report.commands.stderr import refused
 from pbcore.report.comparison import comparison_markdown, comparison_text, joined
-from pbcore.report.gates import gate_text
 from pbcore.report.page.compare import write_comparison
 from pbcore.report.rerun import rerun_of
-from pbcore.report.text import ascii_only, ascii_text, show
 from pbcore.results.baseline import read_baseline, run_rows
 from pbcore.results.check import refuse
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import RunDir, write_atomic
+from pbcore.text import ascii_only, ascii_text, show
 
 EXAMPLES = {"model": "my-llada-v2=my-llada", "sampler": "my_sampler-k2=confidence-k2"}
 

@@ -19,10 +19,10 @@ from pbcore.report.page import rebuild
 from pbcore.report.plots import write_plots
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import terminal, trade_off_tables
-from pbcore.report.text import ascii_only, ascii_text, show
 from pbcore.results.load import load, load_many
 from pbcore.results.rundir import RunDir, write_atomic
 from pbcore.tasks.naming import REWRITE
+from pbcore.text import ascii_only, ascii_text, show
 
 if TYPE_CHECKING:
     import pandas as pd

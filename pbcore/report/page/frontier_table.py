@@ -16,6 +16,7 @@ KINDS = {
     "seen": "tokens first",
     "back": "takes tokens back",
     "own": "writes own tokens",
+    "tries": "tries canvases",
     "unknown": "not declared",
 }
 NOTE = (

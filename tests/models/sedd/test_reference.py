@@ -45,7 +45,7 @@ class TestNetwork:
     def test_log_scores(self, name: str, file: str) -> None:
         """Log-scores at low, high and mixed noise levels, in one call and at chosen positions."""
         data = load_file(bundled(name, f"{file}.safetensors"))
-        ids, network = data["input_ids"], model(name)._network
+        ids, network = data["input_ids"], model(name).network
         for key in (key for key in data if key.startswith("log_score")):
             sigma = data["sigma"] if key == "log_score" else torch.full((len(ids),), float(key.rpartition("_")[2]))
             every = network(ids, sigma, torch.ones_like(ids).bool())[:, ::8]  # (R T, V/8)

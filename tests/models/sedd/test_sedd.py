@@ -170,7 +170,7 @@ class TestCheckpoint:
     def test_dummy_of_a_published_shape(self) -> None:
         model = load_model("sedd-small:dummy-l2")
         assert isinstance(model, Sedd)
-        assert (model.info["layers"], model.info["dummy"]) == (2, True)
+        assert (model.info["layers"], model.info["dummy"], model.info["remote_code"]) == (2, True, False)
         assert decode(model, [[1, 2, 3]], "euler-s2", max_new_tokens=4)[0].nfe == 3
 
 

@@ -200,8 +200,9 @@ class TestHostile:
             replace(one, text=bad, tokens=[bad, bad, "<eos>"], steps=[0, 1, 1], details={"why": bad})
             for one, bad in zip(samples, HOSTILE, strict=True)
         ]
-        bad = replace(cell, sampler=HOSTILE[1], id=f"tiny/{HOSTILE[0]}", failures={HOSTILE[0]: 1})
-        file = write_page(factory.write(create(tmp_path, "a"), [(bad, told), factory.cell(n=1)]).path)
+        bad = replace(cell, sampler=HOSTILE[1], id=f"tiny/{HOSTILE[0]}")
+        entry = factory.failing(HOSTILE[0], bad, told)
+        file = write_page(factory.write(create(tmp_path, "a"), [entry, factory.cell(n=1)]).path)
         page = opened(tab, file.as_uri())
         page.locator("section.category a").first.click()
         page.wait_for_selector("#view table")

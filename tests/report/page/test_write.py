@@ -157,8 +157,9 @@ class TestSelfContained:
             (error_cell(replace(cell, id="e", task="waiting_line/copy"), "x"), []),
         ]
         hostile = [
-            (
-                replace(cell, model=text, id=f"{text}/shuffle/s", absent={"grammar": text}, failures={text: 1}),
+            factory.failing(
+                text,
+                replace(cell, model=text, id=f"{text}/shuffle/s", absent={"grammar": text}),
                 [replace(one, text=text, tokens=[text, text], details={"why": text}) for one in samples],
             ),
             (error_cell(replace(cell, id=f"e{text}", task="waiting_line/copy", model=text), text or "x"), []),
