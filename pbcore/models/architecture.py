@@ -18,8 +18,9 @@ from transformers import (
 )
 
 from pbcore.models.errors import ModelError
-from pbcore.models.families import FAMILIES, body
+from pbcore.models.families import FAMILIES, INVALID, body
 from pbcore.models.family_detection import MARKS, recognised
+from pbcore.printable import printable
 
 # LLaDA's names → Llama's, as regular expressions over whole keys.
 LLADA_KEYS = {
@@ -105,9 +106,19 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
     layers.
 
     LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full attention in every
-    implementation. Families with names of their own are in `families`. Raises ModelError for other architectures and
-    for LLaDA options that Llama lacks.
+    implementation. Families with names of their own are in `families`. Raises ModelError for other architectures, for
+    LLaDA options that Llama lacks, and for keys that are missing or have values that no model can be built with.
     """
+    try:
+        return _architecture(raw, where, layers)
+    except INVALID as error:
+        said = " ".join(str(error).split())
+        raise ModelError(
+            f"{where}: config.json can't be used ({printable(said, 300)}); mend the named value"
+        ) from error
+
+
+def _architecture(raw: Mapping[str, Any], where: str, layers: int | None) -> Architecture:
     kind = str(raw.get("model_type", "")).lower()
     family = recognised(raw)
     if family is not None:
@@ -180,6 +191,13 @@ def _llada_config(raw: Mapping[str, Any], where: str) -> PretrainedConfig:
     if wrong:
         expected = {key: _LLADA_MUST[key] for key in wrong}
         raise ModelError(f"{where}: this LLaDA variant has {wrong}, but Llama needs {expected}; use trust_remote_code")
+    needed = (
+        *(("d_model",), ("n_heads",), ("n_layers",), ("max_sequence_length",)),
+        *(("embedding_size", "vocab_size"), ("mlp_hidden_size", "mlp_ratio")),
+    )
+    missing = [" or ".join(names) for names in needed if not any(raw.get(name) for name in names)]
+    if missing:
+        raise ModelError(f"{where} (llada): config.json has no {', '.join(missing)}. Complete config.json")
     width = raw["d_model"]
     kv_heads = raw.get("n_kv_heads") or (1 if raw.get("multi_query_attention") else raw["n_heads"])
     return LlamaConfig(

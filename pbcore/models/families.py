@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     Glm4MoeConfig,
     Glm4MoeForCausalLM,
@@ -24,6 +25,10 @@ from transformers import (
 )
 
 from pbcore.models.errors import ModelError
+from pbcore.printable import printable
+
+# What transformers' own checks of a config's values raise, and what sizes that make no sense lead to.
+INVALID = (TypeError, ValueError, ArithmeticError, StrictDataclassError)
 
 
 @dataclass(slots=True)
@@ -226,10 +231,10 @@ def body(name: str, raw: Mapping[str, Any], where: str) -> tuple[PretrainedConfi
     keys = Keys(raw)
     try:
         config: PretrainedConfig | None = FAMILIES[name].config(keys)
-    except (TypeError, ValueError) as error:  # transformers' own checks of a config's values
+    except INVALID as error:
         config = None
         if not keys.missing:
-            keys.problems.append(str(error))
+            keys.problems.append(printable(" ".join(str(error).split()), 300))
     if keys.missing or config is None:
         missing = [f"config.json has no {', '.join(dict.fromkeys(keys.missing))}"] if keys.missing else []
         raise ModelError(f"{where} ({name}): {'; '.join([*missing, *keys.problems])}. Complete config.json")

@@ -151,7 +151,7 @@ def _spec(name: str, entry: Mapping[str, Any], where: str) -> ServerSpec:
     if unknown:
         raise InputError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(KEYS)}")
     kind = entry.get("kind", "openai")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f"{where}: kind {shown(kind)}; give one of {', '.join(KINDS)}")
     default = {"base_url": KINDS[kind].base_url} if KINDS[kind].base_url else {}
     spec = _validated({"name": name, **default, **entry}, where)
