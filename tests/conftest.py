@@ -1,6 +1,7 @@
 """Settings of the test suite itself."""
 
 import os
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,19 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # workers of two threads each on two co
 if settings is not None:
     settings.register_profile("suite", deadline=None, derandomize=True, max_examples=50)
     settings.load_profile("suite")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Gives each file to one worker, so that its tests share their runs."""
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False
+    return LoadFileScheduling(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take longest come first, so that two workers end together."""
+    items.sort(key=lambda item: "plugin" not in item.path.parts)
 
 
 def pytest_pycollect_makemodule() -> None:

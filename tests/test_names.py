@@ -22,6 +22,7 @@ names = st.builds(
     eos_stop=st.booleans(),
     no_early_eos=st.booleans(),
     eos_last=st.booleans(),
+    adas=st.none() | st.sampled_from([0.0, 40.0, 0.5]),
 )
 
 

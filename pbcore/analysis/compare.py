@@ -1,5 +1,5 @@
-"""One run beside another, cell by cell: the difference with its interval, a Holm-adjusted test, and the answers that
-flipped, as data for tables and pages.
+"""Compares two runs cell by cell: difference with interval, Holm-adjusted test and flipped answers, as data for tables
+and pages.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def compare_runs(
     """Run A (`head`) beside run B (`base`, its cells or a baseline file as `read_baseline` gives it), cell by cell.
 
     Samples are paired by their index; of several seeds a sample counts once, by its mean. Cells whose questions differ
-    are refused, other settings and models of the same name are only told. Binary scores: exact McNemar test; others:
-    paired permutation test; both two-sided.
+    are refused, other settings and models of the same name are only reported. Binary scores: exact McNemar test;
+    others: `paired.graded_drop`; both two-sided.
 
     Cells are paired by id, or by `models` and `samplers`, names of A → names of B: then only cells of the named models
     and samplers are compared, and A and B may be the same run. Raises InputError for names that a run lacks, and if
@@ -276,6 +276,7 @@ def _differing(head: BaselineCell, base: BaselineCell) -> list[str]:
     pairs = [("seeds", ",".join(map(str, base.seeds)), ",".join(map(str, head.seeds)))]
     pairs += [(name, str(getattr(base, name)), str(getattr(head, name))) for name in ("dtype", "length")]
     pairs += [("text after the first EOS scored", str(base.official_text), str(head.official_text))]
+    pairs += [("steps scored", str(base.whole_cot), str(head.whole_cot))]
     known = head.model_identity.keys() | base.model_identity.keys()
     pairs += [(name, base.model_identity.get(name, "–"), head.model_identity.get(name, "–")) for name in sorted(known)]
     return [f"{name} {first_line(old, 40)} → {first_line(new, 40)}" for name, old, new in pairs if old != new]

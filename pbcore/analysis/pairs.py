@@ -1,4 +1,4 @@
-"""Which cell of run A stands beside which cell of run B: the one of its id, or the one whose names the user gives."""
+"""Pairs the cells of two runs: by id, or by the names that the user gives."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """All pairs of two runs, sorted by id, and how many cells of A and of B have names that were not asked for.
+    """All pairs of two runs, sorted by id, and how many cells of A and of B have other names than the given ones.
     `lacking`: ids that A would need for B's cells to have a partner, and never had."""
 
     pairs: tuple[Pair, ...]

@@ -1,4 +1,4 @@
-"""Answers that a corrected score counts otherwise than the official score beside it: how many of a run, and which."""
+"""Answers of a run on which a corrected score disagrees with the official score: how many, and which."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ OFFICIAL = {
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One corrected score of one task over all cells of a run. `higher` and `lower` are the answers that it counts
-    otherwise than `official` does: (cell id, answer)."""
+    """One corrected score of one task over all cells of a run. `higher` and `lower` are the answers that it scores
+    higher or lower than `official` does: (cell id, answer).
+    """
 
     task: str
     score: str

@@ -114,6 +114,20 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+def level_lines(cells: pd.DataFrame) -> dict[str, ScoreInterval]:
+    """Model and sampler → mean score with its 95 % interval, in %, of the cells without tokens per step. Only of models
+    with a score for every task of the frame: means over different tasks can't be compared.
+    """
+    tasks = set(cells["task"])
+    found = {}
+    for names, group in cells[cells["tokens_per_step"].isna()].groupby(["model", "sampler"], sort=False):
+        if set(group["task"]) == tasks:
+            rows = group[["score", "score_low", "score_high"]].astype(float).itertuples(index=False)
+            score, low, high = mean_interval([(one, below, above) for one, below, above in rows])
+            found[" · ".join(map(str, names))] = (100 * score, 100 * low, 100 * high)
+    return found
+
+
 def pbx_table(
     cells: pd.DataFrame, levels: Sequence[float] = (60, 70, 80, 90), interpolate: bool = False
 ) -> pd.DataFrame:

@@ -6,5 +6,17 @@ from pbcore.decoding.policies import Policy, register_policy
 from pbcore.decoding.run import decode
 from pbcore.decoding.samplers import policy, resolve
 from pbcore.decoding.step import Move, Step
+from pbcore.decoding.what_if import Probe
 
-__all__ = ["DecodingError", "Move", "Policy", "Step", "decode", "denoise", "policy", "register_policy", "resolve"]
+__all__ = [
+    "DecodingError",
+    "Move",
+    "Policy",
+    "Probe",
+    "Step",
+    "decode",
+    "denoise",
+    "policy",
+    "register_policy",
+    "resolve",
+]

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.rows import Log, Rows
 from pbcore.decoding.state import clear
 from pbcore.errors import InputError
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import BlockContext, Denoiser, Request
 from pbcore.models.counter_rng import uniform
 from pbcore.names import SamplerName
@@ -76,7 +74,8 @@ def settle(run: Blocks, rows: Rows, context: BlockContext) -> None:
         needed = {"needed": ~done, "unstopped": ~stopped, "all": torch.ones_like(done)}[run.course.store]
         block = torch.where(done, rows.block + 1, first)
         ran = _store(run, rows, context, block, entered & needed)
-        rows.nfe, rows.store = rows.nfe + ran, rows.store + ran
+        rows.count(ran.long())
+        rows.store = rows.store + ran
         rows.block = torch.where(entered, block, rows.block)
         rows.index = rows.index.masked_fill(entered, 0)
         clear(rows.states, entered)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.protocol import Traits
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Move, Step
+from pbcore.decoding.what_if import Answers, Probe
 from pbcore.errors import InputError, PbcoreError
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser
 from pbcore.names import SamplerName
 
@@ -41,6 +40,25 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
     if traits.review == "hidden" and name.cache:
         raise ValueError(
             f"sampler {name}: {name.policy}'s two-part forward runs without a cache; leave +{name.cache} out"
+        )
+    if "probe" in traits.needs and name.cache:
+        raise ValueError(
+            f"sampler {name}: {name.policy} asks about what-if rows, and a KV cache holds one canvas for each row; "
+            f"leave +{name.cache} out"
+        )
+    if "attention" in traits.needs and not model.attention:
+        raise ValueError(
+            f"sampler {name}: {name.policy} reads attention weights, and {model.name} gives none; masked models with "
+            "full attention do, under the sdpa or eager kernel; choose another sampler or model"
+        )
+    if "attention" in traits.needs and name.cache:
+        raise ValueError(
+            f"sampler {name}: {name.policy} reads the attention of all tokens, which a cache no longer computes; leave "
+            f"+{name.cache} out"
+        )
+    if "attention" in traits.needs and traits.review == "hidden":
+        raise ValueError(
+            f"sampler {name}: {name.policy} can't have attention weights and a hidden review from one forward"
         )
     if "frequencies" in traits.needs and model.frequencies is None:
         raise ValueError(
@@ -111,6 +129,10 @@ def as_move(name: str, answer: Any, step: Step) -> Move:
     Raises DecodingError that names what is wrong with it and what is expected.
     """
     shape, device = tuple(step.masked.shape), step.masked.device
+    if isinstance(answer, Probe):
+        raise DecodingError(
+            f"policy {name}: it asked about what-if rows {shape[1] + 1} times in one step; return a Move after that"
+        )
     if not isinstance(answer, Move):
         if not _fits(answer, shape, torch.bool, device):
             raise DecodingError(
@@ -119,10 +141,10 @@ def as_move(name: str, answer: Any, step: Step) -> Move:
                 "(like step.masked, True where to reveal) or a Move"
             )
         return Move(answer)
-    kinds = {"token": torch.int64, "confidence": torch.float32}
-    for field in ("reveal", "remask", "revise", "token", "confidence", "hold"):
+    kinds = {"token": torch.int64, "confidence": torch.float32, "take": torch.int64}
+    for field in ("reveal", "remask", "revise", "token", "confidence", "hold", "take"):
         value, kind = getattr(answer, field), kinds.get(field, torch.bool)
-        sizes = shape[:1] if field == "hold" else shape
+        sizes = shape[:1] if field in ("hold", "take") else shape
         if not _fits(value, sizes, kind, device) and not (value is None and field != "reveal"):
             raise DecodingError(
                 f"policy {name}: Move.{field} is {_described(value)}; expected a {_short(kind)} tensor of shape "
@@ -141,15 +163,70 @@ def check_cap(name: str, cap: Any, slots: int) -> int:
     return cap
 
 
-def check_tokens(name: str, token: Tensor, written: Tensor, mask_id: int, vocab_size: int) -> None:
-    """Raises DecodingError if a token that the policy writes is the mask or outside the vocabulary. (R, C) each."""
-    bad = written & ((token == mask_id) | (token < 0) | (token >= vocab_size))
-    if bool(bad.any()):
+def check_written(name: str, chooses: str | None, move: Move, step: Step, written: Tensor, model: Denoiser) -> None:
+    """Raises DecodingError if a token that the policy writes (`written`, (R, C) bool) is the mask or outside the
+    vocabulary, and if a policy that declares `chooses` takes tokens back or writes others than predicted.
+    """
+    if move.token is not None:
+        bad = written & ((move.token == model.mask_id) | (move.token < 0) | (move.token >= model.vocab_size))
+        if bool(bad.any()):
+            raise DecodingError(
+                f"policy {name}: Move.token has {int(move.token[bad][0])} where it is to be written; expected a token "
+                f"id from 0 to {model.vocab_size - 1} other than the mask {model.mask_id} (use Move.remask to mask a "
+                "slot)"
+            )
+    if chooses is None:
+        return
+    what = "remasks tokens" if move.remask is not None else "revises tokens" if move.revise is not None else ""
+    if move.token is not None and bool((written & (move.token != step.token)).any()):
+        what = "writes tokens other than the predicted"
+    if what:
         raise DecodingError(
-            f"policy {name}: Move.token has {int(token[bad][0])} where it is to be written; expected a token id from 0 "
-            f"to {vocab_size - 1} "
-            f"other than the mask {mask_id} (use Move.remask to mask a slot)"
+            f"policy {name} declares chooses = {chooses!r} and {what}; leave the declaration out: the optimal frontier "
+            "doesn't bind it"
         )
+
+
+def check_probe(name: str, needs: frozenset[str], probe: Probe, step: Step) -> None:
+    """Raises DecodingError for a Probe of a policy that doesn't declare it, or with unusable tensors."""
+    if "probe" not in needs:
+        raise DecodingError(f"policy {name}: select returned a Probe; declare needs = frozenset({{'probe'}})")
+    slots, device, rows = step.masked.shape[1], step.masked.device, len(step.masked)
+    count = len(probe.row) if isinstance(probe.row, Tensor) and probe.row.dim() == 1 else 0
+    expected = {"row": ((count,), torch.int64), "write": ((count, slots), torch.bool)}
+    expected["token"] = ((count, slots), torch.int64)
+    for field, (shape, kind) in expected.items():
+        value = getattr(probe, field)
+        if not count or not _fits(value, shape, kind, device):
+            raise DecodingError(
+                f"policy {name}: Probe.{field} is {_described(value)}; expected row (W,) long, write (W, {slots}) bool "
+                f"and token (W, {slots}) long on {device} for W what-if rows, at least one"
+            )
+    if bool(((probe.row < 0) | (probe.row >= rows)).any()):
+        raise DecodingError(f"policy {name}: Probe.row has {probe.row.tolist()}; the step has rows 0 to {rows - 1}")
+    if bool((probe.write & ~step.inside[probe.row]).any()):
+        raise DecodingError(f"policy {name}: Probe.write marks slots outside of step.inside")
+
+
+def check_taken(name: str, take: Tensor, step: Step, canvas: Tensor) -> Answers:
+    """The step's answers. Raises DecodingError if a row takes a what-if row of another one, or one that has tokens
+    which don't stand in its `canvas` (R, L) after the move.
+    """
+    if step.answers is None:
+        raise DecodingError(f"policy {name}: Move.take names what-if rows, but none were asked about in this step")
+    answers, some = step.answers, (take >= 0).nonzero().squeeze(-1)
+    if bool((take >= len(answers.row)).any()) or bool((answers.row[take[some]] != some).any()):
+        raise DecodingError(
+            f"policy {name}: Move.take is {take.tolist()}; give each row one of its own what-if rows, by its place in "
+            "step.answers, or -1"
+        )
+    had = answers.canvas[take[some]]  # (R', L)
+    if bool(((had != step.mask_id) & (had != canvas[some])).any()):
+        raise DecodingError(
+            f"policy {name}: Move.take names a what-if row with tokens that the move doesn't write; take the row whose "
+            "tokens it reveals, or -1"
+        )
+    return answers
 
 
 def _fits(value: Any, shape: tuple[int, ...], kind: torch.dtype, device: torch.device) -> bool:

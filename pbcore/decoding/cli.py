@@ -14,7 +14,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.decoding.policies import policies
-from pbcore.decoding.protocol import traits
+from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.remasking import Rcr, RcrMax, Remdm, RemdmEarly
 from pbcore.errors import InputError
 from pbcore.tasks import task_names
@@ -27,15 +27,27 @@ MODIFIERS = (
     ("+remdmN", Remdm, "N rounds"),
     ("+remdmN-early", RemdmEarly, "N rounds"),
 )
-KINDS = {None: "unmasker", "seen": "reviser", "hidden": "remasker"}  # by review
 HEADERS = ("sampler", "kind", "rule", "state", "parameters", "paper", "forwards per step")
+GROUPS = {
+    "numbers": "Token, confidence, margin and entropy of each position",
+    "distributions": "Whole distributions",
+    "tokens": "Revealed tokens again",
+    "attention": "Attention",
+    "what-if": "What-if rows",
+    "blocks": "Decoders of block models' authors",
+    "modifiers": "Remasking modifiers",
+}
+FIRST = (
+    "Try first: threshold-0.9 (any model), eb-0.1 (fewer errors on dependent tokens), spec-8 (fewest calls, more rows)."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
     """A sampler's row in the list.
 
-    `rule` and `state` come from its docstring; `kind` is unmasker, remasker or reviser.
+    `rule` and `state` come from its docstring; `kind` is unmasker, remasker or reviser; `group`, of GROUPS, is what it
+    reads.
     """
 
     name: str
@@ -45,6 +57,7 @@ class Described:
     parameters: str
     paper: str
     forwards: str
+    group: str
 
     def row(self) -> tuple[str, ...]:
         return (self.name, self.kind, self.rule, self.state, self.parameters, self.paper, self.forwards)
@@ -52,20 +65,24 @@ class Described:
 
 def described() -> list[Described]:
     """All policies by name, users' included, then the remasking modifiers."""
-    known = [_described(name, cls, traits(cls).review) for name, cls in policies().items()]
+    known = [_described(name, cls, traits(cls)) for name, cls in policies().items()]
     return known + [_modifier(*modifier) for modifier in MODIFIERS]
 
 
-def table() -> str:
-    """The table in docs/samplers.md."""
-    rows = [tuple(cell.replace("|", "\\|") for cell in item.row()) for item in described()]
-    return tabulate(rows, headers=HEADERS, tablefmt="pipe", disable_numparse=True)
+def samplers_table() -> str:
+    """The tables in docs/samplers.md, by what a sampler reads."""
+    parts = []
+    for group, title in GROUPS.items():
+        rows = [tuple(cell.replace("|", "\\|") for cell in one.row()) for one in described() if one.group == group]
+        parts.append(f"### {title}\n\n" + tabulate(rows, headers=HEADERS, tablefmt="pipe", disable_numparse=True))
+    return "\n\n".join(parts)
 
 
 def add_parser(subparsers: Any) -> None:
     """Adds `samplers` to the command line."""
     parser = subparsers.add_parser("samplers", help="list the samplers, or count token frequencies for pc")
     parser.add_argument("--markdown", action="store_true", help="print the table of docs/samplers.md")
+    parser.add_argument("--details", action="store_true", help="add parameters, papers, forwards and state")
     parser.add_argument(
         "--frequencies",
         metavar="CORPUS",
@@ -90,28 +107,28 @@ def run(args: argparse.Namespace) -> int:
             "--model and --output say how to count tokens: give --frequencies CORPUS too, or leave them out"
         )
     if args.markdown:
-        print(table())
+        print(samplers_table())
         return 0
-    for item in described():
-        details = [
-            item.parameters,
-            item.paper,
-            item.forwards + " per step",
-            f"keeps {item.state}" if item.state != "–" else "",
-        ]
-        print(
-            f"{item.name}  ({item.kind})\n  {item.rule}\n  "
-            f"{'; '.join(part for part in details if part not in ('', '–'))}"
-        )
+    for group, title in GROUPS.items():
+        print(f"{title}:")
+        for item in described():
+            if item.group == group:
+                print(f"  {item.name}  ({item.kind})  {item.rule}{_details(item) if args.details else ''}")
+    print(f"\n{FIRST} `pbcore samplers --details` adds parameters and papers.")
     print(
         "\nA name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, "
         "+t1.0, +rcr, +rcr-max,"
     )
     print(
-        "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, +eos_last, and a schedule where k is left out: +s2_1_1, "
-        "+linear8, +cosine8."
+        "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, +eos_last, +adas40, +counts, +rounding, +gap2, and a "
+        "schedule where k is left out: +s2_1_1, +linear8, +cosine8."
     )
     return 0
+
+
+def _details(item: Described) -> str:
+    parts = [item.parameters, item.paper, item.forwards + " per step", f"keeps {item.state}"]
+    return "\n      " + "; ".join(part for part in parts if part not in ("–", "keeps –"))
 
 
 def _count(args: argparse.Namespace) -> int:
@@ -143,7 +160,7 @@ def _texts(corpus: str) -> Iterator[str]:
         yield from (sample.answer for sample in islice(generate(name), TRAIN_SAMPLES) if sample.answer)
 
 
-def _described(name: str, cls: type, review: str | None) -> Described:
+def _described(name: str, cls: type, declared: Traits) -> Described:
     first, *rest = re.split(r"\n\s*\n", cleandoc(cls.__doc__ or "no description"))
     text = " ".join(first.split())
     everything = " ".join((cls.__doc__ or "").split())
@@ -151,14 +168,32 @@ def _described(name: str, cls: type, review: str | None) -> Described:
     state = next(
         (" ".join(part.split())[len("State: ") :].rstrip(".") for part in rest if part.startswith("State: ")), "–"
     )
-    forwards = "1, with a shadow block" if review == "hidden" else "1"
-    return Described(
-        name, KINDS[review], text, state, _parameters(cls), f"arXiv {paper[1]}" if paper else "–", forwards
-    )
+    forwards = "1, with a shadow block" if declared.review == "hidden" else "1"
+    if "probe" in declared.needs:
+        forwards = "1 of what-if rows, the next step's too" if name != "punt" else "1, then 1 per bit of a rank"
+    cited = f"arXiv {paper[1]}" if paper else "–"
+    return Described(name, _kind(declared), text, state, _parameters(cls), cited, forwards, _group(name, declared))
+
+
+def _kind(declared: Traits) -> str:
+    if declared.review is None or declared.cap is None:
+        return "unmasker"
+    return "reviser" if declared.rewrites else "remasker"
+
+
+def _group(name: str, declared: Traits) -> str:
+    """What a sampler reads, of GROUPS."""
+    if "probe" in declared.needs:
+        return "what-if"
+    if "attention" in declared.needs:
+        return "attention"
+    if name.startswith(("sdar_", "stable_diffcoder", "llada2", "fast_dllm_v2")):
+        return "blocks"
+    return "tokens" if declared.review else declared.reads
 
 
 def _modifier(name: str, cls: type, parameters: str) -> Described:
-    return replace(_described(name, cls, None), kind="remasker", parameters=parameters)
+    return replace(_described(name, cls, Traits()), kind="remasker", parameters=parameters, group="modifiers")
 
 
 def _parameters(cls: type) -> str:

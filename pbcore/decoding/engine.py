@@ -1,5 +1,7 @@
 """The decoding loop: one batch, one policy, blocks from left to right, one forward per step, until no mask is left.
 
+A policy may ask for further forwards, of what-if rows, before it moves.
+
 R rows, L canvas positions, A target positions (masked at the start), C slots of the active block, M candidates, V
 tokens. Rows are independent: each has its own block, step count and random draws, and leaves the batch when it is done.
 So a result never depends on the batch.
@@ -10,53 +12,31 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from pbcore.decoding.blocks import Blocks, begin, block_length, fill_after_eos, lengthened, settle, stop_early
 from pbcore.decoding.checks import (
     DecodingError,
     as_move,
     check_cap,
-    check_logits,
     check_needs,
-    check_numbers,
-    check_tokens,
+    check_taken,
+    check_written,
 )
-from pbcore.decoding.prediction import Prediction, predict, without_mask
-from pbcore.decoding.protocol import Policy, Traits, traits
-from pbcore.decoding.review import marked, reviewed
-from pbcore.decoding.rows import Log, Rows, join, start
-from pbcore.decoding.schedule import quota
-from pbcore.decoding.sharing import ForwardStore, SharedContext
+from pbcore.decoding.forward import Job, Source, forward, what_if
+from pbcore.decoding.protocol import Policy, traits
+from pbcore.decoding.rows import Rows, join, start
+from pbcore.decoding.sharing import ForwardStore
 from pbcore.decoding.state import clear
 from pbcore.decoding.step import Move, Step
-from pbcore.models.base import Context, Denoiser, Generation, Query, Request, complete
-from pbcore.models.counter_rng import Draw, uniform
+from pbcore.decoding.what_if import Probe
+from pbcore.lazy_torch import Tensor, inference, torch
+from pbcore.models.base import Denoiser, Generation, Request, complete
 from pbcore.names import SamplerName
 
-Source = Context | SharedContext
 
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """What stays constant while a batch is decoded. `size` is the number of slots in a block."""
-
-    model: Denoiser
-    policy: Policy
-    traits: Traits
-    name: SamplerName
-    size: int
-    seed: int
-    log: Log
-    blocks: Blocks | None  # of a block model
-    draw: Draw = uniform
-
-
-@torch.inference_mode()
+@inference
 def denoise(
     model: Denoiser,
     requests: Sequence[Request],
@@ -86,7 +66,7 @@ def denoise(
     rows, log = start(model, requests, record, requested)
     size = model.block or block_length(name, rows.n_targets, requests)
     blocks = Blocks(model, declared.course, name, size, seed, log) if model.block else None
-    job = _Job(model, policy, declared, name, size, seed, log, blocks)
+    job = Job(model, policy, declared, name, size, seed, log, blocks)
     context: Any
     if store is not None and store.serves(policy, name):
         context = store.prepare(requests, seed, at_once or len(requests))
@@ -104,10 +84,10 @@ def denoise(
     return [log.generation(model, i, former) for i, former in enumerate(log.former())]
 
 
-def _step(job: _Job, rows: Rows, context: Source, window: tuple[int, int] | None = None, refresh: bool = False) -> None:
-    """One forward and one move of the policy, for every row."""
+def _step(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None = None, refresh: bool = False) -> None:
+    """One forward and one move of the policy, for every row; between them the what-if rows that it asks about."""
     job.log.record(rows)
-    step, where = _forward(job, rows, context, window, refresh)
+    step, where = forward(job, rows, context, window, refresh)
     masked = step.masked
     if job.name.no_early_eos:
         early = (step.token == job.model.eos_id) & (masked.cumsum(-1) > 1)
@@ -115,7 +95,13 @@ def _step(job: _Job, rows: Rows, context: Source, window: tuple[int, int] | None
     if job.name.eos_last:
         ends = masked & torch.isin(step.token, torch.tensor(sorted(job.model.stop_ids), device=masked.device))
         step._hide(ends & (masked & ~ends).any(-1, keepdim=True))
-    move = as_move(job.name.policy, job.policy.select(step), step)
+    answer = job.policy.select(step)
+    for _ in range(step.masked.shape[1] + 1):
+        if not isinstance(answer, Probe):
+            break
+        step.answers = what_if(job, rows, context, step, where, answer)
+        answer = job.policy.select(step)
+    move = as_move(job.name.policy, answer, step)
     before = rows.canvas.clone() if job.blocks else rows.canvas
     _apply(job, _bounded(job, move, step, masked, rows), step, where, rows)
     if job.blocks:
@@ -124,81 +110,7 @@ def _step(job: _Job, rows: Rows, context: Source, window: tuple[int, int] | None
         fill_after_eos(job.model, rows)
 
 
-def _forward(
-    job: _Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool
-) -> tuple[Step, Tensor]:
-    """One forward: the policy's Step, and the canvas index (R, C) of each slot."""
-    place, where, inside = rows.active(job.size, job.traits.reach == "prefix")  # (R, C) each
-    present = rows.canvas.gather(1, where)
-    masked = inside & (present == job.model.mask_id)
-    revealed = inside & ~masked
-    if job.traits.part:
-        masked = rows.first_part(job.size, job.traits.part, place, masked)
-    query = Query(rows.canvas, marked(rows.canvas, where, masked), rows.nfe, window, refresh)
-    if job.blocks:
-        query = replace(query, block=rows.block, part=job.traits.part)
-    draws = job.draw(job.seed, rows.key, rows.nfe, place) if job.name.temperature else None  # (R, C)
-    share = None
-    if isinstance(context, SharedContext):
-        seen, again = context.predict(query), None
-    else:
-        logits, again = _logits(job, context, query, where, revealed)  # (M, V), (N, V)
-        share = without_mask(logits, job.model.mask_id, "mask" in job.traits.needs)  # (M,)
-        seen = Prediction(*predict(logits, job.name.temperature, None if draws is None else draws[masked]), logits)
-    check_numbers(job.model, seen.confidence, masked.nonzero()[:, 0], rows)
-    slots = rows.in_block(job.size)  # (R,)
-    step = Step(
-        masked=masked,
-        inside=inside,
-        token=present.masked_scatter(masked, seen.token),
-        confidence=_scattered(masked, seen.confidence),
-        position=place,
-        index=rows.index,
-        nfe=rows.nfe,
-        quota=quota(job.name, slots, rows.index, masked.sum(-1)),
-        slots=slots,
-        asked=rows.targets.shape[1],
-        seed=job.seed,
-        key=rows.key,
-        column=where,
-        temperature=job.name.temperature,
-        frequencies=job.model.frequencies,
-        reach=job.traits.reach,
-        size=rows.n_targets if job.blocks is None and job.name.block is None else torch.full_like(slots, job.size),
-        requested=rows.requested,
-        mask=None if share is None else _scattered(masked, share),
-        reads=job.traits.reads,
-        _logits=seen.logits,
-        _numbers={name: _scattered(masked, values) for name, values in seen.numbers.items()},
-        _states=rows.states,
-        _draw=job.draw,
-    )
-    if again is not None:
-        share = without_mask(again, job.model.mask_id, "mask" in job.traits.needs)  # (N,)
-        step.review = reviewed(again, revealed, present, job.name.temperature, draws, share)
-        check_numbers(job.model, step.review.confidence[revealed], revealed.nonzero()[:, 0], rows)
-    return step, where
-
-
-def _scattered(slots: Tensor, values: Tensor) -> Tensor:
-    """Values (M,) in their slots (R, C), 0 elsewhere."""
-    return torch.zeros(slots.shape, dtype=values.dtype, device=slots.device).masked_scatter(slots, values)
-
-
-def _logits(job: _Job, context: Context, query: Query, where: Tensor, revealed: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Logits of the masked slots (M, V) and, if the policy requests a review, of the revealed ones (N, V)."""
-    again = None
-    if job.traits.review is None:
-        logits = context.logits(query)
-    else:
-        review = marked(query.canvas, where, revealed)
-        logits, again = context.logits_and_review(replace(query, review=review, hidden=job.traits.review == "hidden"))
-        check_logits(job.model, again, int(revealed.sum()), query.canvas, "revealed")
-    check_logits(job.model, logits, int(query.want.sum()), query.canvas, "masked")
-    return logits, again
-
-
-def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Move:
+def _bounded(job: Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Move:
     """The move within the loop's limits: an unmasker reveals something each step, other policies end at their cap."""
     caps = _caps(job, move, step.slots)
     if caps is None:
@@ -206,22 +118,22 @@ def _bounded(job: _Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> M
         if step.quota is None and bool(idle.any()):
             row = int(idle.nonzero()[0])
             raise DecodingError(
-                f"{job.name.policy} revealed nothing for row {int(rows.origin[row])} at step {int(rows.nfe[row])}; "
+                f"{job.name.policy} revealed nothing for row {int(rows.origin[row])} at step {int(step.nfe[row])}; "
                 "return step.at_least_best(...), or declare cap(slots), the most steps a block may take, if it may wait"
             )
-        return Move(move.reveal & step.masked, None, move.token, move.confidence)
+        return replace(move, reveal=move.reveal & step.masked)
     last = (rows.index + 1 >= caps)[:, None]
-    return Move(
-        torch.where(last, masked, move.reveal & step.masked),
-        None if move.remask is None else move.remask & step.inside & ~last,
-        move.token,
-        move.confidence,
-        None if move.revise is None else move.revise & step.inside & ~masked,
-        None if move.hold is None else move.hold & ~last[:, 0],
+    return replace(
+        move,
+        reveal=torch.where(last, masked, move.reveal & step.masked),
+        remask=None if move.remask is None else move.remask & step.inside & ~last,
+        revise=None if move.revise is None else move.revise & step.inside & ~masked,
+        hold=None if move.hold is None else move.hold & ~last[:, 0],
+        take=None if move.take is None else move.take.masked_fill(last[:, 0], -1),
     )
 
 
-def _caps(job: _Job, move: Move, slots: Tensor) -> Tensor | None:
+def _caps(job: Job, move: Move, slots: Tensor) -> Tensor | None:
     """The most steps (R,) that a policy may take in a block of `slots` (R,); None for an unmasker, which needs no
     limit.
     """
@@ -238,13 +150,12 @@ def _caps(job: _Job, move: Move, slots: Tensor) -> Tensor | None:
     return 4 * slots
 
 
-def _apply(job: _Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None:
+def _apply(job: Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None:
     """Applies a move to the canvas and the log."""
     token = step.token if move.token is None else move.token
     confidence = step.confidence if move.confidence is None else move.confidence
     written = move.reveal if move.revise is None else move.reveal | move.revise  # (R, C)
-    if move.token is not None:
-        check_tokens(job.name.policy, token, written, job.model.mask_id, job.model.vocab_size)
+    check_written(job.name.policy, job.traits.chooses, move, step, written, job.model)
     going = [slots for slots in (move.remask, move.revise) if slots is not None]
     if going:
         stands = rows.canvas.gather(1, where) != job.model.mask_id  # (R, C)
@@ -258,11 +169,14 @@ def _apply(job: _Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None
         row, slot = move.remask.nonzero(as_tuple=True)
         rows.canvas[row, where[row, slot]] = job.model.mask_id
     rows.hold = torch.zeros_like(rows.hold) if move.hold is None else move.hold
-    rows.nfe = rows.nfe + 1
+    if move.take is not None:
+        answers = check_taken(job.name.policy, move.take, step, rows.canvas)
+        rows.kept = answers.taken(move.take, rows.canvas, job.model.mask_id)
+    rows.steps = rows.steps + 1
     rows.index = rows.index + 1
 
 
-def _cached_block(job: _Job, rows: Rows, context: Source) -> Rows:
+def _cached_block(job: Job, rows: Rows, context: Source) -> Rows:
     """One block with a cache. Rows that finish it early wait for the others, without further forwards."""
     block, window = int(rows.block[0]), rows.window(job.size)
     inner, part, finished, refresh = copy.copy(context), rows, [], True
@@ -278,7 +192,7 @@ def _cached_block(job: _Job, rows: Rows, context: Source) -> Rows:
     return join(finished)
 
 
-def _advance(job: _Job, rows: Rows, context: Any) -> Rows:
+def _advance(job: Job, rows: Rows, context: Any) -> Rows:
     """Moves rows to their next block, logs the finished ones and returns the others."""
     if job.blocks:
         settle(job.blocks, rows, context)

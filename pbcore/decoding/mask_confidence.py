@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 
 NEEDS = frozenset({"mask"})  # what a policy declares to use this
 

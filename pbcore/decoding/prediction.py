@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import torch
-from torch import Tensor
-
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import categorical
 
 
@@ -49,6 +47,13 @@ def probability(logits: Tensor, token: Tensor) -> Tensor:
         results.append(torch.softmax(piece, dim=-1).gather(-1, given).squeeze(-1))
         begin += len(piece)
     return torch.cat(results)
+
+
+def distribution(logits: Tensor, temperature: float) -> Tensor:
+    """What tokens are drawn from (M, V), for few positions; at temperature 0 the likeliest token has probability 1."""
+    if temperature:
+        return torch.softmax(logits.double() / temperature, dim=-1)
+    return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).double()
 
 
 def margin(log_probs: Tensor) -> Tensor:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
-
-from torch import Tensor
 
 from pbcore.decoding.block_schedule import PLAIN, Course
 from pbcore.decoding.step import Move, Step
+from pbcore.decoding.what_if import Probe
+from pbcore.lazy_torch import Tensor
+from pbcore.models.base import Attending
 
 ALLOWED = {
     "review": (None, "seen", "hidden"),
     "rewrites": (False, True),
     "reach": ("block", "prefix"),
     "reads": ("distributions", "numbers"),
+    "chooses": (None, "positions", "tokens"),
 }
-NEEDS = frozenset({"frequencies", "mask"})
+NEEDS = frozenset({"attention", "frequencies", "mask", "probe"})
 
 
 class Policy(Protocol):
@@ -26,8 +28,10 @@ class Policy(Protocol):
     Beside `select` it may declare any of the members of `Traits` under the same names.
     """
 
-    def select(self, step: Step) -> Tensor | Move:
-        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), or a Move."""
+    def select(self, step: Step) -> Tensor | Move | Probe:
+        """A bool tensor (R, C) of slots to reveal (those not masked are ignored), a Move, or with `needs = {"probe"}`
+        canvases to ask about first.
+        """
         ...
 
 
@@ -44,11 +48,16 @@ class Traits:
       when none of them is masked.
     - `reads`: what it reads of a position: the model's `distributions` (`step.logits`), or only `numbers`: token,
       confidence, `step.margin()`, `step.entropy()`. A store can answer for numbers without a forward.
+    - `chooses`: how it chooses, if it writes only predicted tokens and keeps each: `positions`, before it looks at any
+      predicted token, its confidence or noise that tells it; `tokens`, after. Only such policies are bound by the
+      optimal frontier (`theory.frontier`).
     - `part`: the length of the parts of a block that it goes through from left to right: its candidates are the masks
       of the first part that has any.
     - `course`: how it goes through the blocks of a block model.
     - `needs`: what a step must have: `frequencies`, the tokens' background probabilities, which the model must know;
-      `mask`, the probability of the mask token itself.
+      `mask`, the probability of the mask token itself; `probe`, what-if rows: `select` may return a Probe;
+      `attention`, attention weights.
+    - `attends`: which weights: of which layers, with or without those of the prompt's columns.
     """
 
     cap: Callable[[int], int] | None = None
@@ -56,20 +65,27 @@ class Traits:
     rewrites: bool = False
     reach: str = "block"
     reads: str = "distributions"
+    chooses: str | None = None
     part: int | None = None
     course: Course = PLAIN
     needs: frozenset[str] = frozenset()
+    attends: Attending = field(default_factory=Attending)
 
 
 def traits(policy: Any) -> Traits:
     """What a policy, or its class, declares. Raises ValueError for a value that isn't allowed."""
-    given = {field.name: getattr(policy, field.name, None) for field in fields(Traits)}
+    given = {one.name: getattr(policy, one.name, None) for one in fields(Traits)}
     declared = Traits(**{member: value for member, value in given.items() if value is not None})
     name = getattr(policy, "__name__", type(policy).__name__)
     for member, allowed in ALLOWED.items():
         value = getattr(declared, member)
         if value not in allowed:
             raise ValueError(f"policy {name}: {member} is {value!r}; allowed: {', '.join(map(repr, allowed))}")
+    if declared.chooses and declared.rewrites:
+        raise ValueError(
+            f"policy {name}: chooses is {declared.chooses!r}, which is for policies that write predicted tokens and "
+            "keep them; leave it out, or leave out rewrites"
+        )
     if declared.part is not None and (type(declared.part) is not int or declared.part < 1):
         raise ValueError(f"policy {name}: part is {declared.part!r}; it is a length, a whole number of at least 1")
     if not isinstance(declared.course, Course):
@@ -82,4 +98,9 @@ def traits(policy: Any) -> Traits:
         raise ValueError(
             f"policy {name}: needs is {declared.needs!r}; allowed: a set of {', '.join(map(repr, sorted(NEEDS)))}"
         )
+    together = [name for name in ("review", "part") if getattr(declared, name)] + [
+        need for need in ("mask", "attention") if need in declared.needs
+    ]
+    if "probe" in declared.needs and together:
+        raise ValueError(f"policy {name}: what-if rows (needs 'probe') don't go together with {', '.join(together)}")
     return declared

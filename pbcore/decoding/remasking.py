@@ -9,15 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.policies import Policy
 from pbcore.decoding.policies.confidence import Confidence
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Move, Step
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.names import SamplerName, SamplerNameError
 
 MASKED = -1.0  # stands for the confidence of a masked slot
@@ -192,6 +190,8 @@ def remasked(policy: Policy, name: SamplerName) -> Policy:
     if not hasattr(policy, "k"):
         raise SamplerNameError(f"sampler {name}: +remdm goes with policies of k tokens a step, not {name.policy}")
     declared = traits(policy)
+    if "probe" in declared.needs:
+        raise SamplerNameError(f"sampler {name}: {name.policy} checks its tokens by what-if rows; leave +remdm out")
     kind = RemdmEarly if name.remask_variant else Remdm
     return kind(policy, name.remask_rounds, name, declared.review, declared.needs, declared.reads)
 

@@ -7,11 +7,9 @@ tokens.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.prediction import predict, probability
 from pbcore.decoding.step import Review
+from pbcore.lazy_torch import Tensor, torch
 
 
 def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:

@@ -5,15 +5,15 @@ R rows, L canvas positions, A target positions (masked at the start), C slots of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-
-import torch
-from torch import Tensor
 
 from pbcore.decoding import state
 from pbcore.decoding.state import State
+from pbcore.decoding.what_if import Kept
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser, Former, Generation, Request
+from pbcore.models.rows import past_eos
 
 _NOWHERE = 1 << 40  # the place of a target position that a row doesn't have: past every block
 
@@ -29,7 +29,9 @@ class Rows:
     n_targets: Tensor  # (R,)
     block: Tensor  # (R,) active block
     index: Tensor  # (R,) steps taken in this block
-    nfe: Tensor  # (R,)
+    nfe: Tensor  # (R,) forwards that it took part in
+    forwarded: Tensor  # (R,) canvases that were forwarded for it
+    steps: Tensor  # (R,) steps taken: moves of the policy
     hold: Tensor  # (R,) bool: stays in its block after its last mask there is filled
     unit: Tensor  # (R, A) place of each target position in the row's grid of blocks
     lead: Tensor  # (R,) places of that grid before the canvas: the prompt's part of the first block
@@ -39,16 +41,26 @@ class Rows:
     prefill: Tensor  # (R,) forwards that stored the prompt
     store: Tensor  # (R,) forwards that stored finished blocks
     states: dict[str, State]  # the policy's
-
-    @property
-    def steps(self) -> Tensor:
-        """Steps taken (R,): the forwards that a policy saw."""
-        return self.nfe - self.store
+    kept: Kept | None = None  # forwards of what-if rows that the last move took
 
     def select(self, rows: Tensor) -> Rows:
         """Only the given rows; `rows` (R',) are indices."""
         tensors = {name: getattr(self, name)[rows] for name in _TENSORS}
-        return Rows(**tensors, states={name: part.select(rows) for name, part in self.states.items()})
+        states = {name: part.select(rows) for name, part in self.states.items()}
+        return Rows(**tensors, states=states, kept=None if self.kept is None else self.kept.select(rows))
+
+    def count(self, canvases: Tensor) -> None:
+        """One forward in which each row had `canvases` (R,), those with 0 took no part."""
+        self.nfe = self.nfe + (canvases > 0)
+        self.forwarded = self.forwarded + canvases
+
+    def knows(self, want: Tensor) -> Tensor:
+        """The rows (R,) whose last move took a what-if row that predicted all positions in `want` (R, L)."""
+        return torch.zeros_like(self.hold) if self.kept is None else self.kept.knows(want)
+
+    def stale(self, reused: Tensor) -> Tensor:
+        """The rows (R,), of the `reused`, whose canvas has tokens that the what-if row taken didn't have."""
+        return reused if self.kept is None else reused & (self.kept.canvas != self.canvas).any(-1)
 
     def active(self, size: int, prefix: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """The slots of each row's active block (R, C): index among the target positions, index in the canvas, and
@@ -68,6 +80,11 @@ class Rows:
     def in_block(self, size: int) -> Tensor:
         """The number of slots (R,) in each row's active block."""
         return (self.unit // size == self.block[:, None]).sum(-1)
+
+    def masks(self, mask_id: int) -> Tensor:
+        """The number of masks (R,) left in each row."""
+        masks = self.canvas.gather(1, self.targets) == mask_id  # (R, A)
+        return (masks & (torch.arange(masks.shape[1], device=masks.device) < self.n_targets[:, None])).sum(-1)
 
     def block_of_first_mask(self, mask_id: int, size: int) -> Tensor:
         """The block (R,) of each row's first mask; for a row without masks, one past the last block."""
@@ -93,7 +110,7 @@ class Rows:
         return start, int(self.targets[0, after]) if after < self.targets.shape[1] else self.canvas.shape[1]
 
 
-_TENSORS = tuple(f.name for f in fields(Rows) if f.name != "states")
+_TENSORS = tuple(f.name for f in fields(Rows) if f.name not in ("states", "kept"))
 
 
 @dataclass(slots=True)
@@ -104,6 +121,7 @@ class Log:
     steps: Tensor  # (R, L) step of the last reveal, -1 for given tokens
     confidences: Tensor  # (R, L)
     nfe: Tensor  # (R,)
+    forwarded: Tensor  # (R,)
     own: Tensor  # (R,) canvas positions of the row itself
     length: Tensor  # (R,) those that belong to the answer
     prefill: Tensor  # (R,)
@@ -136,6 +154,7 @@ class Log:
     def finish(self, rows: Rows) -> None:
         """Stores the final state of finished rows."""
         self.canvas[rows.origin], self.nfe[rows.origin] = rows.canvas, rows.nfe
+        self.forwarded[rows.origin] = rows.forwarded
         self.prefill[rows.origin], self.store[rows.origin] = rows.prefill, rows.store
 
     def generation(self, model: Denoiser, row: int, former: Sequence[Former] = ()) -> Generation:
@@ -160,19 +179,11 @@ class Log:
             confidences=tuple(self.confidences[row, :length].tolist()),
             trajectory=trajectory,
             former=tuple(one for one in former if one.position < length),
-            official_text=_text_past_eos(model, ids, stops, text),
+            **past_eos(ids, stops, text, model.whole_text),
             prefill=int(self.prefill[row]) if model.block else None,
             store=int(self.store[row]) if model.block else None,
+            rows=int(self.forwarded[row]),
         )
-
-
-def _text_past_eos(model: Denoiser, ids: Sequence[int], stops: Collection[int], text: str) -> str | None:
-    """The text of the whole canvas if some of it follows the first EOS, else None, as if the model can't tell."""
-    first = next((i for i, token in enumerate(ids) if token in stops), len(ids))
-    if all(token in stops for token in ids[first:]):
-        return None
-    official = model.whole_text(ids)
-    return None if official == text else official
 
 
 def start(
@@ -208,6 +219,8 @@ def start(
         block=zeros,
         index=zeros.clone(),
         nfe=zeros.clone(),
+        forwarded=zeros.clone(),
+        steps=zeros.clone(),
         hold=zeros.bool(),
         unit=unit,
         lead=lead,
@@ -225,6 +238,7 @@ def start(
         steps=torch.full_like(canvas, -1),
         confidences=confidences,
         nfe=zeros.clone(),
+        forwarded=zeros.clone(),
         own=own,
         length=own.clone(),
         prefill=zeros.clone(),
@@ -239,4 +253,4 @@ def join(parts: Sequence[Rows]) -> Rows:
     order = torch.cat([part.origin for part in parts]).argsort()
     tensors = {name: torch.cat([getattr(part, name) for part in parts])[order] for name in _TENSORS}
     sizes = [len(part.origin) for part in parts]
-    return Rows(**tensors, states=state.join([part.states for part in parts], sizes, order))
+    return Rows(**tensors, states=state.join([part.states for part in parts], sizes, order), kept=None)

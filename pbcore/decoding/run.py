@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import torch
-
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.sharing import LIVE, ForwardStore
 from pbcore.errors import InputError
+from pbcore.lazy_torch import torch
 from pbcore.models.base import BatchDecoder, Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample

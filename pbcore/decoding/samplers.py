@@ -6,6 +6,8 @@ from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
+from pbcore.decoding.adas import reordered
+from pbcore.decoding.drawing import drawn
 from pbcore.decoding.policies import Policy, build, policies
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.remasking import remasked
@@ -95,13 +97,13 @@ def policy(name: SamplerName) -> Policy:
         raise SamplerNameError(
             f"sampler {name}: {name.policy} decides itself how many tokens to reveal; leave the schedule out"
         )
+    result = drawn(reordered(remasked(result, name), name), name)
     held = "no_early_eos" if name.no_early_eos else "eos_last" if name.eos_last else ""
     if held and traits(result).rewrites:
         raise SamplerNameError(
             f"sampler {name}: {name.policy} chooses tokens other than the predicted, so +{held} can't hold EOS "
             "back; leave it out"
         )
-    result = remasked(result, name)
     if name.cache and name.block is not None and traits(result).reach == "prefix":
         raise SamplerNameError(
             f"sampler {name}: it may remask tokens of earlier blocks, which a cache no longer computes; "

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.names import SamplerName
 
 

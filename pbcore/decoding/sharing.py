@@ -1,4 +1,4 @@
-"""The store of forwards (`--share-forwards`): what a model said of a canvas, asked once for all samplers of a grid.
+"""The store of forwards (`--share-forwards`): caches a model's predictions per canvas, for all samplers of a grid.
 
 The samplers of a grid walk over the same canvases, e.g. all of them begin with the same one. The store keeps, for each
 sample and each canvas that came up, token, confidence, margin and entropy of every masked position, so that blocks of
@@ -17,14 +17,13 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from pbcore.decoding.checks import check_logits
 from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise, without_mask
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.errors import InputError
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Context, Denoiser, Query, Request, complete
 from pbcore.names import SamplerName
 
@@ -40,7 +39,7 @@ def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
     if not getattr(model, "deterministic", False) or getattr(model, "block", None) or name.temperature or name.cache:
         return False
     declared = traits(policy)
-    return declared.reads == "numbers" and declared.review is None and "mask" not in declared.needs
+    return declared.reads == "numbers" and declared.review is None and not {"mask", "probe"} & declared.needs
 
 
 @dataclass(slots=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
+from pbcore.lazy_torch import Tensor, torch
 
 
 @dataclass(slots=True)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pbcore.decoding.prediction import NUMBERS, predict, rowwise
 from pbcore.decoding.state import State
+from pbcore.decoding.what_if import Answers
 from pbcore.errors import InputError
+from pbcore.lazy_torch import Tensor, torch
+from pbcore.models.base import Attention
 from pbcore.models.counter_rng import Draw, uniform
 
 
@@ -25,7 +25,8 @@ class Move:
     `reveal` marks the masked slots to reveal and `remask` the slots to mask again; a slot in both ends up masked.
     `token` replaces the model's predictions as the tokens to write, and `confidence` is recorded for them. `revise`
     marks revealed slots to overwrite with `token`. `hold` keeps a row in its block for one more step after its last
-    mask there is filled.
+    mask there is filled. `take` names the what-if row, by its place in `step.answers`, whose answers the next step
+    reads instead of a forward of its own (−1: none); all its tokens must stand in the canvas then.
     """
 
     reveal: Tensor  # (R, C) bool
@@ -34,6 +35,7 @@ class Move:
     confidence: Tensor | None = None  # (R, C) float
     revise: Tensor | None = None  # (R, C) bool
     hold: Tensor | None = None  # (R,) bool
+    take: Tensor | None = None  # (R,) long
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Review:
 
 @dataclass(slots=True)
 class Step:
-    """The result of one forward for the rows still being decoded.
+    """The result of one forward for the rows still being decoded, and of the what-if rows asked about since.
 
     A row's slots are its target positions (those masked at the start) in the active block, in canvas order. Rows with
     fewer slots are padded on the right, where `inside` is False. With `reach = "prefix"` the slots of all earlier
@@ -72,6 +74,7 @@ class Step:
     seed: int  # of the decoding
     key: Tensor  # (R,) long: identifies the row in random draws
     column: Tensor  # (R, C) long: index in the canvas
+    mask_id: int = -1  # the mask token
     temperature: float = 0.0
     review: Review | None = None  # if the policy declares `review`
     frequencies: Tensor | None = None  # (V,) float: background probabilities of the tokens, if the model has them
@@ -81,9 +84,23 @@ class Step:
     _numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (R, C) each, if a store answered
     size: Tensor | None = None  # (R,) long: block length; of a single block, the row's target positions
     requested: Tensor | None = None  # (R,) long: tokens asked for
+    targets: Tensor | None = None  # (R,) long: positions to predict in the whole canvas
+    left: Tensor | None = None  # (R,) long: those still masked
+    attention: Attention | None = None  # weights of the slots, if the policy needs them
     mask: Tensor | None = None  # (R, C) float: probability of the mask token at a candidate, if the policy needs it
+    answers: Answers | None = None  # of the policy's last Probe in this step
+    notes: dict[str, Any] = field(default_factory=dict)  # the policy's own, for its next call in this step
     _states: dict[str, State] = field(default_factory=dict)
     _draw: Draw = uniform
+    _walk: Tensor | None = None  # (R, C) long: the candidates' order, in place of any score's
+    _stale: Tensor | None = None  # (R,) bool
+
+    @property
+    def stale(self) -> Tensor:
+        """The rows (R,) whose canvas has tokens that the forward read here didn't see: of a what-if row taken with
+        fewer tokens than the move wrote.
+        """
+        return torch.zeros_like(self.index, dtype=torch.bool) if self._stale is None else self._stale
 
     @property
     def logits(self) -> Tensor:
@@ -163,12 +180,16 @@ class Step:
 
         The best has rank 0; ties go to the lowest position; slots outside `among` come last.
         """
-        order = self._order(score, self.masked if among is None else among)
+        order = self.order(score, self.masked if among is None else among)
         places = torch.arange(order.shape[-1], device=order.device).expand_as(order)
         return torch.empty_like(order).scatter_(-1, order, places)
 
-    def _order(self, score: Tensor, among: Tensor) -> Tensor:
-        """Slot indices (R, C) by falling `score`, those outside `among` last."""
+    def order(self, score: Tensor, among: Tensor) -> Tensor:
+        """Slot indices (R, C) by falling `score` among the slots `among` (R, C), those outside last; ties go to
+        the lowest position.
+        """
+        if self._walk is not None and among is self.masked:
+            return self._walk
         return score.masked_fill(~among, -torch.inf).argsort(dim=-1, descending=True, stable=True)
 
     def at_least_best(self, reveal: Tensor, score: Tensor) -> Tensor:
@@ -178,11 +199,15 @@ class Step:
 
     def ordered(self, score: Tensor, values: Tensor) -> Tensor:
         """`values` (R, C) sorted by falling `score`, the candidates' first; ignore what follows the last candidate."""
-        return values.gather(-1, self._order(score, self.masked))
+        return values.gather(-1, self.order(score, self.masked))
 
     def first(self, score: Tensor, count: Tensor) -> Tensor:
         """The best `count` (R,) candidates by `score` (R, C), at least one in each row that has candidates."""
         return self.masked & (self.rank(score) < count.clamp(min=1)[:, None])
+
+    def prefix(self, score: Tensor, good: Tensor) -> Tensor:
+        """The candidates that come before the first one, by falling `score`, that isn't `good` (R, C); at least one."""
+        return self.first(score, self.ordered(score, good & self.masked).long().cumprod(-1).sum(-1))
 
     def best_one(self, score: Tensor) -> Tensor:
         """The best candidate of each row by `score` (R, C)."""

@@ -31,6 +31,7 @@ class Table:
     name = "ideal"
     caches: frozenset[str] = frozenset()
     reviews = frozenset({"hidden"})
+    attention = False
     deterministic = False
     block = None
     batch_size: int | None = None

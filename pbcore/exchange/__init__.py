@@ -1,1 +1,1 @@
-"""Results in and out: scoring again, import of published runs, export to other tools."""
+"""Rescoring, import of published runs, export to other tools."""

@@ -9,8 +9,8 @@ from typing import Protocol
 from pbcore.errors import InputError
 from pbcore.exchange.tables import write_csv, write_parquet
 from pbcore.extensions import provided
-from pbcore.report.text import show
 from pbcore.results.rundir import open_run
+from pbcore.text import show
 
 
 class Exporter(Protocol):

@@ -25,25 +25,26 @@ from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIAB
 from pbcore.printable import counted, printable
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
-from pbcore.report.text import show
-from pbcore.results.build import with_scores
 from pbcore.results.check import refuse
 from pbcore.results.facts import versions
 from pbcore.results.load import load_stored
-from pbcore.results.questions import DATA, Questions, gather, selected
+from pbcore.results.questions import DATA, Questions, gather, scored_again
 from pbcore.results.questions import keep as keep_questions
-from pbcore.results.record import CellRecord, SampleRecord
+from pbcore.results.record import CellRecord, SampleRecord, absent_reasons
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
 from pbcore.tasks.base import Task
+from pbcore.tasks.cot import ANSWERS
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.scoring import scorer
 from pbcore.tasks.sources import asked_by
+from pbcore.text import show
 
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """One cell before and after. `changed` maps each score's name to the number of answers that it rates otherwise;
-    `kept`: why the cell was left as it was, empty if it was scored."""
+    """One cell before and after. `changed` maps each score's name to the number of answers whose score changed; `kept`
+    says why the cell was left as it was, empty if it was scored.
+    """
 
     before: StoredCell
     after: StoredCell
@@ -58,12 +59,9 @@ def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
     not here now is left as it was.
     """
     cell, samples = entry.cell, entry.samples
-    official = bool(cell.conditions.options.get("official_text"))
-    texts = [(official and sample.official_text) or sample.text for sample in samples]
-    asked = selected(task, [sample.index for sample in samples])
-    scored = asked.score_many(texts, asked.samples)
-    record, again = with_scores(replace(cell, headline=task.headline), samples, scored)
-    if all("absent" not in result.details for result in scored):
+    after = scored_again(entry, task)
+    record, again = after.cell, after.samples
+    if all("absent" not in sample.details for sample in again):
         record = replace(record, absent={k: why for k, why in record.absent.items() if k not in record.scores})
     lost = [
         f"{name}: {why}" for name, why in record.absent.items() if name in cell.scores.keys() - record.scores.keys()
@@ -79,18 +77,23 @@ def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
         )
         for name in names
     }
-    return Rescored(entry, StoredCell(record, tuple(again)), {name: n for name, n in changed.items() if n})
+    return Rescored(entry, StoredCell(record, again), {name: n for name, n in changed.items() if n})
 
 
 def rescore(
-    source: Path, target: Path | None = None, data_dir: Path | None = None, tasks: Sequence[Path] = ()
+    source: Path,
+    target: Path | None = None,
+    data_dir: Path | None = None,
+    tasks: Sequence[Path] = (),
+    cot_answer: str | None = None,
 ) -> tuple[RunDir, list[Rescored]]:
     """Scores all finished cells of a run again and writes them as a new run directory (default: beside the parent),
     whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
-    copied.
+    copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so, however the parent did.
 
-    Raises the errors of `load_stored`, QuestionsError where a cell's questions can't be had, and RunDirError if the
-    target exists; nothing is written before every cell is scored.
+    Raises the errors of `load_stored`, QuestionsError where a cell's questions can't be had, InputError where
+    `cot_answer` meets no answers with steps, and RunDirError if the target exists; nothing is written before every cell
+    is scored.
     """
     parent = open_run(source)
     stored, facts = load_stored(parent.path, refuse), parent.read_run()
@@ -100,7 +103,9 @@ def rescore(
     ran = [entry for entry in stored if entry.cell.status == "ok" and entry.samples]
     own = [entry for entry in ran if asked_by(entry.cell.task) is None]
     asked = {entry.cell.id: questions.of(entry.cell) for entry in own or ran}
-    results = [rescore_cell(entry, asked[entry.cell.id]) for entry in own]
+    if cot_answer is not None and not any(asked[entry.cell.id].cot for entry in own):
+        raise InputError(f"--cot-answer: {source} has no answers with steps (--cot); leave it out")
+    results = [rescore_cell(*_so_scored(entry, asked[entry.cell.id], cot_answer)) for entry in own]
     for entry in ran:
         if (other := asked_by(entry.cell.task)) is not None:
             results.append(Rescored(entry, entry, {}, f"{other.name} asked and scored them"))
@@ -122,8 +127,17 @@ def rescore(
     return run, results
 
 
+def _so_scored(entry: StoredCell, task: Task, cot_answer: str | None) -> tuple[StoredCell, Task]:
+    """The cell and its task with another way of scoring answers with steps; both as they are if there is none."""
+    if cot_answer is None or not task.cot:
+        return entry, task
+    conditions = entry.cell.conditions
+    conditions = replace(conditions, options={**conditions.options, "cot_answer": cot_answer})
+    return replace(entry, cell=replace(entry.cell, conditions=conditions)), replace(task, cot_answer=cot_answer)
+
+
 def _parent(parent: RunDir, facts: dict[str, Any], results: Sequence[Rescored]) -> dict[str, Any]:
-    """What run.json says of the parent: which run, and when and by what it was scored again."""
+    """The parent in run.json: which run, when it was scored again, and by which tools."""
     return {
         "run": parent.path.resolve().name,
         "started": facts.get("started"),
@@ -158,7 +172,7 @@ def _equal(old: float | None, new: float | None) -> bool:
 
 
 def rescored_text(results: Sequence[Rescored]) -> str:
-    """A row per cell and score that changed: answers rated otherwise, and the mean before and after."""
+    """A row per cell and score that changed: number of changed answers, and the mean before and after."""
     rows = []
     for one in results:
         for name, count in one.changed.items():
@@ -173,7 +187,11 @@ def rescored_text(results: Sequence[Rescored]) -> str:
     kept = Counter(one.kept for one in results if one.kept)
     lines += [f"{counted(count, 'cell')} left unchanged: {printable(why, 300)}" for why, count in kept.items()]
     absent = Counter(
-        f"{name}: {why}" for one in scored for name, why in one.after.cell.absent.items() if name in _metrics(one)
+        f"{names}: {why}"
+        for one in scored
+        for names, why in absent_reasons(
+            {name: why for name, why in one.after.cell.absent.items() if name in _metrics(one)}
+        ).items()
     )
     lines += [f"not measured in {counted(count, 'cell')}: {printable(why, 300)}" for why, count in absent.items()]
     return "\n".join([*texts, *lines])
@@ -193,7 +211,13 @@ def run(args: argparse.Namespace) -> int:
         os.environ[NO_DOWNLOAD_VARIABLE] = "1"
     if args.languagetool_url:
         os.environ[URL_VARIABLE] = args.languagetool_url
-    made, results = rescore(args.source, args.out, args.data_dir, args.tasks)
+    if args.bertscore_model:
+        os.environ[semantic.MODEL_VARIABLE] = args.bertscore_model
+        try:
+            semantic.chosen()
+        except semantic.Unavailable as error:
+            raise InputError(str(error)) from error
+    made, results = rescore(args.source, args.out, args.data_dir, args.tasks, args.cot_answer)
     show(rescored_text(results))
     show(str(made.path))
     return 0
@@ -212,6 +236,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--tasks", type=Path, action="append", default=[], metavar="FILE", help="YAML file with tasks of your own"
     )
+    parser.add_argument(
+        "--cot-answer",
+        choices=ANSWERS,
+        help="of answers with steps: score what follows 'The answer is:', or the whole text (default: as the run did)",
+    )
     parser.add_argument("--languagetool-url", metavar="URL", help="LanguageTool server (default: the installed one)")
+    parser.add_argument("--bertscore-model", metavar="DIR", help="folder of BERTScore's model (default: roberta-large)")
     parser.add_argument("--no-download", action="store_true", help="download nothing: scores without a tool are absent")
     parser.set_defaults(run=run)

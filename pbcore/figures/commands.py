@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
-from pbcore.report.text import show
+from pbcore.text import show
 from pbcore.theory import cli as theory
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _decoded(args: argparse.Namespace, model: Model) -> None:
     from pbcore.figures.figure_io import write_csv
 
     if args.which == "table1":
-        text, rows = lists.table(model, args.samples, args.n or (10,), args.seed)
+        text, rows = lists.measured_table1(model, args.samples, args.n or (10,), args.seed)
         show(text)
         args.out.mkdir(parents=True, exist_ok=True)
         show(str(write_csv(rows, args.out / "table1.csv")))
@@ -126,14 +126,14 @@ def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
 
 
 def _frontier(n: int, args: argparse.Namespace) -> int:
-    from pbcore.figures import frontier
+    from pbcore.figures import frontier_figure
     from pbcore.figures.figure_io import write_csv
     from pbcore.figures.regret import SAMPLERS, regrets
 
-    rows = frontier.frontier_rows(n)
-    show(frontier.frontier_text(rows), end="\n\n")
-    found = regrets(_model("ideal"), args.samples, frontier.tasks(n), args.sampler or SAMPLERS, seed=args.seed)
-    drawing = frontier.frontier_drawing(found)
+    rows = frontier_figure.frontier_rows(n)
+    show(frontier_figure.frontier_text(rows), end="\n\n")
+    found = regrets(_model("ideal"), args.samples, frontier_figure.tasks(n), args.sampler or SAMPLERS, seed=args.seed)
+    drawing = frontier_figure.frontier_drawing(found)
     if args.out is None:
         show(drawing.said)
         return 0

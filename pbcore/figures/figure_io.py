@@ -1,4 +1,4 @@
-"""What the figures share: panels, points with intervals, and a CSV beside each PNG."""
+"""Shared parts of the figures: panels, points with intervals, and a CSV beside each PNG."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pbcore.report.plots import COLOURS, MARKERS, label
+from pbcore.report.style import COLOURS, MARKERS, PANEL, label, points
 from pbcore.results.rundir import write_atomic
 
-PANEL = (3.3, 2.75)  # inches
 Row = dict[str, Any]  # a line of a CSV
 Point = tuple[float, float, float, float]  # x, y, low, high
 
@@ -60,40 +59,17 @@ def panels(rows: int, columns: int, foot: float = 0.75, *, sharex: bool = True) 
     return figure, [list(row) for row in axes]
 
 
-def finish(axis: Axes, title: str) -> None:
-    """Title, grid and ticks in the style of the report's curves."""
-    axis.set_title(label(title), fontsize=9, pad=4)
-    axis.tick_params(labelsize=8, length=2.5)
-    axis.grid(True, color="#E4E4E4", linewidth=0.6)
-    axis.set_axisbelow(True)
-    axis.spines[["top", "right"]].set_visible(False)
-
-
-def percent(axis: Axes) -> None:
-    """A y-axis from 0 to 100 %."""
-    axis.set_ylim(-4, 104)
-    axis.set_yticks([0, 20, 40, 60, 80, 100])
-
-
-def points(axis: Axes, data: Sequence[Point], number: int, name: str | None = None) -> None:
+def draw_points(axis: Axes, data: Sequence[Point], number: int, name: str | None = None) -> None:
     """Points (x, y, low, high) with their intervals in the colour and marker of a series."""
     if data:
-        x, y, low, high = zip(*data, strict=True)
-        spread = [
-            [max(0.0, b - a) for a, b in zip(low, y, strict=True)],
-            [max(0.0, b - a) for a, b in zip(y, high, strict=True)],
-        ]
-        axis.errorbar(
-            x,
-            y,
-            yerr=spread,
-            fmt=marker(number),
-            color=colour(number),
-            markersize=4,
-            elinewidth=0.9,
-            capsize=2,
-            label=name,
-        )
+        look: dict[str, Any] = {
+            "color": colour(number),
+            "markersize": 4,
+            "elinewidth": 0.9,
+            "capsize": 2,
+            "label": name,
+        }
+        points(axis, *zip(*data, strict=True), fmt=marker(number), **look)
 
 
 def colour(number: int) -> str:

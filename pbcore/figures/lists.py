@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from tabulate import tabulate
 
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row, captions, colour, finish, legend, panels, percent, points
+from pbcore.figures.figure_io import Drawing, Row, captions, colour, draw_points, legend, panels
 from pbcore.figures.measured import Measured, measure, within
 from pbcore.figures.questions import Questions, questions
 from pbcore.models.base import Model
+from pbcore.report.style import finish, label, percent
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.tables import GAMMAS, SIDES, table1
 
@@ -91,7 +92,7 @@ def threshold_panel(
     return _drawing("figure2e", places, model, "γ", "Figure 2e: confidence threshold, greedy")
 
 
-def table(model: Model, count: int, lengths: Sequence[int] = (10,), seed: int = 0) -> tuple[str, list[Row]]:
+def measured_table1(model: Model, count: int, lengths: Sequence[int] = (10,), seed: int = 0) -> tuple[str, list[Row]]:
     """Table 1 as text and rows: bits from closed forms, accuracies as predicted and as measured; a row per n."""
     rows: list[Row] = []
     pairs = []
@@ -149,9 +150,9 @@ def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: st
     for number, curve in enumerate(curves):
         line = [place for place in places if place.curve == curve]
         axis.plot([p.x for p in line], [100 * p.predicted for p in line], color=colour(number), linewidth=1.1)
-        points(axis, [p.measured.at(p.x) for p in line], number, curve)
+        draw_points(axis, [p.measured.at(p.x) for p in line], number, curve)
     percent(axis)
-    finish(axis, title)
+    finish(axis, label(title))
     captions(figure, x, "accuracy (%)", foot)
     legend(figure, [axis], COLUMNS)
     return Drawing(name, figure, [_row(place, model) for place in places], _said(title, places, model))

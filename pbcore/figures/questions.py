@@ -1,4 +1,4 @@
-"""Infilling questions with one token per item, whose valid answers are all known: what `pbcore.theory` is about."""
+"""Infilling questions with one token per item and known valid answers, as `pbcore.theory` assumes."""
 
 from __future__ import annotations
 

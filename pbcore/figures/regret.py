@@ -1,4 +1,4 @@
-"""How far each sampler is from the best possible: its regret, at its own mean number of steps."""
+"""How far each sampler is from the optimal frontier: its regret, at its own mean number of steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log2
 
-from pbcore.analysis.frontier import kind
+from pbcore.analysis.frontier_gap import BOUND, kind
 from pbcore.figures.measured import Measured, measure
 from pbcore.figures.questions import questions
 from pbcore.models.base import Model
@@ -49,8 +49,7 @@ SAMPLERS = (
 class Regret:
     """One sampler on one task. `order` and `seen`: the frontier's accuracy at its mean number of steps, for samplers
     that choose positions first and for those that see the tokens first. `fewest`: the mean steps in which the former
-    reach its accuracy. `kind`: `order`, `seen`, or `back` for those that take tokens back, which the frontier does not
-    bind."""
+    reach its accuracy. `kind`: `analysis.frontier_gap.kind`, which says whether a frontier binds the sampler."""
 
     op: str
     n: int
@@ -104,4 +103,4 @@ def regrets(
 
 def above(found: Sequence[Regret]) -> list[Regret]:
     """The samplers whose whole interval lies above the frontier of their kind: there should be none but by chance."""
-    return [one for one in found if one.kind != "back" and one.measured.low > one.own + 1e-9]
+    return [one for one in found if one.kind in BOUND and one.measured.low > one.own + 1e-9]

@@ -12,11 +12,11 @@ from matplotlib.ticker import FuncFormatter
 from pbcore.analysis.oracle import block_slope, parallelizability
 from pbcore.analysis.order import short, sorted_tasks
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row, captions, colour, finish, legend, panels, percent, points
+from pbcore.figures.figure_io import Drawing, Row, captions, colour, draw_points, legend, panels
 from pbcore.figures.runs import Cells, headline
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
-from pbcore.report.plots import label
+from pbcore.report.style import finish, label, percent
 from pbcore.results.questions import lengths_of, redrawn
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
@@ -93,7 +93,7 @@ def figure6(cells: Cells) -> Drawing:
     axis.axhline(0, color="#BBBBBB", linewidth=0.8, zorder=0)
     axis.invert_xaxis()  # harder to the right, as in the paper
     axis.legend(fontsize=7.5, frameon=False)
-    finish(axis, "Figure 6")
+    finish(axis, label("Figure 6"))
     captions(
         figure, "parallelizability (tokens per step; right: harder)", "points gained per halved block, k = 2", foot
     )
@@ -211,12 +211,12 @@ def _curves(
             )
             data = [tuple(float(row[key]) for key in (x, "score", "low", "high")) for row in line]
             axis.plot([at[0] for at in data], [at[1] for at in data], color=colour(number), linewidth=1.1)
-            points(axis, [(at[0], at[1], at[2], at[3]) for at in data], number, one)
+            draw_points(axis, [(at[0], at[1], at[2], at[3]) for at in data], number, one)
         percent(axis)
         if x in ("block length", "canvas length"):
             axis.set_xscale("log", base=2)
             axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        finish(axis, f"{title}: {text}")
+        finish(axis, label(f"{title}: {text}"))
     captions(figure, x, "score (%)", foot)
     legend(figure, axes, each)
     return Drawing(name, figure, rows, f"{title}: {counted(len(rows), 'point')}")

@@ -1,4 +1,4 @@
-"""What a model can run, known before it is loaded: other combinations are left out of the grid and counted."""
+"""Capabilities of models, known before loading: unsupported combinations are left out of the grid and counted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def may_decode_itself(model: str) -> bool:
     from pbcore.models import resolve_model
 
     entry = resolve_model(model)
-    return entry.served or entry.family in ("diffusion_gemma", "user", "unknown")  # the samplers of `causal` are known
+    return entry.served or entry.family in ("diffusion_gemma", "sedd", "user", "unknown")  # those of `causal` are known
 
 
 def own_samplers(model: str) -> tuple[str, ...]:
@@ -80,13 +80,15 @@ def otherwise_asked(load_task: Callable[[], Task], task: str, sampler: str) -> s
     return None if why is None else f"{task} × {sampler}: {why}"
 
 
-def no_steps(model: str, task: str, cot: bool) -> str | None:
+def not_so_asked(model: str, task: str, cot: bool, max_new_tokens: int | None) -> str | None:
     """Why a model can't answer a task in steps (`cot`: those of the run, beside tasks that ask for them by
-    themselves); None if it can, or isn't asked to."""
+    themselves), or a task can't have the run's `max_new_tokens`; None if they can, or aren't asked to."""
     from pbcore.models import resolve_model
     from pbcore.tasks.registry import task_spec
 
     spec = task_spec(task)
+    if max_new_tokens and spec.fixed is not None and not spec.infills:  # a given canvas has no length to choose
+        return f"{task} with --max-new-tokens: {spec.fixed}, its length included; pbcore lm-eval takes --gen_kwargs"
     if cot and spec.fixed is not None:
         return f"{spec.category} with --cot: {spec.fixed}, which leaves no room for steps"
     if (cot or spec.cot) and resolve_model(model).family == "ideal":
@@ -140,7 +142,7 @@ def _not_in_blocks(model: str, sampler: str) -> str | None:
     from pbcore.decoding.protocol import traits
     from pbcore.decoding.samplers import policy
     from pbcore.models import resolve_model
-    from pbcore.models.family import block_of
+    from pbcore.models.families import block_of
     from pbcore.names import parse
 
     block, name = block_of(resolve_model(model)), parse(sampler)

@@ -1,4 +1,4 @@
-"""What cells cost before and while they run: forwards of a sampler, and how long the cells that are left will take."""
+"""Costs of cells: forwards of a sampler, and the remaining time of a run."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _cap(name: SamplerName, size: int) -> int:
 
 @dataclass
 class Remaining:
-    """How long the cells that are left will take, from those that are done.
+    """Estimates the remaining time from the finished cells.
 
     A cell's `weight` is proportional to its cost as far as it is known beforehand. A cell takes what the same sampler
     took on other tasks of its model, scaled by their weights; where none is done, what its policy took a unit of
@@ -92,7 +92,7 @@ class Remaining:
             spent[1] += self._weight(cell)
 
     def seconds(self, cells: Iterable[CellName]) -> float | None:
-        """What these cells will take, one after another; None before any cell is done."""
+        """Estimated seconds of these cells, one after another; None before any cell is done."""
         if not self._spent:
             return None
         return sum(self._of(cell) for cell in cells)
@@ -108,7 +108,7 @@ class Remaining:
 
 
 def _keys(cell: CellName) -> tuple[tuple[str, ...], ...]:
-    """What cells have in common with this one, from the closest to the farthest."""
+    """Keys of cells similar to this one, from the closest to the farthest."""
     return (cell.model, cell.sampler), (cell.model, "", cell.sampler.partition("-")[0]), (cell.model, "", ""), ()
 
 

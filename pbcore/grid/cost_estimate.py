@@ -1,4 +1,4 @@
-"""The grid's bill before it starts: cells, forwards, and hours at the forward time of this machine.
+"""Cost estimate of a grid: cells, forwards, and hours at this machine's time per forward.
 
 Forwards are known exactly where a sampler's rule fixes them. For the others a probe decodes one sample of each category
 with every sampler; the bounds that hold in any case stand beside what it gives. Nothing is recorded.
@@ -39,7 +39,7 @@ class Probe:
 
 @dataclass(slots=True)
 class Bill:
-    """What a model's cells will take. Forwards are those of single rows; seconds are of decoding alone.
+    """Estimated cost of a model's cells. Forwards are those of single rows; seconds are of decoding alone.
 
     `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` are bounds.
     `computed` are the forwards expected to be left where cells share them, None without sharing.

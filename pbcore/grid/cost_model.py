@@ -1,4 +1,4 @@
-"""A cell's cost relative to others, before anything of it is known but its name and its samples."""
+"""A cell's relative cost, estimated from its name and samples alone."""
 
 from __future__ import annotations
 

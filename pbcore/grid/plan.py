@@ -1,4 +1,6 @@
-"""The plan of a run: models × tasks × samplers, checked before anything runs, and what of it a model can't run."""
+"""The plan of a run: models × tasks × samplers, checked before anything runs, without the combinations that a model
+can't run.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,7 @@ class Plan:
 
     def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
         """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
-        from pbcore.grid.capabilities import no_infilling, no_steps, otherwise_asked, own_samplers, why_not
+        from pbcore.grid.capabilities import no_infilling, not_so_asked, otherwise_asked, own_samplers, why_not
         from pbcore.tasks.naming import category
 
         wanted = set(categories)
@@ -94,7 +96,7 @@ class Plan:
                         continue
                     reason = (
                         why_not(model, task, sampler)
-                        or no_steps(model, task, self.settings.cot)
+                        or not_so_asked(model, task, self.settings.cot, self.settings.max_new_tokens)
                         or no_infilling(model, partial(self.task, task))
                         or self._lacks_words(model, task)
                         or self._odd_blocks(model, task, sampler)
@@ -137,10 +139,17 @@ class Plan:
         return requested if category(task) in LISTS else None
 
     def asked(self, task: str) -> dict[str, Any]:
-        """How the task's questions are asked, as options of `load_task`: shots and steps, where the run chooses."""
+        """The run's prompt options for a task (those of WAYS that it has), as options of `load_task`."""
         from pbcore.tasks.registry import task_spec
 
         return task_spec(task).asked(self.settings.recorded)
+
+    def recorded(self, task: str) -> dict[str, Any]:
+        """The settings that a record of this task keeps, without ways of asking that the task doesn't have."""
+        from pbcore.tasks.spec import WAYS
+
+        kept = {name: value for name, value in self.settings.recorded.items() if name not in WAYS}
+        return {**kept, **self.asked(task)}
 
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
@@ -185,8 +194,8 @@ def masked_tokens(sample: Sample) -> int:
 def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: bool = False) -> Plan:
     """The plan for these settings and pytest arguments (paths and node ids).
 
-    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole (DESIGN.md,
-    decision 6). Raises InputError for what doesn't exist or can't be used, with close matches.
+    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole.
+    Raises InputError for what doesn't exist or can't be used, with close matches.
     """
     from pbcore.tasks import add_tasks_file, all_task_names
 
@@ -222,6 +231,8 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     plan = Plan(
         settings, profile, tuple(dict.fromkeys(models)), tuple(dict.fromkeys(tasks)), samplers, tuple(named), drilled
     )
+    if settings.cot_answer is not None and not any("cot_answer" in plan.asked(name) for name in plan.tasks):
+        raise InputError("--cot-answer: no task of this run asks for steps; add --cot, or leave it out")
     if settings.n or settings.data_dir or settings.sample or settings.shots is not None or settings.max_new_tokens:
         # Unusable lengths, folders and samples are reported before anything runs.
         for name in plan.tasks:
@@ -234,3 +245,28 @@ def _check_samples(task: Task, requested: Sequence[int]) -> None:
     missing = set(requested) - set(numbers)
     if missing:
         raise InputError(f"--sample {min(missing)}: {task.name} has samples {numbers[0]} to {numbers[-1]}")
+
+
+def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellName]:
+    """The cells of shard `number` (1-based) of `shards`.
+
+    While there are models enough, each model goes whole to the shard with the fewest cells so far, biggest model first;
+    with fewer models than shards, every model gets a fair number of shards of its own, which take its cells in turns.
+    """
+    by_model: dict[str, list[CellName]] = {}
+    for cell in cells:
+        by_model.setdefault(cell.model, []).append(cell)
+    models = sorted(by_model, key=lambda model: (-len(by_model[model]), model))
+    if not models:
+        return set()
+    if len(models) >= shards:
+        loads: list[list[CellName]] = [[] for _ in range(shards)]
+        for model in models:
+            min(loads, key=len).extend(by_model[model])
+        return set(loads[number - 1])
+    parts = dict.fromkeys(models, 1)
+    for _ in range(shards - len(models)):
+        parts[max(models, key=lambda model: len(by_model[model]) / parts[model])] += 1
+    places = [(model, part) for model in models for part in range(parts[model])]
+    model, part = places[number - 1]
+    return set(by_model[model][part :: parts[model]])

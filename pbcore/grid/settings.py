@@ -1,7 +1,4 @@
-"""The settings of a run, each declared once: type, default, help, and what it decides.
-
-Options, records and resume keys derive from it.
-"""
+"""The settings of a run: type, default, help and role of each. Options, records and resume keys derive from them."""
 
 # ruff: noqa: RUF009  the default of each field carries its option, as dataclasses.field does
 
@@ -43,6 +40,9 @@ class Settings:
     profile: str = option(
         Role.SELECTS, f"which grid of cells: {', '.join(PROFILES)} (default: quick)", default="quick", metavar="NAME"
     )
+    preset: str | None = option(
+        Role.ANSWERS, "settings of a paper by name: sampler, length … (`pbcore presets` lists them)", metavar="NAME"
+    )
     limit: int | None = option(Role.SELECTS, "at most N samples a task", values.positive, metavar="N")
     gpu: bool = option(
         Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None, recorded=False
@@ -66,9 +66,7 @@ class Settings:
         Role.LOADS, "run the code that comes with a checkpoint whose architecture is unknown", None
     )
     draft: str | None = option(
-        Role.LOADS,
-        "smaller autoregressive model, with the same tokenizer, whose drafts ar-draft5 verifies",
-        metavar="MODEL",
+        Role.LOADS, "smaller autoregressive model with the same tokenizer; ar-draft5 verifies its text", metavar="MODEL"
     )
     adapter: str | None = option(
         Role.LOADS,
@@ -119,6 +117,9 @@ class Settings:
     languagetool_url: str | None = option(
         Role.ANSWERS, "LanguageTool server that checks grammar (default: the installed one)", metavar="URL"
     )
+    bertscore_model: str | None = option(
+        Role.ANSWERS, "folder of BERTScore's model, or a downloaded one's name (default: roberta-large)", metavar="DIR"
+    )
     no_download: bool = option(
         Role.COMPUTES, "download nothing: scores whose tools are not installed are absent, with that reason", None
     )
@@ -140,12 +141,19 @@ class Settings:
     )
     max_new_tokens: int | None = option(
         Role.ANSWERS,
-        "canvas length of answers in tokens (default: the task's, or more if n needs it)",
+        "canvas length, or limit, of answers in tokens (default: the task's, or more if n needs it)",
         values.positive,
         metavar="N",
     )
     cot: bool = option(
         Role.ANSWERS, "chain of thought: questions ask for steps, and what follows 'The answer is:' is scored", None
+    )
+    cot_answer: str | None = option(
+        Role.ANSWERS,
+        "of an answer with steps: score what follows 'The answer is:' (marked, the default), or the whole text, as the "
+        "official code does (whole)",
+        values.cot_answer,
+        metavar="marked|whole",
     )
     out: Path | None = option(
         Role.WRITES,

@@ -1,4 +1,4 @@
-"""Which options go together."""
+"""Validates combinations of options."""
 
 from __future__ import annotations
 

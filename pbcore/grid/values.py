@@ -51,6 +51,15 @@ def shots(text: str) -> int:
     return int(text)
 
 
+def cot_answer(text: str) -> str:
+    """`marked` or `whole`."""
+    from pbcore.tasks.cot import ANSWERS
+
+    if text not in ANSWERS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no part of an answer; write {' or '.join(ANSWERS)}")
+    return text
+
+
 def shard(text: str) -> tuple[int, int]:
     """`3/8` as (3, 8)."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)

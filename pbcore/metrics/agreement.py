@@ -46,7 +46,7 @@ class Row:
     absent: str = ""
 
 
-def table(path: Path) -> list[Row]:
+def agreement_rows(path: Path) -> list[Row]:
     """A row per metric that has published values in `path`.
 
     Raises InputError for a line that can't be read, OSError for no file.
@@ -121,6 +121,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _run(args: argparse.Namespace) -> int:
     """Exit status 0 if every compared value is equal, else 1."""
-    rows = table(args.path)
+    rows = agreement_rows(args.path)
     print(render(rows))
     return int(any(row.differing for row in rows))

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from pbcore.metrics.languagetool.cache import VerdictCache, key
-from pbcore.metrics.languagetool.client import Match, check_many
-from pbcore.metrics.languagetool.errors import BadAnswer, ServerDied, Unavailable
-from pbcore.metrics.languagetool.folders import cache_folder
+from pbcore.metrics.languagetool import Match, Unavailable
 from pbcore.metrics.languagetool.install import (
     FOLDER_VARIABLE,
     NO_DOWNLOAD_VARIABLE,
     URL_VARIABLE,
-    installed,
+    cache_folder,
+    find_installation,
 )
-from pbcore.metrics.languagetool.server import Server, UserServer, shared_server
+from pbcore.metrics.languagetool.server import Server, SharedServer, UserServer
+from pbcore.metrics.verdict_cache import VerdictCache
 
 LANGUAGE = "en-US"
 CACHE_FILE = "grammar.sqlite"
@@ -46,65 +47,51 @@ class Checker:
     Each text is sent once; verdicts of earlier checks are read from the cache, without a server.
     """
 
-    def __init__(
-        self,
-        server: Server,
-        cache: VerdictCache | None = None,
-        language: str = LANGUAGE,
-        disabled_rules: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, server: Server, cache: VerdictCache | None = None) -> None:
         self.server = server
         self._cache = cache
-        self._params = {"language": language}
-        if disabled_rules:
-            self._params["disabledRules"] = ",".join(sorted(disabled_rules))
-        self._died: str | None = None
+        self._gone = ""
 
     def check(self, texts: Sequence[str]) -> list[Verdict]:
         """One verdict per stripped text.
 
-        Raises Unavailable if a server is needed but not available, ServerDied if the server died and could not be
-        restarted.
+        Raises Unavailable if a server is needed and there is none, or none any more; once it has, it does so each time
+        a server is needed.
         """
-        if self._died is not None:
-            raise ServerDied(self._died)
         stripped = [text.strip() for text in texts]
         results = self._results({text for text in stripped if text})
         return [_verdict(results[text]) if text else Verdict(empty=True) for text in stripped]
 
     def close(self) -> None:
-        """Releases the server and the cache."""
+        """Releases the server."""
         self.server.stop()
-        if self._cache is not None:
-            self._cache.close()
 
-    def _results(self, texts: set[str]) -> dict[str, list[Match] | BadAnswer]:
-        if not texts:
-            return {}
-        identity = self.server.identity
-        keys = {text: key(text, identity, self._params) for text in texts}
+    def _results(self, texts: set[str]) -> dict[str, list[Match] | str]:
+        keys = {text: _key(text, self.server.identity) for text in texts}
         cached = self._cache.get(keys.values()) if self._cache is not None else {}
-        results: dict[str, list[Match] | BadAnswer] = {
-            text: cached[name] for text, name in keys.items() if name in cached
-        }
+        results: dict[str, list[Match] | str] = {text: cached[name] for text, name in keys.items() if name in cached}
         new = sorted(texts - results.keys())
         if new:
             results |= zip(new, self._request(new), strict=True)
         if self._cache is not None:
-            self._cache.put({keys[text]: result for text in new if not isinstance(result := results[text], BadAnswer)})
+            self._cache.put({keys[text]: result for text in new if not isinstance(result := results[text], str)})
         return results
 
-    def _request(self, texts: list[str]) -> list[list[Match] | BadAnswer]:
+    def _request(self, texts: list[str]) -> list[list[Match] | str]:
+        from pbcore.metrics.languagetool.client import check_many
+
+        if self._gone:
+            raise Unavailable(self._gone)
         try:
-            return check_many(self.server, texts, self._params)
-        except ServerDied as error:
-            self._died = str(error)
+            return check_many(self.server, texts, LANGUAGE)
+        except Unavailable as error:
+            self._gone = str(error)
             raise
 
 
 def checker() -> Checker:
-    """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the local installation's shared one,
-    started on first use. Where LanguageTool is not installed it is downloaded, unless $PBCORE_NO_DOWNLOAD is set.
+    """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the run's own, started on first use.
+    Where LanguageTool is not installed it is downloaded, unless $PBCORE_NO_DOWNLOAD is set.
 
     Raises Unavailable, saying what to do, if there is neither.
     """
@@ -145,9 +132,7 @@ def _checker(environment: tuple[str, ...]) -> Checker | Unavailable:
     """
     url = environment[0]
     try:
-        server: Server = UserServer(url) if url else shared_server(installed())
-        if isinstance(server, UserServer):
-            server.start()
+        server: Server = UserServer(url) if url else SharedServer(find_installation(download=True))
     except Unavailable as error:
         return error
     new = Checker(server, VerdictCache(cache_folder() / CACHE_FILE))
@@ -157,5 +142,10 @@ def _checker(environment: tuple[str, ...]) -> Checker | Unavailable:
     return new
 
 
-def _verdict(result: list[Match] | BadAnswer) -> Verdict:
-    return Verdict(problem=str(result)) if isinstance(result, BadAnswer) else Verdict(tuple(result))
+def _key(text: str, identity: str) -> str:
+    """The cache key of a text's verdict: other versions, rules and languages have others."""
+    return hashlib.sha256(json.dumps([text, identity, [["language", LANGUAGE]]]).encode()).hexdigest()
+
+
+def _verdict(result: list[Match] | str) -> Verdict:
+    return Verdict(problem=result) if isinstance(result, str) else Verdict(tuple(result))

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from pbcore.errors import PbcoreError
 
 MODEL_VARIABLE = "PBCORE_BERTSCORE_MODEL"
 LAYER_VARIABLE = "PBCORE_BERTSCORE_LAYER"
-DEFAULT_MODEL = "roberta-large"
+DEFAULT_MODEL, DEFAULT_LAYER = "roberta-large", 17
 BATCH = 64
+TOKENIZERS = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
 
 
 class Unavailable(PbcoreError, RuntimeError):
@@ -39,28 +40,23 @@ class BertScore:
     """BERTScore F1 in batches, with one model that is loaded once. No idf weights, no baseline rescaling."""
 
     def __init__(self, source: Source, device: str | None = None) -> None:
-        """Loads the model.
-
-        Raises Unavailable if bert-score is not installed, or if it would misread the folder's name.
-        """
+        """Loads the model."""
         import torch
+        from bert_score.utils import get_model
         from transformers import AutoTokenizer
 
-        library = _library()
-        if "t5" in str(source.folder) or str(source.folder).startswith("scibert"):
-            raise Unavailable(
-                f"bert-score treats every path that contains 't5' as a T5 model: rename or move {source.folder}"
-            )
         self.source = source
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         # bert-score passes add_prefix_space at each call, which tokenizers of transformers 5 ignore; so it is set here.
         self._tokenizer = AutoTokenizer.from_pretrained(source.folder, add_prefix_space=True)
-        self._model = library.get_model(str(source.folder), source.layer).to(self.device)
+        self._model = get_model(str(source.folder), source.layer).to(self.device)
         positions = self._model.config.max_position_embeddings - (self._model.config.pad_token_id or 0) - 1
         self._tokenizer.model_max_length = min(self._tokenizer.model_max_length, positions)
 
     def f1(self, predictions: Sequence[str], references: Sequence[str]) -> list[float]:
         """F1 in [0, 1] of each pair of stripped texts; 0 for an empty one."""
+        from bert_score.utils import bert_cos_score_idf
+
         pairs = [
             (prediction.strip(), reference.strip())
             for prediction, reference in zip(predictions, references, strict=True)
@@ -70,7 +66,7 @@ class BertScore:
         if nonempty:
             weights: defaultdict[int, float] = defaultdict(lambda: 1.0)
             weights |= {self._tokenizer.sep_token_id: 0.0, self._tokenizer.cls_token_id: 0.0}
-            measured = _library().bert_cos_score_idf(
+            measured = bert_cos_score_idf(
                 self._model,
                 [pairs[index][1] for index in nonempty],
                 [pairs[index][0] for index in nonempty],
@@ -87,7 +83,7 @@ class BertScore:
 def scorer() -> BertScore:
     """This process's scorer, with the model of $PBCORE_BERTSCORE_MODEL (a name or a folder; default roberta-large).
 
-    Raises Unavailable if bert-score or the model is missing.
+    Raises Unavailable if the model is missing.
     """
     result = _scorer(os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, os.environ.get(LAYER_VARIABLE) or "")
     if isinstance(result, Unavailable):
@@ -96,33 +92,40 @@ def scorer() -> BertScore:
 
 
 def available() -> bool:
-    """Whether bert-score and the model are on this machine; loads neither."""
+    """Whether the model is on this machine; doesn't load it."""
     try:
-        find(os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, os.environ.get(LAYER_VARIABLE) or "")
-        _library()
+        chosen()
     except Unavailable:
         return False
     return True
 
 
+def chosen() -> Source:
+    """The model of $PBCORE_BERTSCORE_MODEL (a folder or a name; default roberta-large).
+
+    Raises Unavailable if it can't be used.
+    """
+    return find(os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, os.environ.get(LAYER_VARIABLE) or "")
+
+
 def find(name: str, layer: str = "") -> Source:
     """The model `name`: a local folder or a downloaded model.
 
-    Raises Unavailable if it is neither; makes no network access.
+    Raises Unavailable if it is neither, or lacks what scoring needs; makes no network access.
     """
-    number = _layer(name, layer)
     if Path(name).is_dir():
-        return Source(name, Path(name), number)
+        return _checked(Source(name, Path(name), _layer(name, layer)))
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Source(name, Path(snapshot_download(name, local_files_only=True)), number)
+        folder = Path(snapshot_download(name, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError) as error:
         raise Unavailable(
             f"BERTScore's model {name} is not on this machine: run `pbcore bertscore install`, "
-            f"or set {MODEL_VARIABLE} to a folder that holds it"
+            f"or give a folder that holds it with --bertscore-model or {MODEL_VARIABLE}"
         ) from error
+    return _checked(Source(name, folder, _layer(name, layer)))
 
 
 def install(name: str) -> Source:
@@ -143,9 +146,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _run(args: argparse.Namespace) -> int:
     try:
-        source = (
-            install(args.model) if args.action == "install" else find(args.model, os.environ.get(LAYER_VARIABLE) or "")
-        )
+        layer = os.environ.get(LAYER_VARIABLE) or ""
+        source = install(args.model) if args.action == "install" else find(args.model, layer)
     except (Unavailable, OSError) as error:
         print(error)
         return 1
@@ -170,18 +172,35 @@ def _layer(name: str, layer: str) -> int:
         if not layer.isdecimal():
             raise Unavailable(f"{LAYER_VARIABLE}={layer}: give the number of a layer, such as 17")
         return int(layer)
-    known: dict[str, int] = _library().model2layers
+    if Path(name).name == DEFAULT_MODEL:
+        return DEFAULT_LAYER
+    from bert_score.utils import model2layers
+
     for candidate in (name, Path(name).name):
-        if candidate in known:
-            return known[candidate]
-    raise Unavailable(
-        f"bert-score has no layer for {name}: set {LAYER_VARIABLE} (roberta-large has {known[DEFAULT_MODEL]})"
-    )
+        if candidate in model2layers:
+            return int(model2layers[candidate])
+    raise Unavailable(f"bert-score has no layer for {name}: set {LAYER_VARIABLE} ({DEFAULT_MODEL} has {DEFAULT_LAYER})")
 
 
-def _library() -> Any:
+def _checked(source: Source) -> Source:
+    """The source, if its folder holds a model with that layer. Raises Unavailable that names what it lacks."""
+    folder = source.folder
+    if "t5" in str(folder) or str(folder).startswith("scibert"):
+        raise Unavailable(f"bert-score treats every path that contains 't5' as a T5 model: rename or move {folder}")
+    needed = {
+        "config.json": ("config.json",),
+        "weights": ("*.safetensors", "pytorch_model*.bin"),
+        "a tokenizer": TOKENIZERS,
+    }
+    for what, patterns in needed.items():
+        if not any(any(folder.glob(pattern)) for pattern in patterns):
+            raise Unavailable(
+                f"BERTScore's model {folder} lacks {what} ({', '.join(patterns)}): give a whole checkpoint"
+            )
     try:
-        import bert_score.utils
-    except ImportError as error:
-        raise Unavailable(f"BERTScore needs bert-score ({error}): pip install 'pbcore[bertscore]'") from error
-    return bert_score.utils
+        layers = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("num_hidden_layers", source.layer)
+    except (ValueError, AttributeError) as error:
+        raise Unavailable(f"{folder}/config.json is not a model's ({error}): give a whole checkpoint") from error
+    if not 1 <= source.layer <= layers:
+        raise Unavailable(f"{folder} has {layers} layers, no layer {source.layer}: set {LAYER_VARIABLE} to one of them")
+    return source

@@ -14,8 +14,7 @@ from typing import Protocol
 
 from pbcore.errors import InputError
 from pbcore.metrics import grammar, semantic
-from pbcore.metrics.languagetool.client import Match
-from pbcore.metrics.languagetool.errors import Unavailable
+from pbcore.metrics.languagetool import Match, Unavailable
 from pbcore.metrics.overlap import inv_bleu, rouge
 from pbcore.tasks.base import Sample
 from pbcore.tasks.scoring import Scored, register_scorer

@@ -49,7 +49,7 @@ class Adapter:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What a record says of it: `adapter` is the digest, which identifies the weights."""
+        """Its fields in a record; `adapter` is the weights' digest."""
         targets = sorted({name.rpartition(".")[2] for name in self.pairs})
         return {"adapter": self.digest, "lora": {"rank": self.rank, "alpha": self.alpha, "targets": targets}}
 

@@ -1,19 +1,20 @@
-"""The interface between decoding and models: the three kinds of models, and what goes to them and back."""
+"""The interface between decoding and models: the three kinds of models, their inputs and outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-import torch
-from torch import Tensor
-
+from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.errors import ModelError
 from pbcore.models.replaced_token import Former
-from pbcore.models.rows import Generation, Prompt, Query, Request, Stored
+from pbcore.models.rows import Attending, Attention, Generation, Prompt, Query, Request, Stored
 from pbcore.names import SamplerName
 
 __all__ = [
+    "Attending",
+    "Attention",
+    "AttentionContext",
     "BatchDecoder",
     "BlockContext",
     "Context",
@@ -50,10 +51,20 @@ class Context(Protocol):
         ...
 
     def keep(self, rows: Tensor) -> None:
-        """Drops all rows but these: `rows` (R',) are indices into the current rows.
+        """Goes on with these rows: `rows` (R',) are indices into the current rows.
 
-        It must rebind its tensors, not change them in place: with a cache the loop narrows a shallow copy within a
-        block and returns to the whole context, with `refresh`, at the next one.
+        It must rebind its tensors, not change them in place: the loop narrows a shallow copy where only some rows run.
+        An index may come several times in a shallow copy that runs one what-if forward.
+        """
+        ...
+
+
+class AttentionContext(Context, Protocol):
+    """The context of a model with `attention`."""
+
+    def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
+        """One forward as `logits`, with logits (N, V) of the positions in `query.review` (None without any), and the
+        attention weights of `query.attending`.
         """
         ...
 
@@ -78,6 +89,7 @@ class Denoiser(Protocol):
     - `caches`, the KV caches it can run with (`prefix`, `dual`): none;
     - `reviews`, the ways in which it can re-predict revealed tokens (`seen`: visible to the model; `hidden`: hidden
       from it): none;
+    - `attention`, whether it returns attention weights: no;
     - `deterministic`, whether a row's logits follow from its request and canvas alone, not from step, seed or the rows
       beside it, so that they can be shared (`--share-forwards`): no;
     - `batch_size`, how many rows it decodes together best: None, 8 on a CPU and 32 on a GPU;
@@ -100,6 +112,9 @@ class Denoiser(Protocol):
 
     @property
     def reviews(self) -> frozenset[str]: ...
+
+    @property
+    def attention(self) -> bool: ...
 
     @property
     def deterministic(self) -> bool: ...
@@ -174,6 +189,7 @@ class _Completed:
 _OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
     "caches": lambda model: frozenset(),
     "reviews": lambda model: frozenset(),
+    "attention": lambda model: False,
     "deterministic": lambda model: False,
     "frequencies": lambda model: None,
     "batch_size": lambda model: None,

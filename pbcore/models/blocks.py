@@ -8,7 +8,7 @@ the grid of blocks; what lies past a row's end stays hidden.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -16,7 +16,31 @@ from torch import Tensor
 from pbcore.models.base import Query, Request, Stored
 
 if TYPE_CHECKING:
-    from pbcore.models.masked import MaskedModel
+    from pbcore.models.network import Network
+
+
+class BlockModel(Protocol):
+    """What a batch needs of its model, a `masked.MaskedModel` with a block length."""
+
+    @property
+    def block(self) -> int | None: ...
+
+    @property
+    def mask_id(self) -> int: ...
+
+    @property
+    def eos_id(self) -> int: ...
+
+    @property
+    def shift(self) -> bool: ...
+
+    @property
+    def network(self) -> Network: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def candidates(self, logits: Tensor) -> Tensor: ...
 
 
 class BlockCache:
@@ -48,12 +72,13 @@ class BlockCache:
             read.append((kept if rows is None else kept[every])[:, :width].transpose(1, 2))
         return read[0], read[1]
 
-    def keep(self, rows: Tensor) -> None:
-        """Drops all rows but these."""
-        self._rows = len(rows)
-        self._layers = {
+    def of(self, rows: Tensor) -> BlockCache:
+        """A copy with these rows (R',), any number of times each."""
+        part = BlockCache(len(rows), self._length)
+        part._layers = {
             layer: [tensor[rows.to(tensor.device)] for tensor in kept] for layer, kept in self._layers.items()
         }
+        return part
 
 
 class BlockContext:
@@ -68,7 +93,7 @@ class BlockContext:
     the part's first token is masked.
     """
 
-    def __init__(self, model: MaskedModel, requests: Sequence[Request], parts: bool) -> None:
+    def __init__(self, model: BlockModel, requests: Sequence[Request], parts: bool) -> None:
         assert model.block is not None
         self._model, self._block, self._parts = model, model.block, parts
         device = model.device
@@ -115,7 +140,7 @@ class BlockContext:
         """Drops all rows but these."""
         for name in ("_ids", "_prompt", "_end", "_stored", "_kept"):
             setattr(self, name, getattr(self, name)[rows])
-        self._cache.keep(rows)
+        self._cache = self._cache.of(rows)
 
     def _logits(self, query: Query, positions: Tensor) -> Tensor:
         """Logits of canvas positions (R, L), in row-major order."""

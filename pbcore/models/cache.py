@@ -1,4 +1,4 @@
-"""The one model a worker holds: loaded when its first cell comes, freed before the next model loads."""
+"""Model cache of a worker: one model, loaded for its first cell and freed before the next model loads."""
 
 from __future__ import annotations
 

@@ -29,8 +29,9 @@ _OPEN = -1  # in a request's canvas: a token to generate
 class CausalModel:
     """An autoregressive model, a BatchDecoder.
 
-    An answer ends with one of `stop_ids`, or after `length` tokens (None: as many as the sample has), at most as many
-    as `limit`, the model's maximum sequence length, leaves. `draft` is the model whose drafts `ar-draftN` verifies.
+    An answer ends with one of `stop_ids`, or after as many tokens as were asked for, else `length` (None: as many as
+    the sample's canvas has), at most as many as `limit`, the model's maximum sequence length, leaves. `draft` is the
+    model whose drafts `ar-draftN` verifies.
     """
 
     name: str
@@ -91,7 +92,7 @@ class CausalModel:
         if room < least:
             sizes = f"prompt {prompt} + answer {least} tokens"
             raise ModelError(f"{self.name} has {self.limit} positions, and {sizes} are more; shorten them")
-        longest = least if requested is not None else max(least, self.length or 0)
+        longest = least if requested is not None or sample is None else sample.answer_limit(self.length or 0)
         return longest if self.limit is None else min(longest, room)
 
     def text(self, token_ids: Sequence[int]) -> str:
@@ -161,8 +162,10 @@ class CausalModel:
             answer_tokens=len(kept) if end is None else end,
             steps=tuple(watch.steps[row, : len(kept)].tolist()),
             confidences=tuple(watch.confidences[row, : len(kept)].tolist()),
+            text_after_eos=False,
             extra={
                 "finish_reason": "length" if end is None else "stop",
+                "max_new_tokens": len(request.canvas),
                 **({"draft_forwards": watch.draft_forwards} if watch.draft_forwards else {}),
             },
         )

@@ -19,7 +19,7 @@ from pbcore.models.tokenizer import FileTokenizer, Tokenizer, read_tokenizer
 _HARMLESS = ("eos_token_id", "pad_token_id", "bos_token_id", "transformers_version", "use_cache")
 
 
-def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> CausalModel:
+def load_causal(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> CausalModel:
     """The autoregressive model of a registry entry. Raises ModelError that says what to do."""
     from transformers import AutoModelForCausalLM
 

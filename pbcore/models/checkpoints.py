@@ -23,23 +23,6 @@ from pbcore.printable import shown
 _IGNORED = ("rotary_emb.inv_freq",)  # buffers stored in older checkpoints; every model computes them
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """A checkpoint's config.json. Raises ModelError if it is missing, not valid JSON or no mapping."""
-    path = folder / "config.json"
-    try:
-        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ModelError(
-            f"{folder} is not a checkpoint: it has no config.json. Give the folder that holds config.json and "
-            "*.safetensors"
-        ) from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} is not valid JSON ({error}); download the checkpoint again") from error
-    if not isinstance(config, dict):
-        raise ModelError(f"{path} holds {shown(config)}; it should be a mapping. Download the checkpoint again")
-    return config
-
-
 def shards(folder: Path) -> list[Path]:
     """The safetensors files of a checkpoint, in the index's order. Raises ModelError naming those that are missing."""
     index = folder / "model.safetensors.index.json"

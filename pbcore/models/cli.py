@@ -8,7 +8,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.models.entry import LoadOptions, ModelEntry
-from pbcore.models.family_table import facts_of, table
+from pbcore.models.families import FAMILIES, families_table
 from pbcore.models.registry import add_models_file, all_entries, missing_here
 
 
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     for file in args.models:
         add_models_file(file)
     if args.families:
-        print(table())
+        print(families_table())
         return 0
     entries = all_entries()
     if args.long:
@@ -94,14 +94,14 @@ def _weights(entry: ModelEntry) -> str | None:
     """The size of a published shape, counted without storage."""
     if entry.shape is None or entry.family != "masked":
         return None
-    from pbcore.models.memory import weights_of
+    from pbcore.models.architecture import weights_of
 
     count = weights_of(entry.shape, entry.name)
     return f"{count / 1e9:.2f} billion parameters, {2 * count / 1e9:.1f} GB in bfloat16"
 
 
 def _details(entry: ModelEntry) -> str:
-    facts = facts_of(entry)
+    known = FAMILIES.get(entry.architecture or "")
     fields = {
         "family": entry.family,
         "source": _source(entry),
@@ -114,11 +114,11 @@ def _details(entry: ModelEntry) -> str:
         if entry.shift is None
         else ("shifted: position i is predicted at i - 1" if entry.shift else "as is"),
         "chat": entry.chat,
-        "loaded as": None if facts is None else facts.loaded_as,
-        "cache": None if facts is None else facts.cache,
-        "threshold": None if facts is None else facts.threshold,
-        "samplers": None if facts is None else facts.samplers,
-        "known from": None if facts is None else facts.known_from,
+        "loaded as": None if known is None else known.loaded_as,
+        "cache": None if known is None else known.cache,
+        "threshold": None if known is None else known.threshold,
+        "samplers": None if known is None else known.samplers,
+        "known from": None if known is None else known.known_from,
         "weights": _weights(entry),
         "published settings": ", ".join(f"{key} {value}" for key, value in entry.settings.items()) or None,
     }

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import torch
-from torch import Tensor
+from pbcore.lazy_torch import Tensor, torch
 
 _MIX = (
     -0x40A7B892E31B1A47,
@@ -17,7 +16,7 @@ _MIX = (
 
 
 class Draw(Protocol):
-    """What random numbers are drawn by: `uniform`, or numbers chosen to try everything that can happen."""
+    """The source of random numbers: `uniform`, or numbers chosen to enumerate all outcomes."""
 
     def __call__(self, seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0) -> Tensor: ...
 
@@ -43,6 +42,11 @@ def categorical(logits: Tensor, uniforms: Tensor) -> Tensor:
     cdf = torch.softmax(logits.double(), dim=-1).cumsum(dim=-1)  # (M, V)
     target = uniforms[:, None] * cdf[:, -1:]
     return torch.searchsorted(cdf, target, right=True).squeeze(-1).clamp_(max=logits.shape[-1] - 1)
+
+
+def bernoulli(chances: Tensor, uniforms: Tensor) -> Tensor:
+    """Whether something of probability `chances` (1 and above: always) happens, by uniforms in (0, 1) of that shape."""
+    return uniforms < chances
 
 
 def _mix(x: Tensor) -> Tensor:

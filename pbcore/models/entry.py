@@ -23,16 +23,17 @@ class ModelEntry:
 
     Exactly one of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a local
     checkpoint), `shape` with `dummy` (random weights of that architecture), `factory` (registered by a user). `ideal`
-    has none. `layers` limits the number of layers of a dummy, `gpus` is how many a worker on a Ray cluster reserves,
-    `adapter` the folder of a LoRA adapter that is merged into the weights.
+    has none. `architecture` is its row in `families`, `layers` limits the number of layers of a dummy, `gpus` is how
+    many a worker on a Ray cluster reserves, `adapter` the folder of a LoRA adapter that is merged into the weights.
 
-    Entries of integrations: `loader` is the module whose `load` makes the model. `served`: it answers elsewhere, so
-    that device, dtype, batches and the clock here say nothing of it; it takes whole questions, no given tokens. It
-    runs `samplers`, `refuses` says why not another one, and `status` whether it can be asked.
+    Entries of integrations: `loader` is the function that makes the model, `module:function`. `served`: it answers
+    elsewhere, so that device, dtype, batches and the clock here say nothing of it; it takes whole questions, no given
+    tokens. It runs `samplers`, `refuses` says why not another one, and `status` whether it can be asked.
     """
 
     name: str
     family: str
+    architecture: str | None = None
     source: str | None = None
     revision: str | None = None
     folder: Path | None = None

@@ -1,196 +1,103 @@
-"""Families that share a body with transformers' own classes under other names: block diffusion and mixtures of experts.
+"""Families of masked checkpoints, a row each: how config.json names them, their token ids and blocks, how they are
+loaded and decoded, and where that is known from. Doesn't import torch.
 
-`marks` tells a checkpoint's family; this module says how each is loaded.
+LLaDA-MoE calls itself `llada` and Stable-DiffCoder `llama`, so `architectures` decides, and `model_type` only where no
+other family has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from huggingface_hub.errors import StrictDataclassError
-from transformers import (
-    Glm4MoeConfig,
-    Glm4MoeForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PretrainedConfig,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-    Qwen3MoeConfig,
-    Qwen3MoeForCausalLM,
-)
+from tabulate import tabulate
 
+from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.printable import printable
+from pbcore.models.sedd.config import is_sedd
+from pbcore.printable import shown
 
-# What transformers' own checks of a config's values raise, and what sizes that make no sense lead to.
-INVALID = (TypeError, ValueError, ArithmeticError, StrictDataclassError)
+CAUSAL, MASKED, SEDD = "causal", "masked", "sedd"
+_DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")  # a model_type of these families begins so
+_CAUSAL_CLASSES = ("ForCausalLM", "LMHeadModel")
+_ANY, _BLOCKS = "all, with any blocks", "all but `+rcr` and `wino`"
+_CODE = "authors' code, run on small checkpoints"
 
 
-@dataclass(slots=True)
-class Keys:
-    """A config.json read strictly: every key that is missing or has an unusable value is collected, then named."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """A family. `body` is transformers' class; `keys` rename a checkpoint's tensors, as regular expressions over whole
+    keys; `mask_id` and `eos_id` are those of its authors' code, used where config.json has none.
 
-    raw: Mapping[str, Any]
-    missing: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    `architectures` (also in `auto_map`), a `model_type` or config keys that only it has (`own`) tell it from others.
+    Its attention is full unless `block` is given; then `block_key` names the block length in config.json, and without
+    such a key it is `block`. `cache`, `threshold` (the authors' comparison), `samplers` and `known_from` are for the
+    table in docs/models.md, and `texts` for its columns that no field gives.
+    """
 
-    def need(self, *names: str) -> Any:
-        """The first of these keys that is there; 0 where none is, which `missing` then names."""
-        value = next((self.raw[name] for name in names if self.raw.get(name) is not None), None)
-        if value is None:
-            self.missing.append(" or ".join(names))
-            return 0
-        return value
+    body: str
+    mask_id: int | None = None
+    eos_id: int | None = None
+    shift: bool = False
+    keys: Mapping[str, str] = field(default_factory=dict)
+    architectures: tuple[str, ...] = ()
+    model_type: str | None = None
+    own: tuple[str, ...] = ()
+    block: int | None = None
+    block_key: str | None = None
+    cache: str = "changes answers"
+    threshold: str = "≥"
+    samplers: str = _ANY
+    known_from: str = _CODE
+    texts: Mapping[str, str] = field(default_factory=dict)
 
-    def only(self, name: str, *allowed: Any) -> None:
-        """A key that, if it is there, must have one of these values."""
-        if name in self.raw and self.raw[name] not in allowed:
-            self.problems.append(f"{name} {self.raw[name]!r} (known: {', '.join(map(repr, allowed))})")
+    @property
+    def loaded_as(self) -> str:
+        """The model whose class it is loaded as."""
+        return self.body.removesuffix("ForCausalLM").replace("Moe", "-MoE")
 
-    def sizes(self) -> dict[str, Any]:
-        """What every body has."""
-        self.only("hidden_act", "silu")
-        self.only("use_sliding_window", False)
-        rope = dict(self.raw.get("rope_scaling") or self.raw.get("rope_parameters") or {})
-        rope["rope_type"] = rope.pop("type", None) or rope.get("rope_type") or "default"
-        if "rope_theta" not in rope:
-            rope["rope_theta"] = self.need("rope_theta")
+    def block_of(self, raw: Mapping[str, Any]) -> Any:
+        """The block length that a config.json says, or that of the authors' code; None for neither."""
+        return raw.get(self.block_key) if self.block_key else self.block
+
+    def columns(self) -> dict[str, str]:
+        """Its row of the table in docs/models.md."""
+        length = "full attention" if self.block is None else f"{self.block}{' (config.json)' if self.block_key else ''}"
+        logits = "as is" if not self.shift else "shifted" if self.block is None else "shifted within the block"
         return {
-            "vocab_size": self.need("vocab_size"),
-            "hidden_size": self.need("hidden_size"),
-            "num_hidden_layers": self.need("num_hidden_layers"),
-            "num_attention_heads": self.need("num_attention_heads"),
-            "num_key_value_heads": self.raw.get("num_key_value_heads") or self.need("num_attention_heads"),
-            "max_position_embeddings": self.need("max_position_embeddings"),
-            "rms_norm_eps": self.need("rms_norm_eps"),
-            "tie_word_embeddings": bool(self.raw.get("tie_word_embeddings", False)),
-            "rope_parameters": rope,
-            "pad_token_id": None,
-            "bos_token_id": None,
-            "eos_token_id": None,
-        }
-
-    def head_dim(self) -> int:
-        """Width of a head: given, else hidden_size / heads."""
-        return int(self.raw.get("head_dim") or self.need("hidden_size") // (self.need("num_attention_heads") or 1))
+            "loaded as": self.loaded_as,
+            "mask id": str(self.mask_id),
+            "block length": length,
+            "logits": logits,
+            "cache": self.cache,
+            "threshold": self.threshold,
+            "samplers": self.samplers,
+            "known from": self.known_from,
+        } | dict(self.texts)
 
 
-def _configured(config_class: Any, **values: Any) -> PretrainedConfig:
-    """A config whose class takes more than its annotations say; it checks its values itself."""
-    config: PretrainedConfig = config_class(**values)
-    return config
-
-
-def _sdar(keys: Keys) -> PretrainedConfig:
-    return Qwen3Config(
-        **keys.sizes(),
-        intermediate_size=keys.need("intermediate_size"),
-        head_dim=int(keys.need("head_dim")),
-        attention_bias=bool(keys.raw.get("attention_bias", False)),
-    )
-
-
-def _sdar_moe(keys: Keys) -> PretrainedConfig:
-    return _configured(
-        Qwen3MoeConfig,
-        **keys.sizes(),
-        intermediate_size=keys.need("intermediate_size"),
-        head_dim=int(keys.need("head_dim")),
-        attention_bias=bool(keys.raw.get("attention_bias", False)),
-        moe_intermediate_size=keys.need("moe_intermediate_size"),
-        num_experts=keys.need("num_experts"),
-        num_experts_per_tok=keys.need("num_experts_per_tok"),
-        norm_topk_prob=bool(keys.need("norm_topk_prob")),
-        decoder_sparse_step=keys.raw.get("decoder_sparse_step") or 1,
-        mlp_only_layers=list(keys.raw.get("mlp_only_layers") or []),
-    )
-
-
-def _fast_dllm_v2(keys: Keys) -> PretrainedConfig:
-    return Qwen2Config(**keys.sizes(), intermediate_size=keys.need("intermediate_size"))
-
-
-def _stable_diffcoder(keys: Keys) -> PretrainedConfig:
-    return LlamaConfig(
-        **keys.sizes(),
-        intermediate_size=keys.need("intermediate_size"),
-        head_dim=keys.head_dim(),
-        attention_bias=bool(keys.raw.get("attention_bias", False)),
-        mlp_bias=bool(keys.raw.get("mlp_bias", False)),
-    )
-
-
-def _llada_moe(keys: Keys) -> PretrainedConfig:
-    """Softmax over all experts; the weights of the chosen ones aren't renormalised, whatever `norm_topk_prob` says."""
-    keys.only("moe_router_enable_expert_bias", False, None)
-    keys.only("shared_expert_intermediate_size", None, 0)
-    keys.only("qk_layernorm", True)
-    keys.only("partial_rotary_factor", 1, 1.0, None)
-    keys.only("clip_qkv", None)
-    sizes = keys.sizes()
-    frequency = keys.raw.get("moe_layer_freq") or [1] * int(sizes["num_hidden_layers"])
-    if not isinstance(frequency, Sequence) or len(frequency) != sizes["num_hidden_layers"]:
-        keys.problems.append(f"moe_layer_freq {frequency!r} (known: one 0 or 1 for each layer)")
-        frequency = [1] * int(sizes["num_hidden_layers"])
-    dense = [i for i, moe in enumerate(frequency) if not moe]
-    return _configured(
-        Qwen3MoeConfig,
-        **sizes,
-        intermediate_size=keys.need("dense_intermediate_size") if dense else 1,
-        head_dim=keys.head_dim(),
-        attention_bias=bool(keys.raw.get("attention_bias", False)),
-        moe_intermediate_size=keys.need("expert_intermediate_size"),
-        num_experts=keys.need("num_experts"),
-        num_experts_per_tok=keys.need("num_experts_per_tok"),
-        norm_topk_prob=False,
-        mlp_only_layers=dense,
-    )
-
-
-def _llada2(keys: Keys) -> PretrainedConfig:
-    """Sigmoid scores, chosen with a bias among the best groups, weighted without it."""
-    for name in ("use_qkv_bias", "use_bias", "norm_head", "using_split_qkv_in_self_attention"):
-        keys.only(name, False)
-    for name in ("use_qk_norm", "use_rmsnorm"):
-        keys.only(name, True)
-    keys.only("score_function", "sigmoid")
-    keys.only("moe_router_enable_expert_bias", True)
-    keys.only("norm_topk_prob", True)
-    sizes = keys.sizes()
-    factor = keys.raw.get("partial_rotary_factor")
-    if factor is None:
-        factor = int(keys.need("partial_rotary_factor", "rotary_dim")) / (keys.head_dim() or 1)
-    sizes["rope_parameters"]["partial_rotary_factor"] = float(factor)
-    experts, groups = int(keys.need("num_experts")), int(keys.need("n_group"))
-    if groups and (experts % groups or experts // groups < 2):
-        keys.problems.append(f"{experts} experts in {groups} groups (known: groups of equal size, at least 2)")
-    if keys.need("topk_group") > groups:
-        keys.problems.append(f"topk_group {keys.raw['topk_group']} of {groups} groups")
-    per_token = int(keys.need("num_experts_per_tok"))
-    return _configured(
-        Glm4MoeConfig,
-        **sizes,
-        intermediate_size=keys.need("intermediate_size"),
-        head_dim=keys.head_dim(),
-        use_qk_norm=True,
-        moe_intermediate_size=keys.need("moe_intermediate_size"),
-        n_routed_experts=experts,
-        num_experts_per_tok=per_token,
-        n_shared_experts=int(keys.need("num_shared_experts")),
-        n_group=groups,
-        topk_group=keys.need("topk_group"),
-        routed_scaling_factor=float(keys.need("routed_scaling_factor")),
-        first_k_dense_replace=int(keys.raw.get("first_k_dense_replace") or 0),
-        norm_topk_prob=per_token > 1,
-        num_mtp_layers=0,
-    )
-
-
+_LLADA_KEYS = {
+    r"(?:model\.)?transformer\.wte\.weight": "model.embed_tokens.weight",
+    r"(?:model\.)?transformer\.ln_f\.weight": "model.norm.weight",
+    r"(?:model\.)?transformer\.ff_out\.weight": "lm_head.weight",
+    **{
+        rf"(?:model\.)?transformer\.blocks\.(\d+)\.{theirs}\.weight": rf"model.layers.\1.{ours}.weight"
+        for theirs, ours in {
+            "attn_norm": "input_layernorm",
+            "ff_norm": "post_attention_layernorm",
+            "q_proj": "self_attn.q_proj",
+            "k_proj": "self_attn.k_proj",
+            "v_proj": "self_attn.v_proj",
+            "attn_out": "self_attn.o_proj",
+            "ff_proj": "mlp.gate_proj",
+            "up_proj": "mlp.up_proj",
+            "ff_out": "mlp.down_proj",
+        }.items()
+    },
+}
 _LLADA2_KEYS = {
     r"model\.word_embeddings\.weight": "model.embed_tokens.weight",
     r"model\.layers\.(\d+)\.attention\.dense\.weight": r"model.layers.\1.self_attn.o_proj.weight",
@@ -199,43 +106,162 @@ _LLADA2_KEYS = {
     r"model\.layers\.(\d+)\.attention\.query_key_value\.weight": r"model.layers.\1.self_attn.query_key_value.weight",
     r"model\.layers\.(\d+)\.mlp\.gate\.expert_bias": r"model.layers.\1.mlp.gate.e_score_correction_bias",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """How to load a family. `mask_id` and `eos_id` are those of its authors' code, where config.json has none."""
-
-    model_class: Any
-    config: Callable[[Keys], PretrainedConfig]
-    keys: Mapping[str, str] = field(default_factory=dict)
-    mask_id: int | None = None
-    eos_id: int | None = None
-    shift: bool = False
-
-
+_SDAR = Family(
+    body="Qwen3ForCausalLM",
+    mask_id=151669,
+    architectures=("SDARForCausalLM",),
+    model_type="sdar",
+    block=4,
+    block_key="block_size",
+    cache="exact",
+    threshold=">",
+    samplers=f"`sdar_*`; {_BLOCKS}",
+    known_from=f"config.json; {_CODE}",
+)
 FAMILIES: Mapping[str, Family] = {
-    "sdar": Family(Qwen3ForCausalLM, _sdar, mask_id=151669),
-    "sdar_moe": Family(Qwen3MoeForCausalLM, _sdar_moe, mask_id=151669),
-    "fast_dllm_v2": Family(Qwen2ForCausalLM, _fast_dllm_v2, mask_id=151665, eos_id=151645, shift=True),
-    "stable_diffcoder": Family(LlamaForCausalLM, _stable_diffcoder, mask_id=5),
-    "llada_moe": Family(Qwen3MoeForCausalLM, _llada_moe, mask_id=156895),
-    "llada2": Family(Glm4MoeForCausalLM, _llada2, keys=_LLADA2_KEYS, mask_id=156895, eos_id=156892),
+    "llada": Family(body="LlamaForCausalLM", mask_id=126336, keys=_LLADA_KEYS, known_from="authors' code"),
+    "dream": Family(body="Qwen2ForCausalLM", mask_id=151666, shift=True, known_from="authors' code"),
+    "sdar": _SDAR,
+    "sdar_moe": replace(
+        _SDAR,
+        body="Qwen3MoeForCausalLM",
+        architectures=("SDARMoeForCausalLM",),
+        model_type="sdar_moe",
+        known_from="SDAR's code",
+    ),
+    "fast_dllm_v2": Family(
+        body="Qwen2ForCausalLM",
+        mask_id=151665,
+        eos_id=151645,
+        shift=True,
+        architectures=("Fast_dLLM_QwenForCausalLM",),
+        model_type="fast_dllm_qwen",
+        own=("bd_size",),
+        block=32,
+        block_key="bd_size",
+        cache="exact; `+dual` within a block changes answers",
+        threshold=">",
+        samplers="`fast_dllm_v2`; all but `+rcr`, `wino`, `joint`",
+    ),
+    "stable_diffcoder": Family(
+        body="LlamaForCausalLM",
+        mask_id=5,
+        architectures=("StableDiffcoderForCausalLM",),
+        block=4,
+        cache="exact",
+        samplers=f"`stable_diffcoder*`; {_BLOCKS}",
+        known_from=f"published pages; {_CODE}",
+    ),
+    "llada_moe": Family(
+        body="Qwen3MoeForCausalLM",
+        mask_id=156895,
+        architectures=("LLaDAMoEModelLM", "LLaDAMoEModel"),
+        own=("expert_intermediate_size", "num_experts", "num_experts_per_tok"),
+    ),
+    "llada2": Family(
+        body="Glm4MoeForCausalLM",
+        mask_id=156895,
+        eos_id=156892,
+        keys=_LLADA2_KEYS,
+        architectures=("LLaDA2MoeModelLM",),
+        model_type="llada2_moe",
+        block=32,
+        cache="exact",
+        threshold=">",
+        samplers=f"`llada2`, `joint`; {_BLOCKS}",
+    ),
+    "sedd": Family(
+        body="its own network",
+        cache="none",
+        threshold="–",
+        samplers="`analytic-s…`, `euler-s…`",
+        texts={"mask id": "behind the tokens; none with uniform noise", "logits": "log-scores"},
+    ),
 }
 
 
-def body(name: str, raw: Mapping[str, Any], where: str) -> tuple[PretrainedConfig, tuple[str, ...]]:
-    """The body's config and what is wrong with config.json beyond missing keys.
+def recognised(raw: Mapping[str, Any]) -> str | None:
+    """The family that a config.json names by its classes, else by its model_type or own keys; None for others."""
+    auto, listed = raw.get("auto_map"), raw.get("architectures")
+    classes = [str(value).rpartition(".")[2] for value in auto.values()] if isinstance(auto, Mapping) else []
+    named = {str(name).casefold() for name in [*(listed if isinstance(listed, list) else []), *classes]}
+    for name, family in FAMILIES.items():
+        if named & {known.casefold() for known in family.architectures}:
+            return name
+    kind = str(raw.get("model_type", "")).casefold()
+    for name, family in FAMILIES.items():
+        if kind == family.model_type or (family.own and all(key in raw for key in family.own)):
+            return name
+    return None
 
-    Raises ModelError that names every missing key together with the rest, since no body can be built without them.
+
+def family_of(config: Mapping[str, Any]) -> str:
+    """What a checkpoint is by its config.json, which decides its loader.
+
+    `sedd` if it has the layout of SEDD's authors; `masked` if it is of a family above, names a mask token, switches
+    causal attention off or has the type of a diffusion family; else `causal` if its architecture is one of
+    transformers' for next tokens. Anything else is `masked`, whose loader says what is missing.
     """
-    keys = Keys(raw)
+    if is_sedd(config):
+        return SEDD
+    kind = str(config.get("model_type", "")).lower()
+    if recognised(config) is not None:
+        return MASKED
+    if config.get("mask_token_id") is not None or config.get("is_causal") is False or kind.startswith(_DIFFUSION):
+        return MASKED
+    classes = config.get("architectures") or []
+    return CAUSAL if any(str(name).endswith(_CAUSAL_CLASSES) for name in classes) else MASKED
+
+
+def family_of_folder(folder: Path) -> str:
+    """`family_of` a checkpoint folder; `masked` for a folder without a readable config.json."""
+    return family_of(_config(folder))
+
+
+def family_of_hub(source: str, revision: str) -> str | None:
+    """`family_of` a hub model whose config.json is in this machine's cache; None if it isn't."""
+    from huggingface_hub import try_to_load_from_cache
+
+    cached = try_to_load_from_cache(source, "config.json", revision=revision)
+    return family_of_folder(Path(cached).parent) if isinstance(cached, str) else None
+
+
+def block_of(entry: ModelEntry) -> int | None:
+    """The block length of a block model, as far as it is known before it is loaded; None for other models."""
+    if entry.block is not None:
+        return entry.block
+    raw = entry.shape if entry.shape is not None else {} if entry.folder is None else _config(entry.folder)
+    block = FAMILIES[family].block_of(raw) if (family := recognised(raw)) else None
+    return block if type(block) is int else None
+
+
+def families_table() -> str:
+    """The table in docs/models.md."""
+    rows = [{"family": f"`{name}`", **family.columns()} for name, family in FAMILIES.items()]
+    return tabulate(rows, headers="keys", tablefmt="pipe", disable_numparse=True)
+
+
+def _config(folder: Path) -> Mapping[str, Any]:
+    """A folder's config.json; empty if it can't be read, which loading the checkpoint reports."""
     try:
-        config: PretrainedConfig | None = FAMILIES[name].config(keys)
-    except INVALID as error:
-        config = None
-        if not keys.missing:
-            keys.problems.append(printable(" ".join(str(error).split()), 300))
-    if keys.missing or config is None:
-        missing = [f"config.json has no {', '.join(dict.fromkeys(keys.missing))}"] if keys.missing else []
-        raise ModelError(f"{where} ({name}): {'; '.join([*missing, *keys.problems])}. Complete config.json")
-    return config, tuple(keys.problems)
+        config = read_config(folder)
+    except (OSError, ModelError):
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """A checkpoint's config.json. Raises ModelError if it is missing, not valid JSON or no mapping."""
+    path = folder / "config.json"
+    try:
+        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ModelError(
+            f"{folder} is not a checkpoint: it has no config.json. Give the folder that holds config.json and "
+            "*.safetensors"
+        ) from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} is not valid JSON ({error}); download the checkpoint again") from error
+    if not isinstance(config, dict):
+        raise ModelError(f"{path} holds {shown(config)}; it should be a mapping. Download the checkpoint again")
+    return config

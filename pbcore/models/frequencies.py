@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from pbcore.models.architecture import architecture
-from pbcore.models.checkpoints import read_config
 from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
+from pbcore.models.families import read_config
 from pbcore.models.hub import locate
 from pbcore.models.registry import resolve_model
 from pbcore.models.tokenizer import Tokenizer, read_tokenizer
@@ -45,7 +45,7 @@ def save(path: Path, counts: Mapping[int, int], vocab_size: int) -> None:
     path.write_text(json.dumps(table) + "\n", encoding="utf-8")
 
 
-def load(path: Path, vocab_size: int) -> Tensor:
+def load_frequencies(path: Path, vocab_size: int) -> Tensor:
     """The probability (V,) of each token; a token without a count is treated as if it had occurred once (as in
     PC-Sampler's code).
 
@@ -73,9 +73,9 @@ def find(folder: Path | None, vocab_size: int) -> Tensor | None:
     """The table at the path in PBCORE_FREQUENCIES, else the one beside the checkpoint, else None."""
     path = os.environ.get(VARIABLE)
     if path:
-        return load(Path(path), vocab_size)
+        return load_frequencies(Path(path), vocab_size)
     beside = folder / FILE if folder else None
-    return load(beside, vocab_size) if beside and beside.is_file() else None
+    return load_frequencies(beside, vocab_size) if beside and beside.is_file() else None
 
 
 def digest(table: Tensor | None) -> str | None:

@@ -17,13 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pbcore.models.base import ModelError, Prompt, Query, Request
+from pbcore.models.base import Attention, ModelError, Prompt, Query, Request
 from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK, people
 from pbcore.tasks.words import tokens
 from pbcore.theory.distributions import EOS, MASKED, AnswerDistribution, answer_distribution, canvas_tokens, supports
+from pbcore.theory.mutual import mutual_information
 
 NOISE = 1e-6
 _BITS = (1 << 64) - 1
@@ -52,6 +53,7 @@ class Ideal:
     batch_size: int | None = 64  # its forwards are a little arithmetic; larger batches spread what the loop costs
     block = None
     frequencies: Tensor | None = None
+    attention = False
 
     def __init__(self, device: str | torch.device = "cpu", noise: float = NOISE) -> None:
         if not 0 <= noise < 1e-2:
@@ -147,9 +149,22 @@ class Ideal:
                 self._texts.append(word)
 
 
-def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Ideal:
+class IdealDependence(Ideal):
+    """`ideal` with an oracle for samplers that read attention: as its weights it gives the mutual information of each
+    two positions, given what is revealed, in bits.
+
+    What such a sampler loses here is lost by its selection rule; no attention map can win it back.
+    """
+
+    name = "ideal-mi"
+    attention = True
+    reviews = frozenset({"seen", "hidden"})  # a visible token is certain
+
+
+def load_ideal(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Ideal:
     """The ideal model for the registry. It has no weights, so `dtype` and `options` have no effect."""
-    return Ideal(find_device(device))
+    kind = IdealDependence if entry.name == IdealDependence.name else Ideal
+    return kind(find_device(device))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +192,39 @@ class _Batch:
 
     def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
         """Logits (M, V) of the wanted positions, and (N, V) of those in `query.review`, each given all other tokens."""
-        if query.review is None or not query.hidden:
-            raise ValueError("ideal: logits_and_review needs a query with hidden review")
+        if query.review is None:
+            raise ValueError("ideal: logits_and_review needs a query with review")
+        if not query.hidden:
+            return self.logits(query), self._visible(query.canvas[query.review])
         canvas, review = query.canvas.cpu().numpy(), query.review.cpu().numpy()  # (R, L)
         reviewed = self._reviewed(canvas, review, query.nfe.tolist())
         return self.logits(query), torch.from_numpy(reviewed).to(self._device)
+
+    def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
+        """Logits (M, V) of the wanted positions, and mutual information in bits in the place of attention weights; its
+        columns are the canvas alone, and no column is a sink.
+        """
+        if query.attending is None or query.slots is None:
+            raise ValueError("ideal-mi: logits_and_attention needs a query with attending and slots")
+        canvas = query.canvas.cpu().numpy()  # (R, L)
+        weights = torch.zeros(*canvas.shape, canvas.shape[1], dtype=torch.double)
+        for number, row in enumerate(self._rows):
+            length = row.distribution.length
+            nats = mutual_information(row.distribution, row.local[canvas[number, :length]])
+            weights[number, :length, :length] = torch.from_numpy(nats / np.log(2))
+        index = query.slots.cpu()[:, :, None]
+        chosen = weights.gather(1, index.expand(-1, -1, canvas.shape[1]))  # (R, C, L)
+        if not query.attending.prompt:
+            chosen = chosen.gather(2, query.slots.cpu()[:, None, :].expand(-1, index.shape[1], -1))
+        visible = query.canvas != Ideal.mask_id
+        sinks = torch.zeros_like(visible, dtype=torch.double) if query.attending.sinks else None
+        again = None if query.review is None else self._visible(query.canvas[query.review])
+        return self.logits(query), again, Attention(chosen.to(self._device), visible, sinks=sinks)
+
+    def _visible(self, present: Tensor) -> Tensor:
+        """Logits (N, V) of tokens (N,) that the model sees: they are certain."""
+        certain = torch.full((len(present), self._vocab_size), -torch.inf, dtype=torch.double, device=self._device)
+        return certain.scatter_(1, present[:, None].to(self._device), 0.0)
 
     def _reviewed(self, canvas: NDArray[np.int64], review: NDArray[np.bool_], nfe: list[int]) -> NDArray[np.float64]:
         """Logits (N, V) of the positions in `review` (R, L), each given all other tokens."""

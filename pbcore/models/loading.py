@@ -15,10 +15,11 @@ from torch import nn
 
 from pbcore.models.adapter import Adapter, merge, read_adapter
 from pbcore.models.architecture import Architecture, architecture
-from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights, read_config
+from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights
 from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.families import read_config
 from pbcore.models.frequencies import digest
 from pbcore.models.frequencies import find as find_frequencies
 from pbcore.models.hub import locate
@@ -31,7 +32,7 @@ from pbcore.models.tokenizer import FileTokenizer, HashTokenizer, Tokenizer, rea
 _DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
-def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> MaskedModel:
+def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> MaskedModel:
     """The masked model of a registry entry. Raises ModelError that says what to do."""
     place = find_device(device)
     kind = find_dtype(dtype, place)

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from pbcore.errors import InputError
-from pbcore.models.base import Context, Prompt, Query, Request
+from pbcore.models.attention import AttentionReader
+from pbcore.models.base import Attention, Context, Prompt, Query, Request
 from pbcore.models.blocks import BlockContext
 from pbcore.models.errors import ModelError
 from pbcore.models.network import Network
@@ -64,6 +65,11 @@ class MaskedModel:
         if self.block is not None:
             return frozenset() if self.shift else frozenset({"seen"})
         return frozenset({"seen", "hidden"}) if self.network.pairwise and not self.shift else frozenset({"seen"})
+
+    @property
+    def attention(self) -> bool:
+        """Networks of transformers whose kernel takes pairwise masks, with full attention."""
+        return self.network.pairwise and self.block is None
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row.
@@ -176,7 +182,20 @@ class MaskedContext:
         both, wanted = self._logits(query, positions), query.want[positions]  # row-major, both kinds mixed
         return both[wanted], both[~wanted]
 
-    def _logits(self, query: Query, positions: Tensor) -> Tensor:
+    def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
+        """One forward's logits, with those of a visible review, and the attention weights of the query's slots."""
+        assert query.attending is not None
+        assert query.slots is not None
+        prompt = self._prompt.shape[1]
+        reader = AttentionReader(query.attending, query.slots + prompt, self._seen)
+        positions = query.want if query.review is None else query.want | query.review
+        both, wanted = self._logits(query, positions, reader), query.want[positions]
+        none = torch.zeros_like(self._prompt, dtype=torch.bool)
+        masked = torch.cat([none, query.canvas == self._model.mask_id], dim=-1)
+        review = None if query.review is None else both[~wanted]
+        return both[wanted], review, reader.attention(self._seen & ~masked, prompt)
+
+    def _logits(self, query: Query, positions: Tensor, reader: AttentionReader | None = None) -> Tensor:
         """Logits of the given canvas positions (R, L), in row-major order."""
         columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
         prompt, shift, total = self._prompt.shape[1], int(self._model.shift), columns.shape[1]
@@ -196,7 +215,7 @@ class MaskedContext:
         lead = prompt - shift - start  # column, of those that run, that predicts canvas position 0
         skip = max(0, lead)  # the columns before it aren't read
         hidden = self._model.network.hidden(
-            columns[:, start:stop], self._positions[:, start:stop], self._mask, self._cache, start, skip
+            columns[:, start:stop], self._positions[:, start:stop], self._mask, self._cache, start, skip, reader
         )  # (R, Q − skip, H)
         offset = lead - skip
         wanted = hidden[:, offset + first : offset + last][positions[:, first:last].to(hidden.device)]  # (M, H)

@@ -6,17 +6,14 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import psutil
 import torch
-
-from pbcore.models.architecture import architecture
 
 CUDA = "peak bytes of the CUDA allocator, model included"
 GROWTH = "peak growth of the process's resident memory while decoding"
@@ -66,15 +63,6 @@ def peak_memory(device: torch.device | str) -> Iterator[Peak]:
             result.peak = _peak()
     else:
         yield from _sampled()
-
-
-def weights_of(shape: Mapping[str, Any], name: str) -> int:
-    """The number of parameters of a published shape, counted on the meta device: no memory is taken."""
-    arch = architecture(shape, name)
-    with torch.device("meta"):
-        model = arch.model_class._from_config(arch.config)
-    tied = bool(arch.config.tie_word_embeddings)
-    return sum(p.numel() for name, p in model.named_parameters() if not (tied and name == "lm_head.weight"))
 
 
 @cache

@@ -18,6 +18,7 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
 from pbcore.models.loading import find_dtype, plain_info
+from pbcore.models.rows import past_eos
 from pbcore.models.tokenizer import Tokenizer, read_tokenizer
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample
@@ -38,8 +39,8 @@ class DiffusionGemma:
 
     A sampler `eb-0.1` sets the entropy bound of its acceptance rule; `-steps48`, `-t_min0.4`, `-t_max0.8`, `-stable1`,
     `-confident0.005` set the rest of its generation config; settings that aren't given keep the checkpoint's values. It
-    generates whole canvases (256 tokens in published checkpoints), so `max_new_tokens` is rounded up to a multiple of
-    their length.
+    generates whole canvases (256 tokens in published checkpoints), so a task's length is rounded up to a multiple of
+    theirs; a length that was asked for must be one.
     """
 
     def __init__(self, name: str, module: Any, tokenizer: Tokenizer, info: Mapping[str, Any]) -> None:
@@ -86,9 +87,7 @@ class DiffusionGemma:
 
         sample = prompt if isinstance(prompt, Sample) else None
         ids = torch.tensor([self._prompt_ids(prompt)], device=self._module.device)  # (1, P)
-        length = max_new_tokens or (sample.max_new_tokens if sample else None)
-        if length is None:
-            raise ModelError(f"{self.name}: this prompt has no answer length; pass max_new_tokens")
+        length = self._length(sample, max_new_tokens)
         given = {field: value for field, value in settings.items() if field != "bound"}
         if "bound" in settings:
             given["sampler_config"] = EntropyBoundSamplerConfig(entropy_bound=settings["bound"])
@@ -99,19 +98,38 @@ class DiffusionGemma:
                 ids, streamer=drafts, max_new_tokens=length, return_dict_in_generate=True, **given
             )
         return self._generation(
-            output.sequences[0, ids.shape[1] :].tolist(), drafts, float(output.tokens_per_forward[0])
+            output.sequences[0, ids.shape[1] :].tolist(), drafts, float(output.tokens_per_forward[0]), length
         )
 
-    def _generation(self, tokens: list[int], drafts: _Drafts, tokens_per_forward: float) -> Generation:
+    def _length(self, sample: Sample | None, requested: int | None) -> int:
+        """Tokens of whole canvases. Raises ModelError for no length, and for one asked for that isn't theirs."""
+        length = requested or (sample.max_new_tokens if sample else None)
+        if length is None:
+            raise ModelError(f"{self.name}: this prompt has no answer length; pass max_new_tokens")
+        canvas: int = self._module.config.canvas_length
+        if length % canvas and (requested or (sample is not None and sample.limited)):
+            raise ModelError(
+                f"{self.name}: max_new_tokens {length}: it generates whole canvases of {canvas} tokens; give a "
+                f"multiple, such as {-(-length // canvas) * canvas}"
+            )
+        return -(-length // canvas) * canvas
+
+    def _generation(self, tokens: list[int], drafts: _Drafts, tokens_per_forward: float, length: int) -> Generation:
         ends = self._ends()
         answer = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
+        text = self._tokenizer.decode(tokens[:answer])
         return Generation(
-            text=self._tokenizer.decode(tokens[:answer]),
+            text=text,
             token_ids=tuple(tokens),
             nfe=len(drafts.canvases),
             answer_tokens=answer,
             trajectory=None,
-            extra={"tokens_per_forward": tokens_per_forward, "drafts": tuple(drafts.canvases)},
+            **past_eos(tokens, ends, text, lambda ids: self._tokenizer.decode([i for i in ids if i not in ends])),
+            extra={
+                "tokens_per_forward": tokens_per_forward,
+                "drafts": tuple(drafts.canvases),
+                "max_new_tokens": length,
+            },
         )
 
     def _ends(self) -> set[int]:
@@ -154,7 +172,7 @@ class _Drafts:
         """Nothing to close."""
 
 
-def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> DiffusionGemma:
+def load_diffusion_gemma(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> DiffusionGemma:
     """DiffusionGemma from the hub or a folder. Raises ModelError that says what to do."""
     try:
         from transformers import DiffusionGemmaForBlockDiffusion

@@ -13,6 +13,7 @@ from packaging.version import Version
 from torch import Tensor, nn
 from transformers import StaticCache
 
+from pbcore.models.attention import AttentionReader, reading
 from pbcore.models.last_layer import last_layer
 
 # Before 5.2 transformers' own masks are causal whatever the config says, and before 5.4 caches are told their columns.
@@ -30,12 +31,20 @@ class Network(Protocol):
         ...
 
     def hidden(
-        self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int, skip: int = 0
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        cache: Any,
+        start: int,
+        skip: int = 0,
+        reader: AttentionReader | None = None,
     ) -> Tensor:
         """Hidden states (R, Q − skip, H) of ids (R, Q) at positions (R, Q), without those of the first `skip` columns,
         which nobody reads; `mask` (R, T) is False at hidden columns, None without any.
 
         A `pairwise` network also takes a mask (R, Q, T): False where column q may not attend to column t.
+        A `reader` gets the attention weights; only pairwise networks have them.
         With a cache the columns start at its slot `start` and overwrite its contents.
         """
         ...
@@ -65,7 +74,14 @@ class NativeNetwork:
         return module
 
     def hidden(
-        self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int, skip: int = 0
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        cache: Any,
+        start: int,
+        skip: int = 0,
+        reader: AttentionReader | None = None,
     ) -> Tensor:
         if mask is None and OLD and self.pairwise:
             mask = torch.ones(1, ids.shape[1] if cache is None else cache.max_cache_len, device=ids.device).bool()
@@ -80,8 +96,9 @@ class NativeNetwork:
                 layer.cumulative_length.fill_(start)
         # Checkpointed layers run again in the backward pass, where nothing says what to skip.
         again = self._module.training and getattr(self._module.model.layers[-1], "gradient_checkpointing", False)
-        narrow = 0 if cache is not None or self._last is None or again else skip
-        with nullcontext() if self._last is None else self._last.skipping(narrow):
+        narrow = 0 if cache is not None or self._last is None or again or reader else skip
+        skipping = nullcontext() if self._last is None else self._last.skipping(narrow)
+        with skipping, reading(self._module, reader):
             output = self._module.model(
                 ids,
                 attention_mask=mask,
@@ -128,7 +145,14 @@ class RemoteNetwork:
         self._module: Any = module
 
     def hidden(
-        self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any, start: int, skip: int = 0
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        cache: Any,
+        start: int,
+        skip: int = 0,
+        reader: AttentionReader | None = None,
     ) -> Tensor:
         """Logits (R, Q − skip, V) instead of hidden states; for padded batches the code must accept attention_mask."""
         given = {} if mask is None else {"attention_mask": mask}

@@ -20,7 +20,7 @@ from pbcore.errors import InputError
 from pbcore.extensions import provided
 from pbcore.models.entry import LoadOptions, ModelEntry, ModelSource
 from pbcore.models.errors import ModelError
-from pbcore.models.family import family_of_folder, family_of_hub
+from pbcore.models.families import FAMILIES, family_of_folder, family_of_hub
 from pbcore.printable import shown
 from pbcore.registry import Registry, hint
 
@@ -31,11 +31,11 @@ _HERE = Path(__file__).parent
 UNKNOWN = "unknown"  # family of a hub model whose config.json is not on this machine yet
 _DUMMY = re.compile(r"dummy(?:-l([1-9]\d*))?")
 _LOADERS = {
-    "ideal": "pbcore.models.ideal",
-    "masked": "pbcore.models.loading",
-    "causal": "pbcore.models.causal_loading",
-    "diffusion_gemma": "pbcore.models.native",
-    "sedd": "pbcore.models.sedd.load",
+    "ideal": "pbcore.models.ideal:load_ideal",
+    "masked": "pbcore.models.loading:load_masked",
+    "causal": "pbcore.models.causal_loading:load_causal",
+    "diffusion_gemma": "pbcore.models.native:load_diffusion_gemma",
+    "sedd": "pbcore.models.sedd.load:load_sedd",
 }
 
 
@@ -189,7 +189,8 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     family = "masked" if entry.family == "causal" and given.mask_id is not None else entry.family
     if given.adapter is not None and family != "masked":
         raise ModelError(f"model {name!r}: adapters are merged into masked diffusion models, and this one is {family}")
-    loaded: Model = import_module(entry.loader or _LOADERS[family]).load(entry, device, dtype, given)
+    module, _, function = (entry.loader or _LOADERS[family]).partition(":")
+    loaded: Model = getattr(import_module(module), function)(entry, device, dtype, given)
     return loaded
 
 
@@ -201,7 +202,7 @@ def _adapted(name: str) -> ModelEntry:
         if base and (path / "adapter_config.json").is_file():
             return replace(resolve_model(base), adapter=path.resolve())
     base, folder = splits[0]
-    resolve_model(base)  # an unknown model is the first thing to be told
+    resolve_model(base)  # reports an unknown model first
     raise ModelError(
         f"model {name!r}: there is no adapter in the folder {folder!r} (no adapter_config.json); write MODEL+DIR with "
         "the folder that `python -m pbcore.train --adapt` wrote"
@@ -262,6 +263,9 @@ def _entry(name: str, values: Mapping[str, Any], shapes: Mapping[str, Any]) -> M
     fields = dict(values)
     folder, shape = fields.pop("folder", None), fields.pop("shape", None)
     fields["stop_ids"] = tuple(fields.get("stop_ids", ()))
+    known = FAMILIES.get(fields.get("architecture", ""))
+    if known is not None and fields["family"] == "masked":
+        fields |= {"mask_id": known.mask_id, "shift": known.shift, "block": known.block}
     return ModelEntry(
         name,
         **fields,

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from pbcore.errors import InputError
-from pbcore.models.checkpoints import read_config
 from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
+from pbcore.models.families import read_config
 from pbcore.models.hub import locate
-from pbcore.models.loading import load
+from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 from pbcore.models.registry import resolve_model
 from pbcore.models.tokenizer import NoTokenizer
@@ -55,7 +55,7 @@ def compare(name: str, *, trust_remote_code: bool, device: str = "cpu", options:
     entry = resolve_model(name)
     if entry.family != "masked" or entry.dummy:
         raise InputError(f"{name}: the check is for masked diffusion models with a checkpoint of their own")
-    ours = load(entry, device, "float32", options)
+    ours = load_masked(entry, device, "float32", options)
     folder = locate(entry, LoadOptions(revision=options.revision, trust_remote_code=True))
     theirs = _theirs(folder, device)
     return [_compared(ours, theirs, ids) for ids in _prompts(ours)]

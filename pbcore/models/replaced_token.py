@@ -1,4 +1,4 @@
-"""Tokens that did not stay: masked again, or replaced by others."""
+"""Tokens that were masked again or replaced during decoding."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""What goes from the decoding loop to a model and back: rows to decode, forwards, answers."""
+"""Data exchanged by the decoding loop and models: rows to decode, forwards, answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
-from torch import Tensor
-
+from pbcore.lazy_torch import Tensor
 from pbcore.models.replaced_token import Former
 from pbcore.tasks.base import Message, Sample
 
@@ -29,6 +28,41 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Attending:
+    """The attention weights that a policy reads: mean over heads and over the last layers.
+
+    Those are the last `last` layers, or the last `share` of them: from layer ⌊n(1 − share)⌋ of n. With `prompt` the
+    keys are all columns, prompt included, else the slots alone. `sinks` asks for the mean weight that each column
+    receives.
+    """
+
+    share: float = 0.3
+    last: int | None = None
+    prompt: bool = False
+    sinks: bool = False
+
+    def layers(self, count: int) -> range:
+        """The numbers of the layers read, of a model with `count`."""
+        first = int(count * (1 - self.share) + 1e-9) if self.last is None else count - self.last
+        return range(min(max(first, 0), count - 1), count)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Attention weights of a forward: `weights[r, i, j]` is how much slot i attends to j, a slot (R, C, C) or, with the
+    prompt, a column (R, C, T). The first `prompt` of the T columns hold the prompt, the others the canvas.
+
+    `visible` (R, T) marks columns with a token, neither padding nor masked; `sinks` (R, T) is the mean weight that each
+    column receives from all unpadded columns, if asked for.
+    """
+
+    weights: Tensor
+    visible: Tensor
+    prompt: int = 0
+    sinks: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """One forward for the rows of a context. R rows, L canvas positions (shorter rows are padded on the right).
 
@@ -38,7 +72,8 @@ class Query:
     being visible to the model.
 
     For a block model `block` is each row's active block in its grid, counted from the one that holds the prompt's end,
-    and `part` the length of a part of the block, if the policy goes through it part by part.
+    and `part` the length of a part of the block, if the policy goes through it part by part. `attending` says which
+    attention weights are asked for, of the canvas positions `slots` (R, C).
     """
 
     canvas: Tensor  # (R, L) long
@@ -50,6 +85,8 @@ class Query:
     hidden: bool = False
     block: Tensor | None = None  # (R,) long
     part: int | None = None
+    attending: Attending | None = None
+    slots: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +103,14 @@ class Stored:
 class Generation:
     """One decoded answer.
 
-    `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards this
-    row took part in (None for both: not reported). `steps[i]` is the step (0-based) at which position i was revealed
-    for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when recorded) is the
-    canvas before each step, then the final one. `former` are the tokens that were masked again or replaced, in the
-    order in which they went, without those revealed and masked again in one step. `official_text` is the text of the
-    whole canvas where some follows the first EOS, and else None.
+    `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS, `nfe` the forwards
+    this row took part in (None for both: not reported), and `rows` the canvases forwarded for it: more than `nfe` for
+    samplers that ask about what-if rows, else the same. `steps[i]` is the step (0-based) at which position i was
+    revealed for good, −1 if it was given, and `confidences[i]` its probability then. `trajectory` (only when
+    recorded) is the canvas before each step, then the final one. `former` are the tokens that were masked again or
+    replaced, in the order in which they went, without those revealed and masked again in one step. `official_text` is
+    the text of the whole canvas where some follows the first EOS, and else None; `text_after_eos` says whether some
+    does (None: not known; a model that sets `official_text` sets it, too).
 
     For a block model `nfe` counts denoising and storing forwards; `store` of them stored a finished block, and
     `prefill`, not in `nfe`, ran the prompt. Both are None for other models. A storing forward is no step, and a token
@@ -87,6 +126,34 @@ class Generation:
     trajectory: tuple[tuple[int, ...], ...] | None = None
     former: tuple[Former, ...] = ()
     official_text: str | None = None
+    text_after_eos: bool | None = None
     prefill: int | None = None
     store: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows is None:
+            object.__setattr__(self, "rows", self.nfe)
+
+
+class PastEos(TypedDict):
+    """Two fields of a Generation."""
+
+    official_text: str | None
+    text_after_eos: bool | None
+
+
+def past_eos(
+    ids: Sequence[int], stops: Collection[int], text: str, whole_text: Callable[[Sequence[int]], str | None]
+) -> PastEos:
+    """Whether text of the canvas `ids` follows its first EOS, one of `stops`, and then the text of the whole canvas.
+
+    `text` is the answer; `whole_text` gives the canvas as text without special tokens, or None if it can't be told.
+    """
+    first = next((i for i, token in enumerate(ids) if token in stops), len(ids))
+    if all(token in stops for token in ids[first:]):
+        return {"official_text": None, "text_after_eos": False}
+    whole = whole_text(ids)
+    late = None if whole is None else whole != text
+    return {"official_text": whole if late else None, "text_after_eos": late}

@@ -1,4 +1,4 @@
-"""What `generate` of transformers does, token by token: chooses the tokens, and notes their probabilities and forwards.
+"""Hooks into transformers' `generate`: they choose the tokens and record their probabilities and forwards.
 
 R rows, P prompt columns, L answer tokens, V vocabulary.
 """

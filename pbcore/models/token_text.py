@@ -1,4 +1,4 @@
-"""Single tokens as text, for those who look at trajectories."""
+"""Single tokens as text, for showing trajectories."""
 
 from __future__ import annotations
 

@@ -72,11 +72,11 @@ class FileTokenizer:
     """A tokenizer read from a checkpoint's files.
 
     `mode` template applies the chat template and adds no further special tokens; plain joins the turns' contents by
-    blank lines.
+    blank lines, with `ending` behind the last.
     """
 
-    def __init__(self, tokenizer: Any, name: str, mode: str | None) -> None:
-        self._tokenizer, self._name = tokenizer, name
+    def __init__(self, tokenizer: Any, name: str, mode: str | None, ending: str = "") -> None:
+        self._tokenizer, self._name, self._ending = tokenizer, name, ending
         self._mode = mode or ("template" if tokenizer.chat_template else "plain")
         if self._mode == "template" and not tokenizer.chat_template:
             raise ModelError(f"{name}: its tokenizer has no chat template; pass chat='plain'")
@@ -90,9 +90,13 @@ class FileTokenizer:
         words: Mapping[str, int] = self._tokenizer.get_vocab()
         return words
 
+    def save(self, folder: Path) -> None:
+        """Writes its files into a checkpoint's folder."""
+        self._tokenizer.save_pretrained(folder, save_jinja_files=False)
+
     def chat(self, messages: Sequence[Message]) -> list[int]:
         if self._mode == "plain":
-            return self.text("\n\n".join(message["content"] for message in messages))
+            return self.text("\n\n".join(message["content"] for message in messages) + self._ending)
         return self._ids(self.templated(messages), special=False)
 
     @property
@@ -201,8 +205,9 @@ class NoTokenizer:
         )
 
 
-def read_tokenizer(folder: Path, name: str, mode: str | None) -> Tokenizer:
-    """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream), or none.
+def read_tokenizer(folder: Path, name: str, mode: str | None, ending: str = "") -> Tokenizer:
+    """The tokenizer of a checkpoint folder: tokenizer.json, or vocab.json with merges.txt (Dream), or none; `ending`
+    stands behind chats without a template.
 
     Raises ModelError for files that can't be read.
     """
@@ -215,6 +220,6 @@ def read_tokenizer(folder: Path, name: str, mode: str | None) -> Tokenizer:
     else:
         return NoTokenizer(name)
     try:
-        return FileTokenizer(kind.from_pretrained(folder, local_files_only=True), name, mode)
+        return FileTokenizer(kind.from_pretrained(folder, local_files_only=True), name, mode, ending)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{folder}: its tokenizer can't be read ({error}); download it again") from error

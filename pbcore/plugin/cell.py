@@ -1,4 +1,4 @@
-"""One cell's work: decode under the clock, score off it, and put the record on disk before the next cell starts, and on
+"""Runs one cell: times decoding, scores the answers, writes the record before the next cell starts and attaches it to
 the report.
 """
 
@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
+from pbcore.plugin.answered import Answered
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled, hands_out, plan, settings
@@ -43,14 +45,6 @@ class Decoded(NamedTuple):
     peak: Peak | None = None
     asked: Asked | None = None
     shared: Shared | None = None
-
-
-class Answered(NamedTuple):
-    """One sample's answer by one seed."""
-
-    sample: Sample
-    seed: int
-    answer: Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +89,7 @@ class Cell:
             settings={
                 "rounds": self.settings.rounds,
                 **({"official_text": True} if self.settings.official_text else {}),
+                **({"max_new_tokens": self.settings.max_new_tokens} if self.settings.max_new_tokens else {}),
                 **self.settings.load_options,
             },
             dtype=str(model.info.get("dtype", self.settings.dtype or "")),
@@ -108,8 +103,7 @@ class Cell:
         as it is. Its answers and seconds stay.
         """
         from pbcore.metrics.text import TextScorer, now_measurable
-        from pbcore.results.build import with_scores
-        from pbcore.results.rundir import StoredCell
+        from pbcore.results.questions import scored_again
         from pbcore.tasks.scoring import scorer
 
         if not stored.cell.absent or not isinstance(scorer(task.scorer), TextScorer):
@@ -117,12 +111,9 @@ class Cell:
         self._install(task)
         if not now_measurable(stored.cell):
             return stored
-        asked = {sample.index: sample for sample in task.samples}
-        texts = [self._text(sample) for sample in stored.samples]
-        scored = task.score_many(texts, [asked[sample.index] for sample in stored.samples])
-        cell, samples = with_scores(stored.cell, stored.samples, scored)
-        run_dir(self.item.config).write_cell(cell, samples)
-        return StoredCell(cell, tuple(samples))
+        again = scored_again(stored, task)
+        run_dir(self.item.config).write_cell(again.cell, again.samples)
+        return again
 
     def _install(self, task: Task) -> None:
         """Downloads the grammar checker if the task needs it and it is missing, with its progress on the terminal."""
@@ -137,6 +128,8 @@ class Cell:
 
     def _timed(self, model: Model, samples: Sequence[Sample], benchmark: Any) -> tuple[Decoded, list[float]]:
         """The answers, and the seconds of each round; none where forwards are shared."""
+        for module in ("pbcore.decoding", "pbcore.models.memory"):  # nothing is imported under the clock
+            import_module(module)
         shared = shared_forwards(self.item.config, model, self.name)
         if shared is not None:
             self.item.stash[UNTIMED] = True
@@ -189,7 +182,7 @@ class Cell:
         from pbcore.models.token_text import pieces
         from pbcore.report.junit import figures_line
         from pbcore.results import questions
-        from pbcore.results.build import build_cell, generated
+        from pbcore.results.build import build_cell, generated, length_text
         from pbcore.results.record import CellRecord
         from pbcore.results.table_row import properties
 
@@ -205,7 +198,7 @@ class Cell:
                 key=self.key(model, task),
                 peak_memory_is=None if peak is None else peak.kind,
             ),
-            length=_span(task.options.get("lengths") or ()),
+            length=length_text(task.options.get("lengths") or ()),
             headline=task.headline,
             peak_memory_bytes=None if peak is None or shared is not None else peak.reported,
             seconds_estimated=None if shared is None else shared.seconds,
@@ -245,7 +238,7 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
 
     requested = settings(config)
     known: dict[str, Any] = {
-        "options": {"limit": plan(config).limit(name.model), **requested.recorded},
+        "options": {"limit": plan(config).limit(name.model), **plan(config).recorded(name.task)},
         "versions": versions(),
         "seeds": list(requested.seed),
     }
@@ -287,11 +280,3 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
 def served(model: Model) -> bool:
     """Whether a model answers elsewhere, as its entry says before it is loaded (`ModelEntry.served`)."""
     return getattr(model, "served", False)
-
-
-def _span(lengths: Sequence[int]) -> str:
-    """`15`, `3-6` or `5,10,20`."""
-    ordered = sorted(lengths)
-    if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
-        return f"{ordered[0]}-{ordered[-1]}"
-    return ",".join(map(str, ordered))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from pbcore.grid.cellid import CellName
-from pbcore.grid.shards import shard_of
+from pbcore.grid.plan import shard_of
 from pbcore.plugin.options import given
 from pbcore.plugin.state import cell_name, plan, settings
 
@@ -27,8 +28,34 @@ def pytest_configure(config: pytest.Config) -> None:
     if given(config) and settings(config).languagetool_url is not None:
         # Workers inherit it; the scorers read it in every process.
         os.environ["PBCORE_LANGUAGETOOL_URL"] = str(settings(config).languagetool_url)
+    if given(config) and settings(config).bertscore_model is not None:
+        os.environ["PBCORE_BERTSCORE_MODEL"] = _absolute(str(settings(config).bertscore_model))
     if given(config) and settings(config).no_download:
         os.environ["PBCORE_NO_DOWNLOAD"] = "1"
+    if given(config) and not hasattr(config, "workerinput"):
+        _check_bertscore(config)
+
+
+def _absolute(model: str) -> str:
+    """A folder's absolute path: workers may start elsewhere. A model's name stays as it is."""
+    return str(Path(model).resolve()) if Path(model).is_dir() else model
+
+
+def _check_bertscore(config: pytest.Config) -> None:
+    """Raises pytest.UsageError if BERTScore's model was chosen and can't be used: by the option, or by the environment
+    for a run that needs it."""
+    if not os.environ.get("PBCORE_BERTSCORE_MODEL"):
+        return  # the default one may be missing: its score is then absent
+    from pbcore.metrics import semantic
+    from pbcore.tasks import task_spec
+    from pbcore.tasks.scoring import scorer
+
+    tasks = {name.task for name in plan(config).items().values()}
+    if settings(config).bertscore_model or any("bertscore" in scorer(task_spec(task).scorer).metrics for task in tasks):
+        try:
+            semantic.chosen()
+        except semantic.Unavailable as error:
+            raise pytest.UsageError(str(error)) from error
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

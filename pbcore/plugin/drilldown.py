@@ -15,7 +15,7 @@ from pbcore.plugin.options import flag
 
 if TYPE_CHECKING:
     from pbcore.models.base import Model
-    from pbcore.plugin.cell import Answered
+    from pbcore.plugin.answered import Answered
     from pbcore.tasks.base import Task
     from pbcore.tasks.scoring import Scored
 
@@ -54,7 +54,8 @@ def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = N
         value: Any = config.getoption(option.dest, None)
         if option.field == "seed" and value is not None and seed is not None:
             value = (seed,)
-        if option.role not in (Role.ANSWERS, Role.LOADS, Role.COMPUTES) or value in (None, [], False):
+        off = value is None or value is False or value == []  # 0 is a value: --shots 0
+        if off or option.role not in (Role.ANSWERS, Role.LOADS, Role.COMPUTES):
             continue
         for one in value if option.many else [value]:
             words += [flag(config, option), *([] if option.kind is None else [_text(one)])]

@@ -15,8 +15,8 @@ from pbcore.plugin.options import given, on_command_line
 from pbcore.plugin.state import plan, settings
 
 if TYPE_CHECKING:
+    from pbcore.gates.run_verdict import Ruling
     from pbcore.results.rundir import RunDir
-    from pbcore.run_verdict import Ruling
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Baselines and floors that can't be read end the run before it starts."""
     if not given(config) or not settings(config).gated or hasattr(config, "workerinput"):
         return
-    from pbcore.run_verdict import check_gates
+    from pbcore.gates.run_verdict import check_gates
 
     try:
         check_gates(settings(config))

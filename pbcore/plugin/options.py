@@ -10,6 +10,7 @@ import pytest
 
 from pbcore.errors import InputError
 from pbcore.grid.option import Option
+from pbcore.grid.presets import with_preset
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.grid.validate_settings import check
 from pbcore.grid.values import natural, positive
@@ -95,7 +96,7 @@ def read(config: pytest.Config) -> Settings:
         if value is not None:
             values[option.field] = tuple(value) if option.many else value
     try:
-        return check(Settings.of(**values))
+        return check(Settings.of(**with_preset(values, OPTIONS)))
     except InputError as error:
         raise pytest.UsageError(str(error)) from error
 

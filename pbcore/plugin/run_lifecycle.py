@@ -23,8 +23,8 @@ from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
 from pbcore.printable import counted
 
 if TYPE_CHECKING:
+    from pbcore.gates.run_verdict import Ruling
     from pbcore.results.rundir import RunDir
-    from pbcore.run_verdict import Ruling
 
 NAME = "pbcore-outcome"
 WHAT = ("model", "sampler", "task")  # options that name cells
@@ -108,7 +108,7 @@ class Outcome:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Interrupted runs are reported, too: what is on disk is what was finished. Then the gates speak."""
+        """Interrupted runs are reported, too: what is on disk is what was finished. Then gates are judged."""
         if not self._measured:
             if not self.planned and not self._config.getoption("collectonly", False):
                 self._without_cells(session)
@@ -129,7 +129,7 @@ class Outcome:
                 )
                 _fail(session)
         if settings(self._config).gated:
-            from pbcore.run_verdict import rule
+            from pbcore.gates.run_verdict import rule
 
             terminal = self._config.pluginmanager.get_plugin("terminalreporter")
             say = terminal.write_line if terminal else self.notes.append
@@ -137,7 +137,7 @@ class Outcome:
 
     def _without_cells(self, session: pytest.Session) -> None:
         if given(self._config) and settings(self._config).gated:
-            from pbcore.run_verdict import nothing_to_judge
+            from pbcore.gates.run_verdict import nothing_to_judge
 
             self._close(session, nothing_to_judge(verdicts(self._config), self._config.inipath), None)
 
@@ -214,7 +214,7 @@ class Outcome:
 
     def _rerun(self, cell_id: str, sample: int) -> str:
         """The command that reruns one sample; a cell that this run lacks is looked for by its parts."""
-        from pbcore.report.gates import rerun_command
+        from pbcore.gates.text import rerun_command
 
         ends = f"[{cell_id}]"
         node_id = next((node_id for node_id in self.planned if node_id.endswith(ends)), None)

@@ -5,6 +5,9 @@ Held in pytest's stash, made once.
 
 from __future__ import annotations
 
+import os
+import uuid
+
 import pytest
 
 from pbcore.errors import InputError
@@ -21,6 +24,7 @@ HANDS_OUT = pytest.StashKey[bool]()  # set by a plugin that hands this process's
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the plan before anything is collected, so that a typo is a usage error and not a failed test."""
+    os.environ.setdefault("PBCORE_GRAMMAR_RUN", uuid.uuid4().hex)  # all processes of the run inherit it
     if options.given(config):
         plan(config)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pbcore.decoding.theory import Ceilings
+    from pbcore.ceilings.cells import Ceilings
     from pbcore.models.base import Model
-    from pbcore.plugin.cell import Answered
+    from pbcore.plugin.answered import Answered
     from pbcore.tasks.base import Task
 
 _CEILINGS = pytest.StashKey["Ceilings"]()
@@ -20,7 +20,7 @@ def theory_of(
     config: pytest.Config, model: Model, task: Task, sampler: str, answers: Sequence[Answered]
 ) -> dict[str, Any]:
     """`ceiling` and `bits_lost` of a cell's record; None for answers with steps, of which theory knows the end."""
-    from pbcore.decoding.theory import mean_bits_lost
+    from pbcore.ceilings.cells import mean_bits_lost
 
     taken = [] if task.cot else [(one.sample, one.answer.steps) for one in answers]
     return {
@@ -31,6 +31,6 @@ def theory_of(
 
 def _ceilings(config: pytest.Config) -> Ceilings:
     """Those of this process."""
-    from pbcore.decoding.theory import Ceilings
+    from pbcore.ceilings.cells import Ceilings
 
     return config.stash.setdefault(_CEILINGS, Ceilings())

@@ -1,6 +1,1 @@
-"""Reports: terminal summary, report.md, figures, JUnit."""
-
-from pbcore.report.markdown import write_report
-from pbcore.report.summary import summary
-
-__all__ = ["summary", "write_report"]
+"""Reports: terminal summary, report.md, report.html, figures, JUnit. Each module is imported by who needs it."""

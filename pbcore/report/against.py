@@ -12,9 +12,9 @@ from tabulate import tabulate
 from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.analysis.order import short
 from pbcore.printable import counted, printable
-from pbcore.report.text import NAME, code, md, name
 from pbcore.results.check import LoadError
 from pbcore.results.published import figures, read
+from pbcore.text import NAME, code, md, name
 
 HEADERS = ("task", "score", "ours", "95 %", "published", "difference", "tok/step", "published")
 TITLE = "Beside published figures"

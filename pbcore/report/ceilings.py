@@ -10,10 +10,10 @@ from tabulate import tabulate
 
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import counted
-from pbcore.report.text import NAME, ascii_text, md, name
 from pbcore.results.questions import redrawn
 from pbcore.results.table_row import THEORY
 from pbcore.tasks.base import Task
+from pbcore.text import NAME, ascii_text, md, name
 
 NONE = "–"
 NOTE = (
@@ -72,7 +72,7 @@ def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
     """The cells with the ceilings that their records lack, for generated samples: these are drawn again, and used if
     they are those of the record.
     """
-    from pbcore.decoding.theory import Ceilings  # imports torch: only for runs that lack their ceilings
+    from pbcore.ceilings.cells import Ceilings  # imports torch: only for runs that lack their ceilings
 
     ceilings = Ceilings()
     tasks: dict[tuple[Any, ...], Task | None] = {}

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
-from pbcore.analysis.gate import Verdict
+from pbcore.gates.judge import Verdict
+from pbcore.gates.text import power_text
 from pbcore.printable import counted, printable
-from pbcore.report.gates import power_text
-from pbcore.report.text import NAME, code, md
+from pbcore.text import NAME, code, md
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's
@@ -101,7 +101,7 @@ def _gate(verdict: Verdict, by_scores: bool) -> str:
 
 
 def _common(comparison: Comparison) -> list[str]:
-    """The conditions that differ in every compared cell, which are told once."""
+    """The conditions that differ in every compared cell, which are stated once."""
     compared = comparison.of("compared")
     return [note for note in compared[0].differs if all(note in cell.differs for cell in compared)] if compared else []
 
@@ -185,8 +185,8 @@ def _notes(comparison: Comparison) -> list[str]:
     return [
         *notes,
         f"scores in %, differences A − B in points; p: two-sided, adjusted for {counted(len(compared), 'cell')} "
-        f"(Holm); intervals "
-        f"are not adjusted; worse, better: flipped answers{'; names in cells: B→A' if renamed else ''}",
+        "(Holm), while a gate's is one-sided; intervals are not adjusted; worse, better: flipped answers"
+        f"{'; names in cells: B→A' if renamed else ''}",
     ]
 
 

@@ -11,19 +11,20 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
-from pbcore.analysis.frontier import Room
+from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import counted, first_line
 from pbcore.report.ceilings import ceiling_section
-from pbcore.report.frontier import frontier_of_runs, frontier_section
+from pbcore.report.frontier_section import frontier_of_runs, frontier_section
 from pbcore.report.parts import sections, told
 from pbcore.report.plots import write_plots
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import markdown, prompts_note, trade_off_tables
-from pbcore.report.text import NAME, code, listed, md
 from pbcore.results.load import load
+from pbcore.results.record import absent_reasons
 from pbcore.results.rundir import RunDir, write_atomic
+from pbcore.text import NAME, code, listed, md
 
 
 def write_report(run_dir: str | Path) -> list[Path]:
@@ -209,13 +210,10 @@ def _errors(cells: pd.DataFrame) -> str:
 
 
 def _absent(cells: pd.DataFrame) -> str:
-    reasons: dict[tuple[str, str], int] = {}
-    for absent in cells.get("absent", pd.Series(dtype=object)):
-        for item in absent.items() if isinstance(absent, dict) else ():
-            reasons[item] = reasons.get(item, 0) + 1
+    reasons = Counter(item for one in cells.get("absent", ()) for item in absent_reasons(one).items())
     lines = [
-        f"- {md(metric)}: {md(reason)} ({counted(count, 'cell')})"
-        for (metric, reason), count in sorted(reasons.items())
+        f"- {md(metrics)}: {md(reason)} ({counted(count, 'cell')})"
+        for (metrics, reason), count in sorted(reasons.items())
     ]
     dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
     lines += [f"- {md(model)}: random weights, so its scores are left out of the tables" for model in dummies]

@@ -14,15 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from pbcore.analysis.order import natural, sorted_tasks
-from pbcore.analysis.tradeoff import ScoreInterval, curves, mean_interval, pareto
-from pbcore.printable import printable
+from pbcore.analysis.tradeoff import curves, level_lines, pareto
 from pbcore.report.parts import elsewhere
+from pbcore.report.style import COLOURS, MARKERS, PANEL, finish, label, percent, points
 
-# Okabe and Ito's colours, which colour-blind readers can distinguish, without yellow, which is faint on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8B6914")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 MOST_CURVES = 10
-PANEL = (3.3, 2.75)  # inches
 Style = tuple[str, str, str]
 
 
@@ -150,20 +146,6 @@ def _with_ceiling(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def level_lines(cells: pd.DataFrame) -> dict[str, ScoreInterval]:
-    """Model and sampler → mean score with its 95 % interval, in %, of the cells without tokens per step. Only of models
-    with a score for every task of the frame: means over different tasks can't be compared.
-    """
-    tasks = set(cells["task"])
-    found = {}
-    for names, group in cells[cells["tokens_per_step"].isna()].groupby(["model", "sampler"], sort=False):
-        if set(group["task"]) == tasks:
-            rows = group[["score", "score_low", "score_high"]].astype(float).itertuples(index=False)
-            score, low, high = mean_interval([(one, below, above) for one, below, above in rows])
-            found[" · ".join(map(str, names))] = (100 * score, 100 * low, 100 * high)
-    return found
-
-
 def _with(levels: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     """The cells of a panel, with those of models without tokens per step for the same tasks."""
     same = levels[levels["task"].isin(set(cells["task"]))]
@@ -176,35 +158,20 @@ def _panel(axis: Axes, title: str, lines: dict[str, pd.DataFrame], styles: dict[
         weight = 1 + 0.9 * (len(lines) - 1 - number) / max(
             1, len(lines) - 1
         )  # curves that coincide stay visible under each other
-        x, y = line["tokens_per_step"].to_numpy(), line["score"].to_numpy()
-        spread = np.nan_to_num(np.clip(np.vstack([y - line["low"].to_numpy(), line["high"].to_numpy() - y]), 0, None))
-        axis.errorbar(
-            x,
-            y,
-            yerr=spread,
-            color=colour,
-            marker=marker,
-            linestyle=dashes,
-            markersize=3.6 * weight,
-            linewidth=1.3 * weight,
-            elinewidth=0.8,
-            capsize=1.8,
-            alpha=0.95,
+        look = {"color": colour, "marker": marker, "linestyle": dashes, "alpha": 0.95}
+        x = line["tokens_per_step"]
+        points(
+            axis, x, line["score"], line["low"], line["high"], markersize=3.6 * weight, linewidth=1.3 * weight, **look
         )
-        axis.plot(x, line["ceiling"].to_numpy(), color=colour, linestyle=":", marker="_", markersize=6, linewidth=0.9)
+        axis.plot(x, line["ceiling"], color=colour, linestyle=":", marker="_", markersize=6, linewidth=0.9)
     axis.set_xscale("log", base=2)
     highest = max(1, int(np.ceil(np.log2(max(top, 1.0)))))
     axis.xaxis.set_major_locator(FixedLocator([2.0**power for power in range(highest + 1)]))
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_xlim(2**-0.25, max(2.0, top) * 2**0.25)
-    axis.set_ylim(-4, 104)
-    axis.set_yticks([0, 20, 40, 60, 80, 100])
-    axis.set_title(title, fontsize=9, pad=4)
-    axis.tick_params(labelsize=8, length=2.5)
-    axis.grid(True, color="#E4E4E4", linewidth=0.6)
-    axis.set_axisbelow(True)
-    axis.spines[["top", "right"]].set_visible(False)
+    percent(axis)
+    finish(axis, title)
 
 
 def _lines(table: pd.DataFrame, fronts: bool) -> dict[str, pd.DataFrame]:
@@ -235,11 +202,6 @@ def _rows(panels: list[tuple[str, pd.DataFrame]]) -> list[list[tuple[str, pd.Dat
 
 def _where(cells: pd.DataFrame, model: str, category: str) -> pd.DataFrame:
     return cells[(cells["model"] == model) & (cells["category"] == category)]
-
-
-def label(text: str) -> str:
-    """Text for a figure: short, without control characters, and `$` as itself instead of a formula's beginning."""
-    return printable(text, 60).replace("$", r"\$")
 
 
 def _file_part(name: str) -> str:

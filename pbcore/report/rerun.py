@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pbcore.report.gates import Rerun, rerun_command
+from pbcore.gates.text import Rerun, rerun_command
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import StoredCell
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from pbcore.analysis.order import sorted_tasks
 from pbcore.analysis.tradeoff import curves, pareto
 from pbcore.report.parts import elsewhere
-from pbcore.report.plots import COLOURS, MARKERS, PANEL, label
+from pbcore.report.style import COLOURS, MARKERS, PANEL, finish, label, percent, points
 
 RATE = "samples_per_second"
 
@@ -43,19 +42,15 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
     for axis, category in zip(axes, categories, strict=True):
         table = curves(cells[cells["category"] == category], RATE)
         for number, model in enumerate(models):
-            points = table[table["model"] == model]
-            if not points.empty:
-                _points(axis, points, COLOURS[number % 8], MARKERS[number % 8], model in behind)
-        axis.set_title(label(category), fontsize=9, pad=4)
+            own = table[table["model"] == model]
+            if not own.empty:
+                _points(axis, own, COLOURS[number % 8], MARKERS[number % 8], model in behind)
         axis.set_xscale("log")
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.xaxis.set_minor_locator(NullLocator())
-        axis.set_ylim(-4, 104)
-        axis.tick_params(labelsize=8, length=2.5)
-        axis.grid(True, color="#E4E4E4", linewidth=0.6)
-        axis.set_axisbelow(True)
-        axis.spines[["top", "right"]].set_visible(False)
+        percent(axis)
+        finish(axis, label(category))
     handles = [
         axes[0].plot([], [], color=COLOURS[i % 8], marker=MARKERS[i % 8], mfc=_fill(i, model in behind), markersize=4)[
             0
@@ -76,20 +71,8 @@ def _fill(number: int, hollow: bool) -> str:
     return "white" if hollow else COLOURS[number % 8]
 
 
-def _points(axis: Axes, points: pd.DataFrame, colour: str, marker: str, hollow: bool) -> None:
-    x, y = points[RATE].to_numpy(), points["score"].to_numpy()
-    spread = np.nan_to_num(np.clip(np.vstack([y - points["low"].to_numpy(), points["high"].to_numpy() - y]), 0, None))
-    axis.errorbar(
-        x,
-        y,
-        yerr=spread,
-        color=colour,
-        marker=marker,
-        mfc="white" if hollow else colour,
-        linestyle="",
-        markersize=4,
-        elinewidth=0.8,
-        capsize=1.8,
-    )
-    front = pareto(zip(x, y, strict=True))
+def _points(axis: Axes, table: pd.DataFrame, colour: str, marker: str, hollow: bool) -> None:
+    look = {"color": colour, "marker": marker, "mfc": "white" if hollow else colour, "linestyle": "", "markersize": 4}
+    points(axis, table[RATE], table["score"], table["low"], table["high"], **look)
+    front = pareto(zip(table[RATE], table["score"], strict=True))
     axis.plot([a for a, _ in front], [b for _, b in front], color=colour, linewidth=1.2)

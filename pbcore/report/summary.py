@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pbcore.printable import counted, first_line, printable
 from pbcore.report import parts
 from pbcore.report.tables import terminal, trade_off_tables
-from pbcore.report.text import listed, name
 from pbcore.results.record import CellRecord, part_values
 from pbcore.results.table_row import frame
+from pbcore.text import listed, name
 
 
 def summary(records: Iterable[CellRecord], width: int = 100) -> str:
@@ -42,7 +42,7 @@ def _facts(cells: list[CellRecord]) -> list[str]:
     remote = {cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")}
     if remote:
         lines.append(f"code that came with the checkpoint was run: {_joined(remote)}")
-    late = sum(cell.text_after_eos for cell in ran)
+    late = sum(cell.text_after_eos or 0 for cell in ran)
     if late:
         whole = any(cell.conditions.options.get("official_text") for cell in ran)
         scored = "is scored (--official-text)" if whole else "is not scored (--official-text scores it)"
@@ -54,7 +54,7 @@ def _facts(cells: list[CellRecord]) -> list[str]:
 
 
 def _shared(cells: list[CellRecord]) -> list[str]:
-    """Of the cells that shared forwards: how many the model was asked for, and what they would take without."""
+    """Cells that shared forwards: how many forwards the model computed, and the estimated seconds without sharing."""
     asked = sum((cell.forwards_shared or 0) + (cell.forwards_computed or 0) for cell in cells)
     if not asked:
         return []

@@ -13,8 +13,8 @@ import pandas as pd
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import printable
 from pbcore.report.parts import elsewhere
-from pbcore.report.text import NAME, ascii_text, code, md, name
 from pbcore.tasks.naming import REWRITE
+from pbcore.text import NAME, ascii_text, code, md, name
 
 NOT_RUN = "·"
 NOT_MEASURED = "–"
@@ -214,7 +214,7 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
 
 
 def prompts_note(cells: pd.DataFrame) -> list[str]:
-    """What has to stand under a table with scores for the prompts of the 2026 rewrite: nothing, or one line."""
+    """The note under a table with scores for the prompts of the 2026 rewrite; empty without such scores."""
     theirs = cells["prompts"] == REWRITE
     if not theirs.any():
         return []

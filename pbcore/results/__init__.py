@@ -1,4 +1,4 @@
-"""What runs leave behind: the record, the run directory, loading, merging, resuming."""
+"""Results of runs: records, the run directory, loading, merging, resuming."""
 
 from pbcore.results.build import build_cell, error_cell
 from pbcore.results.load import load, load_cells, load_many, load_samples

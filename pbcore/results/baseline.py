@@ -47,7 +47,8 @@ class BaselineError(InputError):
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
     """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe`: forwards per index,
-    summed over seeds; both in the order of `indices`. `official_text`: the scores include text after the first EOS."""
+    summed over seeds; both in the order of `indices`. `official_text`: the scores include text after the first EOS;
+    `whole_cot`: they are of answers with their steps."""
 
     id: str
     model: str
@@ -64,6 +65,7 @@ class BaselineCell:
     nfe: tuple[int, ...]  # empty if the model doesn't report its forwards
     tokens_per_step: float | None
     official_text: bool = False
+    whole_cot: bool = False
 
     def by_sample(self, name: str) -> dict[int, float]:
         """A score by the sample's index."""
@@ -94,6 +96,7 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
         nfe=_forwards(answers.values()),
         tokens_per_step=None if cell.tokens_per_step is None else round(cell.tokens_per_step, 6),
         official_text=bool(conditions.options.get("official_text")),
+        whole_cot=conditions.options.get("cot_answer") == "whole",
     )
 
 
@@ -121,7 +124,10 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
     empty one, another schema, damaged lines, and cells of a run that can't be read."""
     source = Path(path)
     if source.is_dir():
-        return _from_run(source)
+        try:
+            return run_rows(load_stored(source, refuse), source)
+        except (RunDirError, LoadError) as error:
+            raise BaselineError(str(error)) from error
     if not source.exists():
         raise BaselineError(f"no baseline at {source}; give a run directory or a file written by --update-baseline")
     try:
@@ -146,12 +152,8 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
     return {name: _unpacked(f"{source}: cell {printable(name)}", name, row) for name, row in rows.items()}
 
 
-def _from_run(source: Path) -> dict[str, BaselineCell]:
-    """The baseline that a run directory is. A cell that can't be read would not be judged, so it is an error."""
-    try:
-        stored = load_stored(source, refuse)
-    except (RunDirError, LoadError) as error:
-        raise BaselineError(str(error)) from error
+def run_rows(stored: Iterable[StoredCell], source: Path) -> dict[str, BaselineCell]:
+    """id → row of the finished cells of a run that was read from `source`. Raises BaselineError if it has none."""
     cells = {entry.cell.id: baseline_cell(entry) for entry in stored if entry.cell.status == "ok" and entry.samples}
     if not cells:
         raise BaselineError(
@@ -182,8 +184,9 @@ def unpack_runs(text: str) -> tuple[int, ...]:
 
 def _packed(cell: BaselineCell) -> dict[str, Any]:
     row = {name: value for name, value in asdict(cell).items() if name != "id"}
-    if not cell.official_text:
-        del row["official_text"]
+    for name in ("official_text", "whole_cot"):
+        if not row[name]:
+            del row[name]
     consecutive = cell.indices == tuple(range(len(cell.indices)))
     row["indices"] = f"0-{len(cell.indices) - 1}" if consecutive and cell.indices else list(cell.indices)
     row["nfe"] = pack_runs(cell.nfe)
@@ -209,6 +212,7 @@ class _Row:
     nfe: str
     tokens_per_step: Amount | None
     official_text: bool = False
+    whole_cot: bool = False
 
 
 _row = adapter(lambda: shape(_Row))

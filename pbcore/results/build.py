@@ -34,6 +34,14 @@ class Answer(Protocol):
     def confidences(self) -> Sequence[float]: ...
 
 
+def length_text(lengths: Sequence[int]) -> str:
+    """The values of n as `15`, `3-6` or `5,10,20`: a range only where none is left out."""
+    ordered = sorted(lengths)
+    if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
+        return f"{ordered[0]}-{ordered[-1]}"
+    return ",".join(map(str, ordered))
+
+
 def build_cell(
     facts: CellRecord,
     answers: Sequence[Answer],
@@ -76,6 +84,9 @@ def build_cell(
     counted = forward_rates(facts.id, samples)
     if not counted and facts.nfe_mean is None:
         missing.setdefault("nfe", "the model does not report its number of forwards")
+    late = _texts_after_eos(answers)
+    if late is None:
+        missing.setdefault("text_after_eos", "the model does not tell what follows an answer's first EOS")
     cell = replace(
         facts,
         n_samples=len(set(numbers)),
@@ -85,7 +96,7 @@ def build_cell(
         **counted,
         **_times(rounds, samples),
         failures=failure_counts(scored),
-        text_after_eos=sum(sample.official_text is not None for sample in samples),
+        text_after_eos=late,
     )
     return cell, samples
 
@@ -112,16 +123,28 @@ def with_scores(
 
 
 def generated(answers: Sequence[Answer]) -> dict[str, Any]:
-    """What models with `generate` tell of their answers: how many ended by themselves (`stop`) or at their limit
-    (`length`), and the mean forwards of the model that drafted; empty for other models.
+    """Statistics of answers by models without a canvas of the task's length: how many ended by themselves (`stop`) or
+    at their limit (`length`), how many had which limit in tokens (`max_new_tokens`), and the mean forwards of the model
+    that drafted; empty for other models.
     """
     told = [getattr(answer, "extra", {}) for answer in answers]
     ends = Counter(extra["finish_reason"] for extra in told if "finish_reason" in extra)
+    limits = Counter(extra["max_new_tokens"] for extra in told if "max_new_tokens" in extra)
     drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
     return {
         **({"finish": dict(sorted(ends.items()))} if ends else {}),
+        **({"max_new_tokens": {str(limit): count for limit, count in sorted(limits.items())}} if limits else {}),
         **({"draft_forwards": sum(drafted) / len(told)} if drafted else {}),
     }
+
+
+def _texts_after_eos(answers: Sequence[Answer]) -> int | None:
+    """How many answers have text after their first EOS; None unless all of them tell."""
+    told = [
+        getattr(answer, "official_text", None) is not None or getattr(answer, "text_after_eos", None)
+        for answer in answers
+    ]
+    return None if None in told else sum(map(bool, told))
 
 
 def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
@@ -139,11 +162,13 @@ def sample_record(
     """
     steps = [int(step) for step in answer.steps]
     told = getattr(answer, "extra", {}).get("served")
+    nfe = int(answer.nfe) if answer.nfe else getattr(answer, "prefill", None)  # an answer may be the prefill's token
     return SampleRecord(
         index=int(index),
         text=answer.text,
         scores={str(name): float(value) for name, value in scored.scores.items()},
-        nfe=int(answer.nfe) if answer.nfe else getattr(answer, "prefill", None),  # an answer may be the prefill's token
+        nfe=nfe,
+        rows=None if nfe is None else getattr(answer, "rows", None) or nfe,
         canvas_tokens=None if told else sum(step >= 0 for step in steps) if steps else len(answer.token_ids),
         answer_tokens=sum(step >= 0 for step in steps[: answer.answer_tokens]) if steps else answer.answer_tokens,
         details=plain(scored.details, f"details of sample {index}"),
@@ -214,8 +239,8 @@ def failure_counts(scored: Sequence[Detailed]) -> dict[str, int]:
 
 
 def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
-    """NFE over samples, tokens per step (mean of the samples' rates) and tokens per forward (both summed over samples
-    first); empty if the model doesn't report its forwards.
+    """NFE and rows over samples, tokens per step and per row (means of the samples' rates) and tokens per forward (both
+    summed over samples first); empty if the model doesn't report its forwards.
     """
     forwards = [sample.nfe for sample in samples if sample.nfe is not None]
     if not forwards:
@@ -223,9 +248,7 @@ def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, An
     if len(forwards) < len(samples):
         index = next(sample.index for sample in samples if sample.nfe is None)
         raise ValueError(f"cell {cell_id}: sample {index} has no NFE, others have; each takes at least one forward")
-    canvas = [
-        one.canvas_tokens / nfe for one, nfe in zip(samples, forwards, strict=True) if one.canvas_tokens is not None
-    ]
+    rows = [nfe if one.rows is None else one.rows for one, nfe in zip(samples, forwards, strict=True)]
     tokens = _tokens(samples)
     return {
         "nfe_mean": sum(forwards) / len(forwards),
@@ -233,9 +256,19 @@ def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, An
         "nfe_max": max(forwards),
         "prefill_mean": _mean([one.prefill for one in samples]),
         "store_mean": _mean([one.store for one in samples]),
-        "tokens_per_step": sum(canvas) / len(samples) if len(canvas) == len(samples) else None,
+        "rows_mean": sum(rows) / len(rows),
+        "tokens_per_step": _mean_rate(samples, forwards),
+        "tokens_per_row": _mean_rate(samples, rows),
         "tokens_per_forward": None if tokens is None else tokens / sum(forwards),
     }
+
+
+def _mean_rate(samples: Sequence[SampleRecord], counts: Sequence[int]) -> float | None:
+    """The mean of canvas tokens / count; None if the tokens aren't known of each sample."""
+    rates = [
+        one.canvas_tokens / count for one, count in zip(samples, counts, strict=True) if one.canvas_tokens is not None
+    ]
+    return sum(rates) / len(rates) if len(rates) == len(samples) else None
 
 
 def _tokens(samples: Sequence[SampleRecord]) -> int | None:

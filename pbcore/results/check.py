@@ -1,6 +1,4 @@
-"""Reads JSON that others may have edited, cut or damaged: it is what its types say, or one line names the place and
-what is allowed.
-"""
+"""Strict validation of JSON that may be edited, cut or damaged: one-line errors name the place and what is allowed."""
 
 from __future__ import annotations
 
@@ -137,14 +135,14 @@ def _field(problem: Any) -> str:
     return printable(".".join(map(str, problem["loc"])), 120)
 
 
-def check_schema(data: Any, readable: tuple[int, ...], where: str) -> dict[str, Any]:
-    """`data` if it is a mapping of a readable schema. Raises LoadError, NewerSchemaError for a later schema."""
+def check_schema(data: Any, known: int, where: str) -> dict[str, Any]:
+    """`data` if it is a mapping of the known schema. Raises LoadError, NewerSchemaError for a later schema."""
     if not isinstance(data, dict):
         raise LoadError(f"{where} holds {shown(data)}; it should be a mapping with a field schema")
-    schema, known = data.get("schema"), " and ".join(map(str, readable))
-    if type(schema) is int and schema in readable:
+    schema = data.get("schema")
+    if type(schema) is int and schema == known:
         return data
-    if type(schema) is int and schema > max(readable):
+    if type(schema) is int and schema > known:
         raise NewerSchemaError(
             f"{where} has schema {schema}, written by a newer version of pbcore; this version reads {known}: update "
             "pbcore"

@@ -1,4 +1,4 @@
-"""What a run's results depend on beside its settings: versions and the machine. For run.json and records."""
+"""Package versions and the machine, which results depend on beside the settings: for run.json and records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _versions() -> dict[str, str]:
 
 
 def machine(gpu: bool) -> dict[str, Any]:
-    """What the timings depend on; the GPUs only where they are used."""
+    """The machine, on which timings depend; its GPUs only where they are used."""
     facts: dict[str, Any] = {
         "system": platform.platform(),
         "processor": _processor(),

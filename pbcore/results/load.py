@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from pbcore.names import parse
 from pbcore.printable import printable, shown
 from pbcore.results import published
-from pbcore.results.build import error_cell
 from pbcore.results.check import LoadError, check_schema, json_lines, parse_json, read_json
-from pbcore.results.record import READABLE, CellRecord, Conditions, SampleRecord, id_order, present_name
+from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
 from pbcore.results.rundir import StoredCell, open_run, with_samples
 from pbcore.results.table_row import COLUMNS, CONDITIONS, RATES, RECORD_PROPERTY, THEORY, frame
-from pbcore.tasks.naming import short
-from pbcore.tasks.registry import all_task_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["LoadError", "load", "load_cells", "load_many", "load_samples", "load_stored"]
-_CELL = re.compile(r"\[([^\[\]]+/[^\[\]]+)/([^/\[\]]+)\]$")
-_CAUSE = re.compile(r'failed on \w+ with "(.*)"', re.DOTALL)  # pytest's words around an error in a fixture
 
 
 def load(path: str | Path) -> pd.DataFrame:
-    """A DataFrame with a row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, tokens_per_step,
-    tokens_per_forward, seconds … (all columns: `results.flat`).
+    """A DataFrame with a row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, rows,
+    tokens_per_step, tokens_per_row, tokens_per_forward, seconds … (all columns: `results.flat`).
 
     `path` is a run directory (finished or interrupted), a results.json, a junit.xml or pytest-benchmark JSON written by
     our plugin, a run folder of the 2026 rewrite, or its table as CSV. Raises LoadError naming the path and the readable
@@ -108,7 +101,7 @@ def load_stored(run_dir: str | Path, say: Callable[[str], None] | None = None) -
     if not lines.exists():
         return [StoredCell(cell, ()) for cell in cells]
     ids = {cell.id for cell in cells}
-    samples = {name if name in ids else _present_id(name): answers for name, answers in _samples(lines).items()}
+    samples = _samples(lines)
     unknown = sorted(samples.keys() - ids)
     if unknown:
         raise LoadError(f"{lines} has samples of cell {printable(unknown[0])}, which {results.name} lacks")
@@ -139,12 +132,6 @@ def _from_directory(source: Path) -> list[CellRecord]:
     raise LoadError(f"{source} holds no results: neither cells/, results.json nor junit.xml{below}")
 
 
-def _present_id(cell_id: str) -> str:
-    """The id that a cell of the first release has now; other ids stay."""
-    head, slash, sampler = cell_id.rpartition("/")
-    return f"{head}{slash}{present_name(sampler)}"
-
-
 def _from_json(source: Path) -> list[CellRecord]:
     data = read_json(source)
     if isinstance(data, dict) and "benchmarks" in data:
@@ -153,7 +140,7 @@ def _from_json(source: Path) -> list[CellRecord]:
         raise LoadError(
             f"{source} is neither a results.json (has 'cells') nor a pytest-benchmark JSON (has 'benchmarks')"
         )
-    check_schema(data, READABLE, str(source))
+    check_schema(data, SCHEMA, str(source))
     if not isinstance(data["cells"], list):
         raise LoadError(f"{source}: field cells is {shown(data['cells'])}; it should be a list of records")
     return _once(source, [CellRecord.from_json(cell, f"{source}: cells[{i}]") for i, cell in enumerate(data["cells"])])
@@ -187,21 +174,17 @@ def _from_junit(source: Path) -> list[CellRecord]:
         raise LoadError(
             f"{source} is not valid XML ({printable(str(error))}); load the run's directory instead"
         ) from error
-    cells, unrecorded = [], []
+    cells = []
     for number, case in enumerate(root.iter("testcase"), 1):
         texts = {item.get("name"): item.get("value") for item in case.iter("property")}
         if RECORD_PROPERTY in texts:
             cells.append(_from_property(texts[RECORD_PROPERTY], f"{source}: testcase {number}"))
-        elif any(part.tag in ("error", "failure") for part in case):
-            unrecorded.append(case)
-    tasks = {*all_task_names(), *(cell.task for cell in cells)}
-    failed = (_failed(case, tasks) for case in unrecorded)
-    return _nonempty(source, _once(source, [*cells, *(cell for cell in failed if cell is not None)]))
+    return _nonempty(source, _once(source, cells))
 
 
 def _once(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
-    """Each cell once: a test with several reports stands in the file several times, and an error of its own may follow
-    its record.
+    """Removes duplicates: a test with several reports is in the file several times, and its record may be followed by
+    an error.
     """
     chosen: dict[str, CellRecord] = {}
     for cell in cells:
@@ -218,26 +201,6 @@ def _once(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
     if twice is not None:
         raise LoadError(f"{source} holds two cells of {printable(twice)}; load the run's directory instead")
     return list(chosen.values())
-
-
-def _failed(case: ElementTree.Element, tasks: Iterable[str]) -> CellRecord | None:
-    """The record of a cell of these tasks that failed before it had one, as JUnit files of the first release have them;
-    None for another test."""
-    match = _CELL.search(case.get("name", ""))
-    if match is None:
-        return None
-    head, sampler = match.groups()
-    task = next((task for task in sorted(tasks, key=len, reverse=True) if head.endswith(f"/{short(task)}")), None)
-    try:
-        parse(sampler)
-    except ValueError:
-        return None
-    if task is None:
-        return None
-    cause = next((part.get("message") or "" for part in case if part.tag in ("error", "failure")), "")
-    quoted = _CAUSE.fullmatch(cause)
-    facts = CellRecord(f"{head}/{sampler}", head.removesuffix(f"/{short(task)}"), task, sampler, Conditions.unknown())
-    return error_cell(facts, (quoted[1] if quoted else cause) or "no cause recorded")
 
 
 def _nonempty(source: Path, cells: list[CellRecord]) -> list[CellRecord]:

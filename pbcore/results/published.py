@@ -146,7 +146,7 @@ def _v2_table(table: pd.DataFrame) -> pd.DataFrame:
 def _row(model: str, method: str, param: str, task: str, values: dict[str, Any]) -> dict[str, Any]:
     """One row in our columns.
 
-    The rewrite's `score` is accuracy for lists and puzzles, grammar alone for text (FIELD.md §5).
+    The rewrite's `score` is accuracy for lists and puzzles, grammar alone for text.
     """
     text = task.startswith("text_writing/")
     headline = "grammar" if text else "accuracy"
@@ -164,8 +164,8 @@ def _row(model: str, method: str, param: str, task: str, values: dict[str, Any])
         "headline": headline,
         "score": scores[headline],
         **scores,
-        "nfe": _number(values.get("nfe")),
-        "tokens_per_step": _number(values.get("tokens_per_step")),
+        **dict.fromkeys(("nfe", "rows"), _number(values.get("nfe"))),
+        **dict.fromkeys(("tokens_per_step", "tokens_per_row"), _number(values.get("tokens_per_step"))),
         "output_length": _number(values.get("output_length")),
         "data_source": "published",
         "dummy": False,

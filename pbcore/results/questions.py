@@ -1,5 +1,5 @@
-"""The questions of a run: kept beside its cells, so that answers can be read without the data that they came from; and
-those that a stored cell answered, loaded again and checked by their digest.
+"""A run's questions: stored beside its cells, so that answers can be read without the source data, and loaded again
+from that data, checked by their digest, to score a cell again.
 
     RUN/questions/<task>-<digest>.json   {"schema": 2, "task": …, "data_hash": …, "questions": [{"index": 0, …}, …]}
 
@@ -17,10 +17,11 @@ from typing import Any, Protocol
 
 from pbcore.errors import InputError
 from pbcore.printable import printable
+from pbcore.results.build import with_scores
 from pbcore.results.check import LoadError, adapter, check_schema, checked, read_json, shape
 from pbcore.results.json_values import dump_json, plain
-from pbcore.results.record import READABLE, SCHEMA, CellRecord, Count
-from pbcore.results.rundir import RunDir, cell_file, write_atomic
+from pbcore.results.record import SCHEMA, CellRecord, Count
+from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_atomic
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.registry import add_tasks_file, all_task_names, load_task, task_spec
@@ -75,7 +76,7 @@ def keep(run: RunDir, task: Asked) -> Path:
 
 
 def question(sample: Sample) -> Question:
-    """What a reader needs to know of a sample."""
+    """A sample as a reader of answers needs it."""
     return Question(
         sample.index,
         sample.prompt,
@@ -91,7 +92,7 @@ def kept(run: RunDir) -> dict[Key, dict[int, Question]]:
     found: dict[Key, dict[int, Question]] = {}
     for path in sorted((run.path / FOLDER).glob("*.json")):
         try:
-            data = checked(_file(), check_schema(read_json(path), READABLE, str(path)), str(path))
+            data = checked(_file(), check_schema(read_json(path), SCHEMA, str(path)), str(path))
         except LoadError:
             continue
         found[data["task"], data["data_hash"]] = {one["index"]: Question(**one) for one in data["questions"]}
@@ -117,7 +118,7 @@ DATA = "data"  # of a run directory: questions that came with an imported run
 
 
 class QuestionsError(InputError):
-    """The questions of a cell can't be had: its data or its tasks file is not here, or has changed."""
+    """A cell's questions can't be loaded: its data or tasks file is missing or has changed."""
 
 
 class Questions:
@@ -193,7 +194,7 @@ class Questions:
         return Path(named)
 
     def _lengths(self, cell: CellRecord) -> Iterator[tuple[int, ...] | None]:
-        """The task's own n, then those that the run asked for, then those of the record."""
+        """The task's default n, then those requested for the run, then those of the record."""
         yield None
         asked = self._settings.get("n")
         if isinstance(asked, list) and all(type(n) is int for n in asked):
@@ -211,9 +212,20 @@ def selected(task: Task, indices: list[int]) -> Task:
     return replace(task, samples=tuple(known[index] for index in indices))
 
 
+def scored_again(stored: StoredCell, task: Task) -> StoredCell:
+    """A cell whose kept answers are scored again; its answers, seconds and key stay. Raises QuestionsError for an
+    answer to a sample that the task lacks."""
+    official = bool(stored.cell.conditions.options.get("official_text"))
+    texts = [(official and sample.official_text) or sample.text for sample in stored.samples]
+    samples = selected(task, [sample.index for sample in stored.samples]).samples
+    cell = replace(stored.cell, headline=task.headline)
+    record, again = with_scores(cell, stored.samples, task.score_many(texts, samples))
+    return StoredCell(record, tuple(again))
+
+
 def redrawn(task: str, length: str, count: int, options: Mapping[str, Any], digest: str | None) -> Task | None:
     """The samples of a record of generated data, drawn again: `length`, the number of samples, `options` and digest are
-    the record's. None if they are other ones now, or can't be drawn."""
+    the record's. None if they differ now or can't be drawn."""
     try:
         asked = task_spec(task).asked(options)
         drawn = load_task(task, n=lengths_of(length) or None, limit=count, seed=options.get("data_seed") or 0, **asked)

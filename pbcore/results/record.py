@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from types import GenericAlias
 from typing import Annotated, Any, ClassVar, Literal, Protocol
@@ -12,14 +10,12 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 from annotated_types import Interval
 
 from pbcore.extensions import provided
-from pbcore.names import SamplerNameError
 from pbcore.printable import printable, shown
 from pbcore.results.aggregates import check_headline
 from pbcore.results.check import LoadError, adapter, checked, shape
 from pbcore.theory.ceiling import Ceiling
 
 SCHEMA = 2
-READABLE = (1, 2)  # schema 1 had the conditions on the top level, with defaults for unknown ones
 
 # Ranges that hold for every real run; reading checks them, together with the types.
 Count = Annotated[int, Interval(ge=0, le=10**15)]
@@ -30,7 +26,7 @@ Step = Annotated[int, Interval(ge=-1, le=10**15)]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A mean over samples with its 95 % interval: Wilson for binary scores, bootstrap for graded ones."""
+    """A mean over samples with its 95 % interval: Wilson for binary scores, `stats.graded_interval` for graded ones."""
 
     mean: Share
     low: Share
@@ -56,7 +52,8 @@ class SampleRecord:
     """One answer to one sample. `scores` and `details` as in `tasks.scoring.Scored`; `seed` the seed of its decoding;
     `official_text` the text of the whole canvas, if there is text after the first EOS, else None; `nfe` None if the
     model doesn't report its forwards, `prefill` and `store` a block model's forwards of these kinds (the latter also
-    counted in `nfe`), None for others; `canvas_tokens` and `answer_tokens` None if it doesn't report its tokens;
+    counted in `nfe`), None for others; `rows` the canvases forwarded for it, more than `nfe` for samplers that ask
+    about what-if rows; `canvas_tokens` and `answer_tokens` None if it doesn't report its tokens;
     `served` what a server reported of this answer. `tokens` are the canvas's tokens as text, without repetitions of the
     last one at the end; `former` the tokens that did not stay. Both are None if they were not recorded."""
 
@@ -76,6 +73,7 @@ class SampleRecord:
     store: Count | None = None
     tokens: list[str] | None = None
     former: list[FormerToken] | None = None
+    rows: Count | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -160,9 +158,10 @@ def part_values(part: Any) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class CellRecord:
-    """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the mean
-    over samples of canvas tokens / NFE; `tokens_per_forward` is answer tokens before the first EOS / NFE, both summed
-    over samples first.
+    """One cell = task × model × sampler. Seconds are wall-clock time of decoding alone. `tokens_per_step` is the
+    mean over samples of canvas tokens / NFE and `tokens_per_row` the same with the canvases forwarded, `rows`, in
+    its place (None in records from before they were counted: then they equal NFE); `tokens_per_forward` is answer
+    tokens before the first EOS / NFE, both summed over samples first.
 
     `status` is `ok` or `error`; numbers that were not measured are None, and `absent` says why (`nfe` for all that
     counts forwards, `seconds` for all that counts time). Each of the `n_samples`
@@ -170,9 +169,9 @@ class CellRecord:
     and rates count every answer. Where forwards were shared between cells, `forwards_shared` of the cell's NFE were
     answered by other cells' and `forwards_computed` by the model (elsewhere both are None); `seconds_estimated` is what
     all of them would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with
-    text after the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples under this
-    sampler, and `bits_lost` the mean over answers of L_T of the partition that the decoding took (docs/theory.md); None
-    where they aren't known.
+    text after the first EOS token, and is None where a model doesn't tell. `ceiling` is the ideal model's expected
+    accuracy on these samples under this sampler, and `bits_lost` the mean over answers of L_T of the partition that the
+    decoding took (docs/theory.md); None where they aren't known.
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
@@ -190,9 +189,11 @@ class CellRecord:
     nfe_mean: Amount | None = None
     nfe_median: Amount | None = None
     nfe_max: Count | None = None
+    rows_mean: Amount | None = None
     prefill_mean: Amount | None = None  # of a block model: forwards that ran the prompt, not in NFE
     store_mean: Amount | None = None  # of a block model: forwards that stored finished blocks, part of NFE
     tokens_per_step: Amount | None = None
+    tokens_per_row: Amount | None = None
     tokens_per_forward: Amount | None = None
     seconds: Amount | None = None
     rounds: list[Amount] = field(default_factory=list)
@@ -204,7 +205,7 @@ class CellRecord:
     forwards_computed: Count | None = None
     decoding: dict[str, Any] = field(default_factory=dict)  # order statistics: AR-ness, tokens per step …
     failures: dict[str, Count] = field(default_factory=dict)  # failure kind → samples
-    text_after_eos: Count = 0
+    text_after_eos: Count | None = None
     served: RecordPart | dict[str, Any] | None = None  # of a model that answers elsewhere, behind a server
     ceiling: Ceiling | None = None
     bits_lost: Amount | None = None
@@ -220,8 +221,6 @@ class CellRecord:
         if not isinstance(data, dict):
             raise LoadError(f"{where}: it is {shown(data)}; it should be a record with an id")
         where = f"{where}: cell {printable(str(data['id']))}" if "id" in data else where
-        if "conditions" not in data and "settings" in data:
-            data = _from_schema_1(data, where)
         valid = checked(_cell(), data, where)
         scores = {name: Score(**value) for name, value in valid.get("scores", {}).items()}
         told = valid.get("served")
@@ -251,44 +250,13 @@ def id_order(cell_id: str) -> list[str]:
     return cell_id.split("/")
 
 
-def _from_schema_1(data: dict[str, Any], where: str) -> dict[str, Any]:
-    """Converts a record of schema 1 to schema 2.
-
-    Its failed cells had defaults for unknown conditions; these become None.
+def absent_reasons(absent: object) -> dict[str, str]:
+    """Each reason once, by the metrics that it keeps from being measured: a composite stands beside the score that it
+    lacks (`bertscore, v1`). `absent` is a record's, metric → reason; anything else holds no reasons.
     """
-    data = _with_present_name(data)
-    settings = data.get("settings", {})
-    if not isinstance(settings, dict):
-        raise LoadError(f"{where}: field settings is {shown(settings)}; it should be a mapping")
-    settings = dict(settings)
-    measured = {name: settings.pop(name, None) for name in ("threads", "peak_memory_is")}
-    known = {name: data[name] for name in CONDITIONS if name in data and name != "settings"}
-    if data.get("status") == "error":
-        known = {name: value for name, value in known.items() if name == "seeds"}
-    versions = settings.pop("versions", {})
-    conditions = Conditions.unknown(**{**known, **measured, "versions": versions, "options": settings})
-    rest = {name: value for name, value in data.items() if name not in CONDITIONS and name != "settings"}
-    return {**rest, "conditions": asdict(conditions)}
-
-
-def _with_present_name(data: dict[str, Any]) -> dict[str, Any]:
-    """A record of schema 1 under the name that its sampler has now."""
-    old, cell_id = data.get("sampler"), data.get("id")
-    if not isinstance(old, str) or not isinstance(cell_id, str) or not cell_id.endswith(f"/{old}"):
-        return data
-    return {**data, "sampler": present_name(old), "id": cell_id.removesuffix(old) + present_name(old)}
-
-
-def present_name(sampler: str) -> str:
-    """The name that a sampler of a schema 1 record has now.
-
-    Its remasking was of the variants, and a policy's first parameter is written out now.
-    """
-    new = re.sub(r"\+remdm(\d+)(?=\+|$)", r"+remdm\1-early", sampler)
-    new = re.sub(r"\+rcr(?=\+|$)", "+rcr-max", new)
-    if new.partition("+")[0].count("-") != 1:
-        from pbcore.decoding import resolve  # imports torch: only for names whose parameters may be written otherwise
-
-        with contextlib.suppress(SamplerNameError):
-            new = str(resolve(new))
-    return new
+    metrics: dict[str, list[str]] = {}
+    reasons: Mapping[str, str] = absent if isinstance(absent, Mapping) else {}
+    for name, why in reasons.items():
+        lacked, _, reason = why.partition(": ")
+        metrics.setdefault(reason if reasons.get(lacked) == reason else why, []).append(name)
+    return {", ".join(names): why for why, names in metrics.items()}

@@ -18,7 +18,7 @@ from pbcore.results.rundir import StoredCell, open_run
 from pbcore.source import source_digest, source_of
 
 CODE = (
-    *("pbcore.decoding", "pbcore.metrics", "pbcore.models", "pbcore.tasks", "pbcore.theory"),
+    *("pbcore.ceilings", "pbcore.decoding", "pbcore.metrics", "pbcore.models", "pbcore.tasks", "pbcore.theory"),
     *(f"{HOME}.{name}" for name, integration in integrations().items() if integration.decides),
 )
 
@@ -82,9 +82,9 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
 
 @cache
 def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files (.py and .yaml) of decoding, metrics, models, tasks, theory and the integrations
-    that decide answers, by their path in the package, so that it is the same wherever the package is installed. Raises
-    ModuleNotFoundError for an unknown package.
+    """A digest of the source files (.py and .yaml) of ceilings, decoding, metrics, models, tasks, theory and the
+    integrations that decide answers, by their path in the package, so that it is the same wherever the package is
+    installed. Raises ModuleNotFoundError for an unknown package.
     """
     roots = {}
     for package in packages:
@@ -112,28 +112,19 @@ def finished(
 
 def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
     """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from these, plain values by
-    name.
-
-    A run.json without settings, as the first release wrote it, is compared by the few that it has.
+    name; none for a run that was killed before it wrote them.
     """
     known = earlier.get("settings")
     if known is None:
-        names = {
-            "profile": "profile",
-            "limit": "limit",
-            "seeds": "seed",
-            "data_dir": "data_dir",
-            "data_seed": "data_seed",
-        }
-        known = {names[key]: value for key, value in earlier.items() if key in names}
-        settings = {name: settings.get(name) for name in known}
+        return []
     every = sorted(known.keys() | settings.keys())
     return [
         f"{name.replace('_', '-')} was {_shown(known.get(name))}, is {_shown(settings.get(name))}"
         for name in every
-        if (known.get(name) or None) != (settings.get(name) or None)
+        if _shown(known.get(name)) != _shown(settings.get(name))
     ]
 
 
 def _shown(value: Any) -> str:
-    return "not given" if value in (None, [], False) else str(value)
+    """A setting as text; 0 is a value, unlike False."""
+    return "not given" if value is None or value is False or value in ([], (), "") else str(value)

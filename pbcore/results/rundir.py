@@ -40,7 +40,7 @@ from pbcore.results.check import (
     shape,
 )
 from pbcore.results.json_values import dump_json, plain
-from pbcore.results.record import READABLE, SCHEMA, CellRecord, SampleRecord, id_order
+from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
 
 ANSWERS = ".answers.jsonl"
 
@@ -202,7 +202,7 @@ def parse_cell(text: str, where: str) -> StoredCell:
 
     Raises LoadError, which begins with `where`, if it is damaged; NewerSchemaError for a later schema.
     """
-    data = check_schema(parse_json(text, where), READABLE, where)
+    data = check_schema(parse_json(text, where), SCHEMA, where)
     cell, rows = CellRecord.from_json(data.get("cell"), where), data.get("samples")
     if not isinstance(rows, list):
         raise LoadError(f"{where}: field samples is {shown(rows)}; it should be a list")
@@ -233,7 +233,7 @@ def with_samples(cell: CellRecord, samples: Iterable[SampleRecord], where: str) 
 
 @dataclass(frozen=True)
 class _Facts:
-    """The fields of run.json that are read again; others may stand beside them."""
+    """The fields of run.json that are read again; others are allowed."""
 
     command: list[str] | str | None = None
     started: str | None = None
@@ -255,7 +255,7 @@ _facts = adapter(lambda: shape(_Facts, extra="allow"))
 def run_facts(data: Any, where: str) -> dict[str, Any]:
     """The facts of a run, validated. Raises LoadError naming the field; NewerSchemaError for a later schema."""
     if isinstance(data, dict) and "schema" in data:
-        check_schema(data, READABLE, where)
+        check_schema(data, SCHEMA, where)
     facts: dict[str, Any] = checked(_facts(), data, where)
     return facts
 

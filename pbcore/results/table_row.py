@@ -34,7 +34,9 @@ RATES = (
     "nfe",
     "nfe_median",
     "nfe_max",
+    "rows",
     "tokens_per_step",
+    "tokens_per_row",
     "tokens_per_forward",
     "seconds",
     "samples_per_second",
@@ -46,7 +48,8 @@ RATES = (
 )
 SERVED: tuple[str, ...] = getattr(record.part_class(), "COLUMNS", ())
 THEORY = ("ceiling", "ceiling_low", "ceiling_high", "gap", "bits_lost")
-_FIELDS = {"nfe": "nfe_mean"}
+_FIELDS = {"nfe": "nfe_mean", "rows": "rows_mean"}
+_BEFORE_ROWS = {"rows": "nfe", "tokens_per_row": "tokens_per_step"}  # equal in records from before rows were counted
 CONDITIONS = (
     "error",
     "absent",
@@ -63,8 +66,8 @@ def row(cell: CellRecord) -> dict[str, Any]:
     """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates, conditions.
 
     `n` is the number of samples, `length` the values of n among them, `prompts` the source of the questions (`v1`, the
-    paper's; `rewrite-2026`; `own` for other tasks), `nfe` the mean over samples; values that were not measured are None
-    (NaN in a DataFrame).
+    paper's; `rewrite-2026`; `own` for other tasks), `nfe` and `rows` the means over samples; values that were not
+    measured are None (NaN in a DataFrame).
     """
     ran = cell.status == "ok"
     headline = cell.scores.get(cell.headline)
@@ -86,8 +89,7 @@ def row(cell: CellRecord) -> dict[str, Any]:
     for name, score in cell.scores.items():
         flat |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
     flat |= {name: getattr(cell, _FIELDS.get(name, name)) if ran else None for name in RATES}
-    if "nfe" in cell.absent:  # records of the first release have 0 there
-        flat |= dict.fromkeys(RATES[:5])
+    flat |= {name: flat[same] for name, same in _BEFORE_ROWS.items() if flat[name] is None}
     told = cell.served
     values = [None] * len(SERVED) if told is None or isinstance(told, dict) else told.columns()
     flat |= dict(zip(SERVED, values, strict=True))

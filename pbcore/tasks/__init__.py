@@ -1,4 +1,4 @@
-"""The tasks: what is asked, as data, and by name."""
+"""Tasks: questions as data, found by name."""
 
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import (

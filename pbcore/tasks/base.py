@@ -1,4 +1,4 @@
-"""Sample and Task: the questions of the benchmark and the scoring of their answers."""
+"""Task: the questions of the benchmark and the scoring of their answers."""
 
 from __future__ import annotations
 
@@ -9,46 +9,10 @@ from typing import Any
 from pbcore.errors import InputError
 from pbcore.tasks.cot import final_answer
 from pbcore.tasks.naming import category
+from pbcore.tasks.sample import Message, Sample
 from pbcore.tasks.scoring import Scored, scorer
 
-Message = dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One question with its label.
-
-    `messages` is the whole chat, shots included. `input` holds the values that fill the prompt (`context`, `word`,
-    `index`, `words`, `text`, `sudoku`, `symbols` …) and `label` the official `answer` value: a string, or a mapping
-    such as `{"input": [...], "example": "..."}` where several answers are valid. `max_new_tokens` is the canvas length
-    in tokens. `canvas` is None, or for infilling the answer with `[MASK]` for each token to predict. `source` is `own`,
-    `official` or `rewrite-2026` (`tasks.naming.REWRITE`).
-    """
-
-    task: str
-    index: int
-    messages: tuple[Message, ...]
-    input: Mapping[str, Any]
-    label: Any
-    max_new_tokens: int
-    length: int | None = None
-    canvas: str | None = None
-    source: str = "own"
-
-    @property
-    def prompt(self) -> str:
-        """The last user turn: the question without its shots."""
-        return self.messages[-1]["content"]
-
-    @property
-    def answer(self) -> str | None:
-        """One correct answer as text; None if the label has none."""
-        if isinstance(self.label, str):
-            return self.label
-        for key in ("example", "summary"):
-            if isinstance(self.label.get(key), str):
-                return str(self.label[key])
-        return None
+__all__ = ["Message", "Sample", "Task"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +23,8 @@ class Task:
     `words_to_sentence` …); `category` the part before the slash; `headline` the score shown in tables;
     `data_hash` a digest of all samples in order, which is equal if two runs had the same samples;
     `identity` a digest of everything else that decides scores: declaration, headline, scorer and the scorer's code;
-    with `cot` the question asks for steps, and what follows the last "The answer is:" is scored.
+    with `cot` the question asks for steps, and what follows the last "The answer is:" is scored (`cot_answer` marked),
+    or the whole text (`whole`).
     """
 
     name: str
@@ -72,6 +37,7 @@ class Task:
     options: Mapping[str, Any] = field(default_factory=dict)
     identity: str = ""
     cot: bool = False
+    cot_answer: str = "marked"
 
     @property
     def category(self) -> str:
@@ -103,7 +69,7 @@ class Task:
         if unknown:
             raise InputError(f"{self.name} has no metric {sorted(unknown)}; it has {sorted(score.metrics)}")
         wanted = frozenset(score.metrics if metrics is None else metrics)
-        if not self.cot:
+        if not self.cot or self.cot_answer == "whole":
             return score.score(predictions, samples, wanted)
         answers = [final_answer(text) for text in predictions]
         scored = score.score([answer or "" for answer in answers], samples, wanted)

@@ -13,8 +13,12 @@ from pbcore.tasks.lists import formatted
 
 ASKS = "Think step by step and give your final answer at the end as 'The answer is: {answer}'."  # Table 4
 NEW_TOKENS = 256
+ANSWERS = ("marked", "whole")  # what is scored: what follows the marker, or the whole text, as in the official code
 _CLOSES = "The answer is:"
-_MARKER = re.compile(r"the answer is\s*\**\s*:\**", re.IGNORECASE)  # also in bold type, as chat models write
+_MARKER = re.compile(  # also "the final answer is:", "the correct answer is:", and in bold type, as chat models write
+    r"the\s+\**(?:(?:final|correct)\s+)*answer\**\s+is\s*\**\s*:\**", re.IGNORECASE
+)
+_QUOTED = re.compile(r"(?:['‘`]+(?P<one>.*?)['’`]+|[“„](?P<two>[^“”„]*)[”“])\.?", re.DOTALL)
 _ONLY = (  # what a question says against steps → what stays of it
     (" and provide only the final list.", "."),
     (" Only output the final result.", ""),
@@ -31,13 +35,16 @@ def question(prompt: str) -> str:
 
 
 def final_answer(text: str) -> str | None:
-    """What follows the last "The answer is:", without quotes around the whole; None where it is missing."""
+    """What follows the last "The answer is:", without quotes around the whole, straight double ones aside, which belong
+    to list items; None where it is missing.
+    """
     found = list(_MARKER.finditer(text))
     if not found:
         return None
     answer = text[found[-1].end() :].strip()
-    quoted = re.fullmatch(r"(['‘`]+)(.*?)(['’`]+)\.?", answer, re.DOTALL)
-    return quoted[2].strip() if quoted else answer
+    while quoted := _QUOTED.fullmatch(answer):
+        answer = (quoted["one"] if quoted["two"] is None else quoted["two"]).strip()
+    return answer
 
 
 def worked(kind: str, item: Item, answer: str) -> str:

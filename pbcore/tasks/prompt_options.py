@@ -1,15 +1,18 @@
-"""How a run asks a task's questions: shots, steps before the answer, and the length of the canvas."""
+"""Prompt options of a run: solved examples (shots), chain of thought, and the length of the canvas."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from pbcore.errors import InputError
+from pbcore.tasks.cot import ANSWERS
 from pbcore.tasks.generators import Item
 from pbcore.tasks.spec import MOST_SHOTS, MOST_TOKENS, TaskSpec
 
 
-def as_asked(spec: TaskSpec, shots: int | None, cot: bool, tokens: int | None) -> TaskSpec:
+def as_asked(
+    spec: TaskSpec, shots: int | None, cot: bool, tokens: int | None, cot_answer: str | None = None
+) -> TaskSpec:
     """The task with this number of shots and tokens and, if asked for, with steps. Raises InputError where it can't
     have them."""
     if spec.fixed is not None and (cot or tokens is not None):
@@ -24,7 +27,14 @@ def as_asked(spec: TaskSpec, shots: int | None, cot: bool, tokens: int | None) -
         if not spec.has_shots:
             raise InputError(f"{spec.name}: shots = {shots}, but only list operations and puzzles have shots to choose")
         spec = replace(spec, shots=shots)
-    return replace(spec, cot=True) if cot else spec
+    spec = replace(spec, cot=True) if cot else spec
+    if cot_answer is None:
+        return spec
+    if cot_answer not in ANSWERS:
+        raise InputError(f"cot_answer {cot_answer!r}: give {' or '.join(ANSWERS)}")
+    if not spec.cot:
+        raise InputError(f"{spec.name}: cot_answer = {cot_answer}, but its questions don't ask for steps; add cot")
+    return replace(spec, cot_answer=cot_answer)
 
 
 def first(examples: tuple[Item, ...], shots: int, where: str) -> tuple[Item, ...]:

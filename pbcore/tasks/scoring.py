@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pbcore.registry import Registry
 
 if TYPE_CHECKING:
-    from pbcore.tasks.base import Sample
+    from pbcore.tasks.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from pbcore.tasks.sources import asked_by
 from pbcore.tasks.texts import TEXT_GENERATORS
 
 GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS}
+WAYS = ("shots", "cot", "cot_answer", "max_new_tokens")  # how a run may ask a task's questions
 REQUIRED = ("prompt", "scorer", "max_new_tokens")
 KEYS = frozenset(
     {*REQUIRED, "generator", "settings", "samples", "headline", "shots", "lengths", "official", "prompt_single", "cot"}
@@ -36,7 +37,8 @@ class TaskSpec:
 
     `kind` is the generator's name, or `rows`; `lengths` the default values of n; `official` the location of the
     official rows, `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` for n = 1; with `cot` the question
-    asks for steps (`pbcore.tasks.cot`); `canvas` is the canvas length in tokens where a run gives it.
+    asks for steps (`pbcore.tasks.cot`), and `cot_answer` says what of the answer is
+    scored; `canvas` is the canvas length in tokens where a run gives it.
     """
 
     name: str
@@ -54,6 +56,7 @@ class TaskSpec:
     prompt_single: str | None = None
     cot: bool = False
     canvas: int | None = None
+    cot_answer: str = "marked"
 
     @property
     def category(self) -> str:
@@ -75,20 +78,21 @@ class TaskSpec:
 
     @property
     def fixed(self) -> str | None:
-        """Why neither steps nor another canvas can be asked for; None if they can."""
+        """Why this task supports neither chain of thought nor another canvas; None if it does."""
         if self.infills:
             return "its canvas is given in part"
         source = asked_by(self.name)
         return None if source is None else f"{source.name} asks it in its own way"
 
     def asked(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """What of a run's `shots`, `cot` and `max_new_tokens` applies to this task, as options of `load_task`; empty
-        for its own way."""
+        """Those of a run's WAYS that apply to this task, as options of `load_task`; empty for the task's defaults."""
         chosen: dict[str, Any] = {}
         if options.get("shots") is not None and self.has_shots:
             chosen["shots"] = options["shots"]
         if self.fixed is None:
             chosen |= {name: options[name] for name in ("cot", "max_new_tokens") if options.get(name)}
+        if self.cot or chosen.get("cot"):
+            chosen["cot_answer"] = options.get("cot_answer") or self.cot_answer
         return chosen
 
     def tokens(self, length: int | None) -> int:

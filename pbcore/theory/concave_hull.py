@@ -1,4 +1,4 @@
-"""Trade-offs of steps against value, as concave curves: what is reached by choosing among samplers at random, too.
+"""Trade-offs of steps against value, as concave curves, random mixtures of samplers included.
 
 A hull is its corners (mean steps, value), from the fewest steps on, each with a higher value at a falling slope. More
 steps than the last corner's gain nothing.

@@ -1,13 +1,19 @@
-"""The optimal frontier: what no sampler can beat that decodes exact marginals, in T steps or in a mean number of them.
+"""The optimal frontier: the best that samplers can do which keep independently drawn tokens, in T steps or in a mean
+number of them.
 
-Dynamic programming over states of knowledge (`knowledge`): what is revealed next may depend on what was revealed. Two
-kinds of samplers:
+It bounds samplers that write only predicted tokens, each drawn from its exact marginal independently of the others of
+its step, and keep every token. Two kinds:
 
-- `order`: it chooses the positions, then their tokens are drawn (random, left to right, entropy, margin …).
+- `order`: it chooses positions before it looks at a predicted token, or at noise that tells it (random, left to right,
+  entropy, margin …).
 - `seen`: it sees the tokens predicted at all positions before it chooses (confidence, threshold …). It contains the
-  first kind. Tokens once kept stay: remasking is neither.
+  first kind.
 
-Both know all valid answers, which no sampler does that sees marginals alone: the frontier is a bound, not a recipe.
+It doesn't bound others: a sampler that draws the tokens of a step together answers a shuffle in one step, and one that
+takes tokens back or tries canvases learns from further forwards. Dynamic programming over states of knowledge
+(`knowledge`): what is revealed next may depend on what was revealed. Both kinds know all valid answers, so a frontier
+is a bound, not a recipe; the one of `seen` is reached on shuffle by keeping one position per predicted token
+(`fewest mean steps` 1 + 1/2 + … + 1/n).
 """
 
 from __future__ import annotations
@@ -110,7 +116,7 @@ def least_bits(op: str, n: int, T: int) -> float:
 
 
 def fewest_bits(op: str, n: int, T: int, *, seen: bool = False) -> float:
-    """−log₂ of the best accuracy at τ = 1: no sampler of T steps loses fewer bits, random orders included.
+    """−log₂ of the best accuracy at τ = 1: no sampler of its kind loses fewer bits in T steps, random orders included.
 
     Jensen: KL = −E log₂(q(y) A) ≥ −log₂ Σ q(y) over the A valid answers y. Equality needs the same q for all, which a
     random exchange of positions and names brings about for the operations in `ALIKE`; for others it is a lower bound.

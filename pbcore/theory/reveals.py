@@ -44,9 +44,11 @@ class Rule:
 
 def rule(name: SamplerName) -> Rule:
     """The rule of a sampler name. Raises InputError for samplers without a derivation."""
-    if name.cache or name.remask:
+    gap, adas = f"gap{name.gap}" if name.gap else "", "" if name.adas is None else f"adas{name.adas:g}"
+    extra = name.cache or name.remask or adas or name.together or gap
+    if extra:
         raise InputError(
-            f"sampler {name}: the accuracy isn't derived for caches or remasking; leave +{name.cache or name.remask} "
+            f"sampler {name}: no accuracy is derived for caches, remasking, ADAS, joint draws or gaps; leave +{extra} "
             "out"
         )
     if name.policy in STATIC:

@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     if options.evaluate is not None:
         folder = options.evaluate or HERE.parent / "models" / model
-        print(evaluate.table(list(_progress(folder, options.samples or SAMPLES, options.device))))
+        print(evaluate.scores_table(list(_progress(folder, options.samples or SAMPLES, options.device))))
         return 0
     return _train(options)
 
@@ -87,7 +87,7 @@ def _train(options: argparse.Namespace) -> int:
     samples = options.samples or SAMPLES
     results = list(_progress(folder, samples, options.device, recipe.tasks))
     (folder / "README.md").write_text(card.card(run, results, samples, loop.CLIP), encoding="utf-8")
-    print(f"{evaluate.table(results)}\n\nwritten to {folder}")
+    print(f"{evaluate.scores_table(results)}\n\nwritten to {folder}")
     return 0
 
 

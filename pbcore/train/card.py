@@ -13,7 +13,7 @@ from transformers import LlamaForCausalLM
 
 from pbcore.models.sedd.load import save
 from pbcore.models.sedd.network import SeddNetwork
-from pbcore.train.evaluate import Result, table
+from pbcore.train.evaluate import Result, scores_table
 from pbcore.train.loop import Run
 from pbcore.train.recipe import Recipe
 
@@ -191,7 +191,7 @@ def card(run: Run, results: Sequence[Result], samples: int, clip: float) -> str:
         inner=recipe.inner,
         words=len(run.tokenizer),
         samples=samples,
-        table=table(results),
+        table=scores_table(results),
         clip=clip,
         steps=run.step,
         rows=_rows(recipe, run.step),

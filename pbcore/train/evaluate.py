@@ -67,7 +67,7 @@ def _measures(name: str) -> tuple[str, ...]:
     return ("grammar", own.get(short, "inclusion")) if category == "text_writing" else ("accuracy",)
 
 
-def table(results: Sequence[Result]) -> str:
+def scores_table(results: Sequence[Result]) -> str:
     """Results as a Markdown table in percent; the last row is the mean accuracy over lists and puzzles."""
     samplers = list(results[0].scores)
     lines = ["| task | score | " + " | ".join(samplers) + " |", "|---|---|" + "---:|" * len(samplers)]

@@ -23,7 +23,7 @@ from pbcore.models.registry import all_entries, missing_here
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.train import sedd
 from pbcore.train.network import masked_logits, network
-from pbcore.train.noise import Batch
+from pbcore.train.noise import Batch, target_weights
 from pbcore.train.optimizers import optimizers
 from pbcore.train.recipe import Phase, Recipe
 from pbcore.train.rows import Batches, Draw
@@ -192,8 +192,7 @@ def _losses(model: LlamaForCausalLM | SeddNetwork, batch: Batch | NoisyBatch) ->
 def _step(run: Run, batch: Batch | NoisyBatch, learning_rate: float, balance: float) -> Tensor:
     """Takes one optimizer step. Returns the mean loss (R,) of each row's targets before it."""
     losses, row, weights = _losses(run.model, batch)
-    counts = torch.zeros(len(batch.tasks), device=losses.device).index_add_(0, row, weights)  # (R,)
-    shares = weights * counts[row] ** -balance  # (M,)
+    counts, shares = target_weights(row, weights, len(batch.tasks), balance)
     for optimizer in run.optimizers:
         optimizer.zero_grad(set_to_none=True)
         for group in optimizer.param_groups:

@@ -1,4 +1,4 @@
-"""What a batch is trained on: the tokens that noise masks, or every next token of the answers."""
+"""Training targets of a batch: the tokens that noise masks, or every next token of the answers."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ class Batch:
     targets: Tensor  # (M,) long: the tokens behind the masks, or the next ones, in row-major order
     weights: Tensor  # (M,) float
     tasks: tuple[str, ...]  # of each row
+    time: Tensor | None = None  # (R,) float, the noise's, for models that are told it
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,14 @@ def _open(rows: Sequence[Row], length: int) -> Tensor:
         if row.holes is not None:
             free[number, length - len(row.holes) :] = torch.tensor(row.holes)
     return free
+
+
+def target_weights(row: Tensor, weights: Tensor, rows: int, balance: float) -> tuple[Tensor, Tensor]:
+    """The summed weights (R,) of each row's targets, and the weight (M,) of each target in the loss, by which a row
+    counts in proportion to its sum to the power of 1 − `balance`. `row` and `weights` (M,) are the targets'.
+    """
+    sums = torch.zeros(rows, device=weights.device).index_add_(0, row, weights)  # (R,)
+    return sums, weights * sums[row] ** -balance
 
 
 def _paired(

@@ -93,14 +93,31 @@ def losses(network: SeddNetwork, batch: NoisyBatch, graph: Graph, noise: Noise) 
     The score entropy times σ′(t)·t: the bound's own weight is σ′(t), under which few rows with t near 0 would decide.
     """
     device = next(network.parameters()).device
-    judged, ids = batch.judged.to(device), batch.ids.to(device)
-    sigma = torch.tensor([noise.total(float(t)) for t in batch.time], device=device)  # (R,)
-    rate = torch.tensor([noise.rate(float(t)) * float(t) for t in batch.time], device=device)
+    judged, clean = batch.judged.to(device), batch.clean.to(device)
+    values = position_losses(
+        network, graph, noise, batch.ids.to(device), batch.seen.to(device), judged, clean[judged], batch.time
+    )
+    return values, judged.nonzero()[:, 0], batch.weights.to(device)[judged]
+
+
+def position_losses(
+    network: torch.nn.Module,
+    graph: Graph,
+    noise: Noise,
+    ids: Tensor,
+    seen: Tensor,
+    judged: Tensor,
+    clean: Tensor,
+    time: Tensor,
+) -> Tensor:
+    """The loss (M,) of each position `judged` (R, T) of noisy `ids` (R, T) at `time` (R,), whose clean tokens are
+    `clean` (M,).
+    """
+    sigma = torch.tensor([noise.total(float(t)) for t in time], device=ids.device)  # (R,)
+    rate = torch.tensor([noise.rate(float(t)) * float(t) for t in time], device=ids.device)
     row = judged.nonzero()[:, 0]
-    seen = None if bool(batch.seen.all()) else batch.seen.to(device)
-    log_score = network(ids, sigma, judged, seen)  # (M, N)
-    values = score_entropy(graph, log_score, ids[judged], batch.clean.to(device)[judged], sigma[row])
-    return values * rate[row], row, batch.weights.to(device)[judged]
+    log_score = network(ids, sigma, judged, None if bool(seen.all()) else seen)  # (M, N)
+    return score_entropy(graph, log_score, ids[judged], clean, sigma[row]) * rate[row]
 
 
 def sedd_network(

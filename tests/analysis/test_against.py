@@ -10,7 +10,7 @@ import pytest
 from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.results import frame
 from pbcore.results.published import figures, read
-from tests.reference import reference
+from tests.reference import bundled
 from tests.results import factory
 
 SOURCES = {"llada-1.5": "GSAI-ML/LLaDA-1.5", "dream-7b": "Dream-org/Dream-v0-Instruct-7B"}
@@ -30,7 +30,7 @@ class TestFigures:
         own = figures()
         keys = ["model", "task", "sampler", "prompts"]
         for name in ("paper_tables.csv", "parallelbench_v2.csv"):
-            theirs = read(reference("published", name))
+            theirs = read(bundled(name))
             assert theirs is not None
             mine = own[own["prompts"] == theirs["prompts"].iloc[0]]
             columns = [c for c in theirs.columns if c in mine.columns and theirs[c].dtype == "float64"]
@@ -46,6 +46,41 @@ class TestFigures:
         assert sorted(paper["table"].unique()) == [5, 6, 7]
         assert paper["model"].nunique() == 11
         assert paper["task"].nunique() == 17
+
+
+NAMES = {  # the paper's name → checkpoints that it stands for
+    "LLaDA": ["GSAI-ML/LLaDA-8B-Instruct"],
+    "LLaDA 1.5": ["GSAI-ML/LLaDA-1.5"],
+    "Dream 7B": ["Dream-org/Dream-v0-Instruct-7B"],
+    "DiffuCoder": ["apple/DiffuCoder-7B-Instruct", "apple/DiffuCoder-7B-cpGRPO"],
+    "Qwen2.5 3B": ["Qwen/Qwen2.5-3B-Instruct"],
+    "Qwen2.5 7B": ["Qwen/Qwen2.5-7B-Instruct"],
+    "Qwen3 4B": ["Qwen/Qwen3-4B"],
+    "Llama 3.1 8B": ["meta-llama/Llama-3.1-8B-Instruct"],
+    "Llama 3.2 3B": ["meta-llama/Llama-3.2-3B-Instruct"],
+}
+
+
+class TestNames:
+    @pytest.mark.parametrize(("name", "source"), [(name, source) for name, all in NAMES.items() for source in all])
+    def test_the_papers_names(self, name: str, source: str) -> None:
+        """Each checkpoint finds the paper's figures of its name alone; two tokens a step for diffusion models, one
+        token after the other for the rest.
+        """
+        sampler = "confidence-k2" if name in list(NAMES)[:4] else "ar"
+        rows = of(against(ours(model="mine", sampler=sampler), figures(), {"mine": source}), "paper, Table 5")
+        assert {row.published_model for row in rows} == {name}
+        other = "ar" if sampler != "ar" else "confidence-k2"
+        assert of(against(ours(model="mine", sampler=other), figures(), {"mine": source}), "paper, Table 5") == []
+
+    def test_api_models_match_by_as_alone(self) -> None:
+        """What Mercury and Claude were then is not what their names stand for now."""
+        rest = set(figures()[lambda table: table["prompts"] == "v1"]["model"]) - NAMES.keys()
+        mercury, claude = sorted(rest, key=lambda name: "Mercury" not in name)
+        for name, sampler in ((mercury, "server"), (claude, "ar")):
+            assert against(ours(model="mine", sampler=sampler), figures(), {"mine": name.lower()}) == []
+            rows = against(ours(model="mine", sampler=sampler), figures(), {}, {"mine": name})
+            assert {row.published_model for row in rows} == {name}
 
 
 class TestMatch:

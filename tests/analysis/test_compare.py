@@ -97,7 +97,7 @@ class TestCompared:
         assert cell.change == 0
         assert cell.low is not None
         assert cell.high is not None
-        assert -0.25 <= cell.low < 0 < cell.high <= 0.25
+        assert -0.4 <= cell.low < 0 < cell.high <= 0.4
         assert [flip.index for flip in (*cell.worse, *cell.better)] == [1, 2]
 
 

@@ -12,8 +12,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from pbcore.analysis.paired import compare, detectable_drop, detectable_shift, holm, mcnemar, permutation, power
+from benches.check_statistics import DROP, NULLS, Source, found
+from pbcore.analysis.paired import (
+    compare,
+    detectable_drop,
+    detectable_shift,
+    graded_drop,
+    holm,
+    mcnemar,
+    permutation,
+    power,
+    skewed_t,
+)
 
 
 class TestMcnemar:
@@ -53,6 +65,41 @@ class TestPermutation:
         assert (found.worse, found.better, found.p, found.change) == ((3,), (7,), 0.75, 0.0)
         with pytest.raises(ValueError, match="different samples"):
             compare({1: 1.0}, {2: 1.0})
+
+
+class TestGradedDrop:
+    @pytest.mark.parametrize("source", NULLS, ids=lambda source: source.name)
+    def test_skewed_differences_without_a_drop(self, source: Source) -> None:
+        """At n = 20 and a nominal 5 % a drop is found in about 5 % where the mean is 0, however skewed."""
+        assert found(source, 20, 1500, graded_drop) <= 0.075
+
+    def test_the_permutation_alone_finds_too_many(self) -> None:
+        """The same draws: twice the nominal 5 %."""
+        assert found(NULLS[1], 20, 1500, permutation) >= 0.085
+
+    def test_a_drop_is_still_found(self) -> None:
+        """Of normal differences it sees nearly as many drops as the permutation test."""
+        assert found(DROP, 20, 500, graded_drop) >= found(DROP, 20, 500, permutation) - 0.05
+
+    def test_hall_by_hand(self) -> None:
+        """−3, −1, 1: mean −1, s = 2, no skewness: Student's t. With it: the formula written out."""
+        assert skewed_t([-3, -1, 1]) == pytest.approx(stats.t.cdf(-math.sqrt(3) / 2, 2))
+        data = [-0.4, -0.1, -0.1, 0.1, -0.2]
+        t = stats.ttest_1samp(data, 0).statistic
+        a = stats.skew(data, bias=False) / math.sqrt(5)
+        assert skewed_t(data) == pytest.approx(stats.t.cdf(((1 + a * t / 3) ** 3 - 1) / a + a / 6, 4))
+        assert skewed_t([*data, 0.0, 0.0]) == skewed_t(data)
+
+    def test_differences_all_alike(self) -> None:
+        """Without spread the signs alone speak."""
+        assert graded_drop([-0.1] * 5) == pytest.approx(1 / 32)
+        assert graded_drop([0.1] * 5) == graded_drop([0.0] * 5) == graded_drop([0.2]) == 1
+        assert graded_drop([-0.2]) == 0.5
+
+    @given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
+    def test_never_less_than_the_exact_one(self, values: list[float]) -> None:
+        """So false alarms stay at the level where a rerun changes answers by chance alone."""
+        assert permutation(values) <= graded_drop(values) <= 1
 
 
 class TestHolm:

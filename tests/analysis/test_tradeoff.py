@@ -15,7 +15,7 @@ from pbcore.analysis.order import family, natural, short, sorted_tasks
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.results import frame, load
 from pbcore.tasks import all_task_names
-from tests.reference import reference
+from tests.reference import bundled
 from tests.results import factory
 
 POINTS = st.lists(st.tuples(st.floats(0.5, 64), st.floats(0, 100)), min_size=1, max_size=12)
@@ -37,7 +37,7 @@ def slow_pbx(points: list[tuple[float, float]], level: float) -> float | None:
 
 
 def slow_aup(points: list[tuple[float, float]], y_max: float) -> float:
-    """FIELD's formula term by term."""
+    """AUP by its formula, term by term."""
     kept = [(x, y) for x, y in sorted(points) if y >= sorted(points)[0][1] - 5]
 
     def weighted(y: float) -> float:
@@ -52,7 +52,7 @@ def slow_aup(points: list[tuple[float, float]], y_max: float) -> float:
 class TestPbx:
     def test_published_leaderboard(self) -> None:
         """LLaDA 1.5 with thresholds: PB80 is 4.09 interpolated and 3.42 on measured points (the rewrite's runs)."""
-        table = pd.read_csv(reference("published", "parallelbench_v2.csv"))
+        table = pd.read_csv(bundled("parallelbench_v2.csv"))
         chosen = table[
             (table["model"] == "GSAI-ML__LLaDA-1.5")
             & (table["method"] == "confidence_threshold")
@@ -62,6 +62,17 @@ class TestPbx:
         assert pbx(points, 80) == pytest.approx(3.42, abs=0.005)
         assert pbx(points, 80, interpolate=True) == pytest.approx(4.09, abs=0.005)
         assert pbx(points, 99) is None
+
+    @pytest.mark.parametrize(
+        ("level", "measured", "between"), [(60, 4, 4.0), (60.1, 2, 3.992), (80, 2, 2.4), (85, 2, 2.0), (87, 1, 1.6)]
+    )
+    def test_a_level_between_scores(self, level: float, measured: float, between: float) -> None:
+        """90 % at one token a step, 85 at two, 60 at four: the fastest measured point that is good enough, or the place
+        on the line to the next one.
+        """
+        points = [(4.0, 60.0), (1.0, 90.0), (2.0, 85.0)]
+        assert pbx(points, level) == measured
+        assert pbx(points, level, interpolate=True) == pytest.approx(between)
 
     @given(POINTS, st.floats(0, 100))
     def test_interpolated_against_a_walk(self, points: list[tuple[float, float]], level: float) -> None:
@@ -186,7 +197,7 @@ class TestCurves:
 
     def test_published_overall(self) -> None:
         """Plain means over the 17 tasks give the rewrite's published overall score and tokens per step of every run."""
-        path = reference("published", "parallelbench_v2.csv")
+        path = bundled("parallelbench_v2.csv")
         table, found = pd.read_csv(path), load(path)
         published = table[table["task"] == "all"]
         score, rate = means(found), means(found, "tokens_per_step")

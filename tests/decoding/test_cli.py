@@ -11,11 +11,11 @@ from torch import Tensor
 
 from pbcore.cli import main
 from pbcore.decoding import register_policy
-from pbcore.decoding.cli import described, table
+from pbcore.decoding.cli import GROUPS, described, samplers_table
 from pbcore.decoding.policies import policies
 from pbcore.decoding.policies.registry import POLICIES
 from pbcore.decoding.step import Step
-from pbcore.models.frequencies import load, tokenizer_of
+from pbcore.models.frequencies import load_frequencies, tokenizer_of
 from tests.models.checkpoints import llama_checkpoint
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -28,10 +28,27 @@ def built_in() -> set[str]:
 class TestList:
     def test_all_are_there(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Every policy with its kind and defaults."""
-        assert main(["samplers"]) == 0
+        assert main(["samplers", "--details"]) == 0
         said = capsys.readouterr().out
-        assert all(re.search(rf"^{name}  \((unmasker|remasker|reviser)\)$", said, re.MULTILINE) for name in built_in())
+        assert all(
+            re.search(rf"^  {name}  \((unmasker|remasker|reviser)\)  ", said, re.MULTILINE) for name in built_in()
+        )
         assert "gamma = 0.6, back = 0.9; arXiv 2507.18578; 1, with a shadow block per step" in said
+
+    def test_one_line_each_by_what_is_read(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Under headings, with what to try first."""
+        assert main(["samplers"]) == 0
+        parts = capsys.readouterr().out.split("\n\n")[0].split("\n")
+        headings = [line for line in parts if not line.startswith("  ")]
+        assert len(headings) == len(GROUPS)
+        assert len(parts) == len(described()) + len(headings)
+        assert parts.index("Attention:") < parts.index(next(line for line in parts if line.startswith("  dawn  ")))
+        assert {item.group for item in described() if item.name in ("threshold", "meanfield", "joint", "spec")} == {
+            "numbers",
+            "distributions",
+            "tokens",
+            "what-if",
+        }
 
     def test_a_users_policy_is_described_by_its_fields(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A parameter without a default by its name alone; without a docstring there is no rule to show."""
@@ -70,13 +87,13 @@ class TestList:
 class TestDocs:
     def test_the_table_is_up_to_date(self) -> None:
         """docs/samplers.md has the table that `pbcore samplers --markdown` prints."""
-        lines = table().splitlines()
+        lines = samplers_table().splitlines()
         cells = lambda line: [cell.strip() for cell in re.split(r"(?<!\\)\|", line)]  # noqa: E731
         page = (DOCS / "samplers.md").read_text(encoding="utf-8")
         shown = [cells(line) for line in page.splitlines() if line.startswith("|")]
-        assert all(cells(line) in shown for line in lines if not set(line) <= set("|:- ")), (
-            "run `pbcore samplers --markdown`"
-        )
+        rows = [line for line in lines if line.startswith("| ")]
+        assert len(rows) > len(described())
+        assert all(cells(line) in shown for line in rows), "run `pbcore samplers --markdown`"
 
 
 class TestFrequencies:
@@ -88,7 +105,7 @@ class TestFrequencies:
         assert main(["samplers", "--frequencies", str(corpus), "--model", str(folder), "--output", str(output)]) == 0
         assert re.search(r"\d+ tokens, \d+ different ones", capsys.readouterr().out)
         tokenizer, size = tokenizer_of(str(folder))
-        counted = load(output, size)
+        counted = load_frequencies(output, size)
         assert counted[tokenizer.piece("abcd")[0]] == 2 * counted[tokenizer.piece("ABCD")[0]] > 0
 
     def test_says_what_is_missing(self, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from pbcore.decoding import Move, Step, decode, denoise
+from pbcore.decoding import Move, Probe, Step, decode, denoise
 from pbcore.decoding.protocol import Traits
 from pbcore.decoding.step import Review
+from pbcore.decoding.what_if import Answers
 from pbcore.names import parse
 from tests.decoding.toys import Toy
 
@@ -46,6 +47,12 @@ class TestInterface:
         assert set(rows(section("What a `Step` offers"))) == public_fields(Step) | set(methods(Step)) | public_fields(
             Review
         )
+
+    def test_every_part_of_a_probe(self) -> None:
+        """Every field of a Probe, and every part of its answers."""
+        page = section("Asking what if")
+        assert set(rows(page)) == public_fields(Probe)
+        assert all(f"`{name}" in page for name in public_fields(Answers) | set(methods(Answers)) - {"taken"})
 
     def test_every_field_of_a_move(self) -> None:
         """Every field, and nothing else."""
@@ -105,3 +112,6 @@ class TestExamples:
         assert decode(toy, [[5]], "sure_or_left-0.8+b8")[0].steps == tuple(range(8))
         assert decode(toy, [[5]], "twice-0.8")[0].steps == tuple(range(8))
         assert decode(toy, [[5]], "twice-0.05")[0].steps == (0,) * 8
+        (pairs,) = decode(toy, [[5]], "pairwise")
+        assert (pairs.steps, pairs.nfe, pairs.rows) == ((0, 0, 1, 1, 2, 2, 3, 3), 5, 8)
+        assert decode(Toy(), [[5]] * 3, "pairwise-1.1")[1].steps.count(0) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 
 import pytest
@@ -11,7 +10,7 @@ import torch
 from pbcore.decoding import policy
 from pbcore.decoding.step import Step
 from pbcore.names import parse
-from tests.reference import reference
+from tests.reference import reference_cases
 
 
 def revealed(sampler: str, confidences: list[list[float]]) -> list[int]:
@@ -62,7 +61,7 @@ class TestFactor:
     def test_every_official_case(self) -> None:
         """`-ref` reveals as many as the official code, for blocks of 1 to 32 masks, several to a batch."""
         cases = defaultdict(list)
-        for case in json.loads(reference("golden", "factor_cases.json").read_text()):
+        for case in reference_cases("factor_cases"):
             cases[case["factor"]].append(case)
         for f, group in cases.items():
             counts = revealed(f"factor-{f}-ref", [case["confidence"] for case in group])

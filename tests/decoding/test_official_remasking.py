@@ -4,7 +4,6 @@ time.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from typing import Any
 
@@ -20,7 +19,7 @@ from pbcore.names import SamplerNameError
 from tests.decoding.test_policies import probabilities
 from tests.decoding.test_remasking import SEEDS, TOKENS, seeded
 from tests.decoding.toys import MASK, Toy
-from tests.reference import reference
+from tests.reference import bundled, reference_cases
 
 OFFICIAL = ("confidence-k2+b4+rcr", "confidence-k1+b4+remdm2", "confidence-k2+b4+remdm2")
 VARIANTS = ("confidence-k2+b4+rcr-max", "confidence-k2+b4+remdm2-early")
@@ -90,9 +89,9 @@ class TestReference:
         """Tokens, forwards and the canvas after each step are the official code's, but for a token that the next, extra
         step masks.
         """
-        model = load_model(str(reference("golden", "llada-tiny")))
+        model = load_model(str(bundled("llada-tiny")))
         groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
-        for case in json.loads(reference("golden", "decode_remask.json").read_text()):
+        for case in reference_cases("decode_remask"):
             remask = "rcr" if case["method"] == "rcr" else f"remdm{case['rounds']}"
             groups[f"confidence-k{case['k']}+b{case['block_length']}+{remask}", case["gen_length"]].append(case)
         for (name, length), cases in groups.items():

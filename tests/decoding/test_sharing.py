@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import chain
@@ -22,7 +21,7 @@ from pbcore.models import load_model
 from pbcore.models.base import Generation, Query
 from tests.decoding.test_invariants import Fixed
 from tests.decoding.toys import MASK, Shareable, Toy, ToyContext
-from tests.reference import reference
+from tests.reference import bundled, reference_cases
 
 REGISTERED = dict(policies())
 SHARING = sorted(name for name, cls in REGISTERED.items() if traits(cls).reads == "numbers")
@@ -114,14 +113,14 @@ class TestSameAnswers:
 
     def test_reference_decodings(self) -> None:
         """The official decodings of a checkpoint, remasking included, come out of one store."""
-        model: Any = load_model(str(reference("golden", "llada-tiny")))
+        model: Any = load_model(str(bundled("llada-tiny")))
         store, nfe = ForwardStore(model), 0
         groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
-        for case in json.loads(reference("golden", "decode_llada.json").read_text()):
+        for case in reference_cases("decode_llada"):
             if case["cache"] == "none" and case["gen_length"] == 32:
                 policy = f"confidence-k{case['k']}" if "k" in case else f"threshold-{case['threshold']}"
                 groups[f"{policy}+b{case['block_length']}", 32].append(case)
-        for case in json.loads(reference("golden", "decode_remask.json").read_text()):
+        for case in reference_cases("decode_remask"):
             if case["k"] > 1:
                 remask = "rcr" if case["method"] == "rcr" else f"remdm{case['rounds']}"
                 groups[f"confidence-k{case['k']}+b{case['block_length']}+{remask}", case["gen_length"]].append(case)
@@ -137,7 +136,7 @@ class TestSameAnswers:
         """Ragged prompts through a transformer: the same tokens, NFE and steps; confidences to the last bits of
         float32, since other rows share a forward.
         """
-        model: Any = load_model(str(reference("golden", "llada-tiny")))
+        model: Any = load_model(str(bundled("llada-tiny")))
         prompts = [[5 + i] * (3 + 4 * i) for i in range(5)]
         samplers = ["random-k2", "confidence-k2", "margin-k1+b4", "entropy-k2+b8", "threshold-0.5+b4", "eb-0.3"]
         plain, shared, store = both(model, prompts, samplers, max_new_tokens=16, batch_size=2)
@@ -179,7 +178,8 @@ class TestForwards:
 
         class Small(Shareable):
             def prepare(self, requests, *, cache, seed):  # type: ignore[no-untyped-def]
-                return Narrow(self, torch.tensor([request.key for request in requests]))
+                inner = super().prepare(requests, cache=cache, seed=seed)
+                return Narrow(self, inner.keys, inner.lengths)
 
         small = Small()
         runs = decode(small, [[5]] * 7, "confidence-k2", batch_size=4, store=ForwardStore(small))
@@ -210,7 +210,7 @@ class TestOutside:
 
     def test_which_policies_take_part(self) -> None:
         """All but those that compare distributions, raise logits, review tokens or are made for block models."""
-        assert len(SHARING) == 15
+        assert len(SHARING) == 17
         assert {"credit", "joint", "klass", "wino"} < set(OTHERS)
 
     @pytest.mark.parametrize("sampler", ["confidence-k2", "random-k2"])

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pbcore.models.base import Prompt, Query, Request
+from pbcore.models.base import Attention, Prompt, Query, Request
 
 MASK, EOS = 0, 1
 Rule = Callable[[tuple[int, ...], int, int], list[float]]  # (canvas of the row, position, key) → logits
@@ -25,6 +25,17 @@ def scrambled(vocab_size: int = 12, sharpness: float = 3.0) -> Rule:
     return rule
 
 
+def web(sharpness: float = 0.3) -> Callable[[tuple[int, ...]], list[list[float]]]:
+    """Attention weights (L, L) that look random and change with every revealed token; rows sum to 1."""
+
+    def weights(canvas: tuple[int, ...]) -> list[list[float]]:
+        generator = torch.Generator().manual_seed(hash(("web", canvas)) % (1 << 31))
+        noise = torch.randn(len(canvas), len(canvas), generator=generator, dtype=torch.double)
+        return (noise / sharpness).softmax(-1).tolist()  # type: ignore[no-any-return]
+
+    return weights
+
+
 @dataclass
 class Toy:
     """A denoiser over token ids; it counts its forwards and remembers how many rows each had."""
@@ -38,6 +49,8 @@ class Toy:
     caches: frozenset[str] = frozenset({"prefix", "dual"})
     reviews: frozenset[str] = frozenset({"seen", "hidden"})
     frequencies: Tensor | None = field(default_factory=lambda: torch.arange(1, 13) / 78)
+    attention: bool = True
+    web: Callable[[tuple[int, ...]], list[list[float]]] = field(default_factory=web)
     info: Mapping[str, Any] = field(default_factory=dict)
     forwards: list[int] = field(default_factory=list)
     queries: list[Query] = field(default_factory=list)
@@ -54,7 +67,8 @@ class Toy:
         return " ".join(map(str, token_ids))
 
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> ToyContext:
-        return ToyContext(self, torch.tensor([request.key for request in requests]))
+        lengths = torch.tensor([len(request.canvas) for request in requests])
+        return ToyContext(self, torch.tensor([request.key for request in requests]), lengths)
 
 
 @dataclass
@@ -68,6 +82,7 @@ class Shareable(Toy):
 class ToyContext:
     toy: Toy
     keys: Tensor
+    lengths: Tensor  # (R,) of the rows' own canvases
 
     def logits(self, query: Query) -> Tensor:
         assert len(query.canvas) == len(self.keys), "rows of the query and of the context"
@@ -82,6 +97,23 @@ class ToyContext:
         canvases = [tuple(row) for row in query.canvas.tolist()]
         return self.logits(query), self._at(query.review, canvases, query.hidden)
 
+    def logits_and_attention(self, query: Query) -> tuple[Tensor, Tensor | None, Attention]:
+        """The toy's web among its canvas, without prompt columns; the sinks are the mean over the columns."""
+        assert query.attending is not None
+        assert query.slots is not None
+        canvases = [tuple(row) for row in query.canvas.tolist()]
+        weights = torch.zeros(*query.canvas.shape, query.canvas.shape[1], dtype=torch.double)
+        for row, (canvas, count) in enumerate(zip(canvases, self.lengths.tolist(), strict=True)):
+            weights[row, :count, :count] = torch.tensor(self.toy.web(canvas[:count]), dtype=torch.double)
+        chosen = weights.gather(1, query.slots[:, :, None].expand(-1, -1, weights.shape[2]))
+        if not query.attending.prompt:
+            chosen = chosen.gather(2, query.slots[:, None, :].expand(-1, query.slots.shape[1], -1))
+        own = torch.arange(query.canvas.shape[1]) < self.lengths[:, None]
+        visible = own & (query.canvas != self.toy.mask_id)
+        sinks = weights.sum(1) / self.lengths[:, None] if query.attending.sinks else None
+        again = None if query.review is None else self._at(query.review, canvases)
+        return self.logits(query), again, Attention(chosen, visible, sinks=sinks)
+
     def _at(self, positions: Tensor, canvases: list[tuple[int, ...]], hidden: bool = False) -> Tensor:
         """Logits of marked positions (R, L), if `hidden` each with its own token masked."""
         rows = []
@@ -91,4 +123,4 @@ class ToyContext:
         return torch.tensor(rows).reshape(len(rows), -1 if rows else self.toy.vocab_size)
 
     def keep(self, rows: Tensor) -> None:
-        self.keys = self.keys[rows]
+        self.keys, self.lengths = self.keys[rows], self.lengths[rows]

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from pbcore.cli import main
-from pbcore.exchange.rescore import rescore, rescored_text
+from pbcore.exchange.rescore import rescore, rescore_cell, rescored_text
 from pbcore.metrics import text as text_metrics
-from pbcore.metrics.languagetool.errors import Unavailable
+from pbcore.metrics.languagetool import Unavailable
 from pbcore.results import CellRecord, Conditions, RunDir, build_cell, create, error_cell
 from pbcore.results.load import load_stored
 from pbcore.tasks import Sample, load_task
@@ -71,6 +71,16 @@ def stricter(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 class TestScores:
+    def test_what_only_the_cell_says_is_absent(self, tmp_path: Path) -> None:
+        """A score that is there now is no longer absent; what no scoring measures stays so, with its reason."""
+        run = run_of(tmp_path / "run")
+        [entry] = run.read_cells()
+        absent = {"accuracy": "no scorer", "seconds": "imported"}
+        asked = load_task(COPY, limit=4)
+        one = rescore_cell(replace(entry, cell=replace(entry.cell, absent=absent)), asked)
+        assert one.after.cell.absent == {"seconds": "imported"}
+        assert one.after.cell.scores == entry.cell.scores
+
     def test_equal_tools_give_equal_scores(self, tmp_path: Path) -> None:
         """The whole record comes back, key included; run.json names the parent."""
         parent = run_of(tmp_path / "old")
@@ -184,6 +194,23 @@ class TestQuestions:
         parent = run_of(tmp_path / "old", **facts, settings=settings)
         _, [one] = rescore(parent.path, tmp_path / "new")
         assert one.changed == {}
+
+    def test_the_whole_of_an_answer_with_steps(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Scored otherwise than the run did, and back; the record says so."""
+        parent = run_of(tmp_path / "old", shots=0, cot=True)
+        [old] = load_stored(parent.path)
+        plainly = [replace(one, text=one.text.removeprefix("The answer is: ")) for one in old.samples]
+        parent.write_cell(old.cell, plainly)
+        means = []
+        for made, words in (("whole", ["--cot-answer", "whole"]), ("same", []), ("back", ["--cot-answer", "marked"])):
+            assert main(["rescore", str(parent.path), "-o", str(tmp_path / made), *words]) == 0
+            parent = RunDir(tmp_path / made)
+            [new] = load_stored(parent.path)
+            means.append((new.cell.conditions.options.get("cot_answer"), new.cell.scores["accuracy"].mean))
+        assert means == [("whole", 1), ("whole", 1), ("marked", 0)]
+        plain = run_of(tmp_path / "plain")
+        assert main(["rescore", str(plain.path), "-o", str(tmp_path / "no"), "--cot-answer", "whole"]) == 2
+        assert "no answers with steps" in capsys.readouterr().err
 
     def test_official_data_that_moved(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """The recorded folder is used, or the one that --data-dir names; without any it is asked for."""

@@ -119,6 +119,26 @@ class TestParquet:
         failed = [row for row in parquet.read_table(cells).to_pylist() if row["status"] == "error"]
         assert (failed[0]["error"], failed[0]["score"]) == (FORMULA, None)
 
+    def test_columns_of_empty_values_keep_their_types(self, tmp_path: Path) -> None:
+        """What no row has measured is null or empty, of its column's type, so that the tables of several runs join."""
+        parquet = pytest.importorskip("pyarrow.parquet")
+        record, samples = factory.cell(n=1)
+        empty = replace(samples[0], nfe=None, details={}, tokens=None, steps=[], confidences=[], official_text=None)
+        _, file = write_parquet(factory.write(create(tmp_path, "run"), [(record, [empty])]).path, tmp_path / "out")
+        table = parquet.read_table(file)
+        types = {
+            **dict.fromkeys(("prompt", "answer", "official_text", "why", "failure"), "string"),
+            "tokens": "list<element: string>",
+            "steps": "list<element: int64>",
+            "confidences": "list<element: double>",
+            "nfe": "double",
+        }
+        assert {name: str(table.schema.field(name).type) for name in types} == types
+        lists = ("steps", "confidences")
+        assert {name: table[name].to_pylist() for name in types} == {
+            name: [[]] if name in lists else [None] for name in types
+        }
+
     def test_without_pyarrow(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:

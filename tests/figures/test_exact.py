@@ -6,8 +6,8 @@ from math import log2
 
 import pytest
 
-from pbcore.analysis.frontier import kind
-from pbcore.decoding.outcomes import outcomes
+from pbcore.analysis.frontier_gap import kind
+from pbcore.ceilings.outcomes import outcomes
 from pbcore.names import parse
 from pbcore.theory.answers import answer_table
 from pbcore.theory.concave_hull import value_at

@@ -6,7 +6,7 @@ import pytest
 from pbcore import load_model
 from pbcore.errors import InputError
 from pbcore.figures.figure_io import write
-from pbcore.figures.lists import panel, table, threshold_panel
+from pbcore.figures.lists import measured_table1, panel, threshold_panel
 from pbcore.theory import accuracy
 
 
@@ -53,7 +53,7 @@ class TestPanels:
 class TestTable1:
     def test_a_row_per_operation_and_n(self) -> None:
         """With predicted and measured accuracies side by side."""
-        text, rows = table(load_model("ideal"), 20, (3, 4))
+        text, rows = measured_table1(load_model("ideal"), 20, (3, 4))
         assert [(row["operation"], row["n"]) for row in rows][::4] == [("copy", 3), ("copy", 4)]
         assert "of 40 points have the predicted value" in text
         shuffled = next(row for row in rows if (row["operation"], row["n"]) == ("shuffle", 4))

@@ -4,8 +4,8 @@ from math import inf, log2
 import pytest
 
 from pbcore import load_model
-from pbcore.analysis.frontier import kind
-from pbcore.figures.frontier import frontier_drawing, frontier_rows, frontier_text, regret_text, room_text, tasks
+from pbcore.analysis.frontier_gap import kind
+from pbcore.figures.frontier_figure import frontier_drawing, frontier_rows, frontier_text, regret_text, room_text, tasks
 from pbcore.figures.measured import Measured, measure, within
 from pbcore.figures.questions import questions
 from pbcore.figures.regret import Regret, above, regrets

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from pbcore.analysis.floors import Floor, FloorError, broken_floors, parse_floor
+from pbcore.gates.floors import Floor, FloorError, broken_floors, parse_floor
 from pbcore.results.table_row import row
 from tests.fuzz.damage import damaged_text, noise
 from tests.fuzz.outcomes import COUNTS, Silent, fuzz

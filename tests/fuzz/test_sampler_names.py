@@ -34,6 +34,7 @@ MODIFIERS = [
     "eos_stop",
     "no_early_eos",
     "eos_last",
+    "adas40",
     "t1.0",
     "t0.7",
     "t1",

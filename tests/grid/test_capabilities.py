@@ -70,12 +70,8 @@ class TestWhyNot:
 class TestMayDecodeItself:
     def test_families_that_do_and_users_models(self, own: str) -> None:
         """The registry's others go through the loop."""
-        assert [may_decode_itself(model) for model in ("diffusiongemma-26b", own, "tiny", "ideal")] == [
-            True,
-            True,
-            False,
-            False,
-        ]
+        given = {"diffusiongemma-26b": True, "sedd-small": True, own: True, "tiny": False, "ideal": False}
+        assert {model: may_decode_itself(model) for model in given} == given
 
 
 class TestLacksWords:

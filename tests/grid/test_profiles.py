@@ -13,7 +13,7 @@ from pbcore.tasks import load_task, task_names
 
 class TestPaper:
     def test_it_has_the_official_2823_configurations_per_model(self) -> None:
-        """150 for each of the ten list operations (32 new tokens), 189 for each other task (64): PAPER.md §3."""
+        """150 for each of the ten list operations (32 new tokens), 189 for each other task (64)."""
         counts = {
             task: len(profiles()["paper"].sampler_names(load_task(task, limit=1).samples[0].max_new_tokens))
             for task in task_names()

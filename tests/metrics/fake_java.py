@@ -1,9 +1,9 @@
 """A stand-in for Java with LanguageTool's server: the same command line and HTTP interface, three rules, starts at
 once.
 
-`install` writes it as a `java` command beside an installation folder. `BEHAVIOUR` in its environment: empty, `dies` (at
-its start), `port` (says once that its port is taken). A text with POISON ends the process; one with ERROR is answered
-with status 500.
+`install` writes it as a `java` command beside an installation folder. `BEHAVIOUR` in its environment: empty or `dies`
+(at its start). A text with POISON ends the process; one with ERROR is answered with status 500, one with NONSENSE by
+JSON of another shape, one with DROP not at all.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -32,6 +33,7 @@ def install(folder: Path) -> dict[str, str]:
         "LTP_JAR_DIR_PATH": str(folder / "LanguageTool-6.8"),
         "PBCORE_CACHE": str(folder / "cache"),
         "TMPDIR": str(folder),
+        "PBCORE_GRAMMAR_RUN": uuid.uuid4().hex,
         "BEHAVIOUR": "",
     }
 
@@ -45,7 +47,7 @@ def matches(text: str, disabled: list[str]) -> list[dict[str, object]]:
             "replacements": [],
             "message": f"{rule} fired",
             "offset": len(text[: found.start()].encode("utf-16-le")) // 2,
-            "length": len(found[0]),
+            "length": len(found[0].encode("utf-16-le")) // 2,
         }
         for rule, pattern in RULES.items()
         if rule not in disabled
@@ -58,7 +60,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         software = {"software": {"name": "LanguageTool", "version": "6.8", "buildDate": "today"}}
-        self.answer(200, json.dumps(software) if "configinfo" in self.path else "OK")
+        languages = [{"name": "English (US)", "code": "en", "longCode": "en-US"}]
+        self.answer(200, json.dumps(software if "configinfo" in self.path else languages))
 
     def do_POST(self) -> None:
         fields = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
@@ -67,8 +70,12 @@ class Handler(BaseHTTPRequestHandler):
             log.write(json.dumps(text) + "\n")
         if "POISON" in text:
             os._exit(9)
-        if "ERROR" in text:
+        if "DROP" in text:
+            self.close_connection = True
+        elif "ERROR" in text:
             self.answer(500, "Error: Internal Error")
+        elif "NONSENSE" in text:
+            self.answer(200, json.dumps({"matches": [{"offset": "here", "length": 3}]}))
         else:
             found = matches(text, fields.get("disabledRules", [""])[0].split(","))
             self.answer(200, json.dumps({"matches": found, "warnings": {"incompleteResults": "SLOW" in text}}))
@@ -89,10 +96,8 @@ def serve(port: int) -> None:
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
-    tried = Path(os.environ["TMPDIR"]) / "tried"
+    with (Path(os.environ["TMPDIR"]) / "started.log").open("a") as log:
+        log.write("started\n")
     if os.environ["BEHAVIOUR"] == "dies":
         sys.exit("Error: Could not find or load main class")
-    if os.environ["BEHAVIOUR"] == "port" and not tried.exists():
-        tried.touch()
-        sys.exit("java.net.BindException: Address already in use")
     serve(int(arguments[arguments.index("--port") + 1]))

@@ -10,7 +10,7 @@ import pytest
 from pbcore.cli import main
 from pbcore.errors import InputError
 from pbcore.metrics import semantic
-from pbcore.metrics.agreement import table
+from pbcore.metrics.agreement import agreement_rows
 
 WORDS = {"words": ["dog", "park"]}
 ANSWERS = [
@@ -47,7 +47,7 @@ class TestAgreement:
     ) -> None:
         """Equal to 1e-6 is equal, null is skipped, and what can't be measured here says why."""
         monkeypatch.setenv(semantic.MODEL_VARIABLE, "no-such-model")
-        rows = {row.metric: row for row in table(written(tmp_path / "a.jsonl", *ANSWERS))}
+        rows = {row.metric: row for row in agreement_rows(written(tmp_path / "a.jsonl", *ANSWERS))}
         assert {name: (row.compared, row.equal, row.differing) for name, row in rows.items()} == {
             "inclusion": (2, 2, []),
             "rougeL": (1, 1, []),
@@ -61,7 +61,10 @@ class TestAgreement:
 
     def test_only_published_metrics_have_a_row(self, tmp_path: Path) -> None:
         """A file without a metric says nothing of it."""
-        assert [row.metric for row in table(written(tmp_path / "a.jsonl", *ANSWERS[:3]))] == ["inclusion", "grammar"]
+        assert [row.metric for row in agreement_rows(written(tmp_path / "a.jsonl", *ANSWERS[:3]))] == [
+            "inclusion",
+            "grammar",
+        ]
 
     def test_the_command_fails_where_a_value_differs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Exit status 1, the answer, both values and the rule behind a grammar verdict."""
@@ -114,4 +117,4 @@ class TestAgreement:
         path = tmp_path / "a.jsonl"
         path.write_text(line)
         with pytest.raises(InputError, match=rf"a.jsonl.*{complaint}"):
-            table(path)
+            agreement_rows(path)

@@ -13,10 +13,9 @@ import pytest
 
 from pbcore.metrics import agreement, grammar
 from pbcore.metrics.grammar import Checker, Verdict
-from pbcore.metrics.languagetool import ServerDied, Unavailable
-from pbcore.metrics.languagetool.cache import VerdictCache
-from pbcore.metrics.languagetool.client import Match
+from pbcore.metrics.languagetool import Match, Unavailable
 from pbcore.metrics.languagetool.server import UserServer
+from pbcore.metrics.verdict_cache import VerdictCache
 from pbcore.tasks.scenes import dialogues, paraphrases, word_sets
 from tests.metrics import fake_java
 from tests.reference import reference
@@ -29,7 +28,7 @@ def real() -> Iterator[Checker]:
     """LanguageTool itself, or a skip."""
     try:
         checker = grammar.checker()
-        checker.server.start()
+        checker.server.url()
     except Unavailable as error:
         pytest.skip(str(error))
     yield checker
@@ -56,24 +55,8 @@ class TestChecker:
         for _ in range(2):
             verdict = grammar.checker().check(["ERROR"])[0]
             assert verdict.score is None
-            assert "500" in verdict.problem
+            assert verdict.problem == "LanguageTool gave no verdict: Error: Internal Error"
         assert len((tmp_path / "asked.log").read_text().splitlines()) == 2
-
-    def test_other_rules_are_other_verdicts(self, url: str, tmp_path: Path) -> None:
-        """A verdict in the cache counts for the rules that were asked for, whatever their order, and no others."""
-        cache = VerdictCache(tmp_path / "grammar.sqlite")
-        for rules in ([], ["B", "A"], ["A", "B"], []):
-            Checker(UserServer(url), cache, disabled_rules=rules).check(["It is is."])
-        assert (tmp_path / "asked.log").read_text().splitlines() == ['"It is is."'] * 2
-
-    def test_disabled_rules_find_nothing(self, url: str) -> None:
-        """The server is told which rules to leave out, and all others stay."""
-        texts = ["It is is.", "It is a apple."]
-        found = {
-            rules: [verdict.score for verdict in Checker(UserServer(url), disabled_rules=rules).check(texts)]
-            for rules in ((), ("REPEAT",), ("REPEAT", "EN_A_VS_AN"))
-        }
-        assert list(found.values()) == [[0, 0], [1, 0], [1, 1]]
 
     def test_the_checker_is_the_processes_own(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """One checker as long as the settings stay; another when they change; absent, with a reason, when nobody
@@ -86,21 +69,30 @@ class TestChecker:
             with pytest.raises(Unavailable, match=r"no LanguageTool server answers at http://127\.0\.0\.1:9/"):
                 grammar.checker()
 
-    def test_a_users_server_that_goes_away_fails_what_follows(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        """A server that had answered and is gone is an error, not an absent score."""
+    def test_other_servers_give_other_verdicts(self, url: str, tmp_path: Path) -> None:
+        """A verdict in the cache counts for the version and rules that gave it, and no others."""
+        cache = VerdictCache(tmp_path / "grammar.sqlite")
+        for identity in ("6.8-a", "6.8-b", "6.8-a"):
+            server = UserServer(url)
+            server.identity = identity
+            Checker(server, cache).check(["It is is."])
+        assert (tmp_path / "asked.log").read_text().splitlines() == ['"It is is."'] * 2
+
+    def test_a_users_server_that_goes_away_ends_grammar(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """What follows has the reason, without another try; what is cached keeps its verdict."""
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         http = fake_java.ThreadingHTTPServer(("127.0.0.1", 0), fake_java.Handler)
         threading.Thread(target=http.serve_forever, daemon=True).start()
-        server = UserServer(f"127.0.0.1:{http.server_port}")
-        checker = Checker(server)
+        checker = Checker(UserServer(f"127.0.0.1:{http.server_port}"), VerdictCache(tmp_path / "grammar.sqlite"))
         assert checker.check(["One."])[0].score == 1.0
         http.shutdown()
         http.server_close()
-        for _ in range(2):
-            with pytest.raises(ServerDied, match="answered earlier"):
-                checker.check(["Two."])
+        with pytest.raises(Unavailable, match="dropped the connection 3 times"):
+            checker.check(["Two."])
+        monkeypatch.setattr(checker.server, "url", lambda lost="": pytest.fail("tried again"))
+        with pytest.raises(Unavailable, match="Two"):
+            checker.check(["Three."])
+        assert checker.check(["One."])[0].score == 1.0
 
 
 @pytest.mark.languagetool

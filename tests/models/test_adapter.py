@@ -14,8 +14,9 @@ from pbcore.models import load_model, resolve_model
 from pbcore.models.adapter import CONFIG, WEIGHTS, merge, read_adapter
 from pbcore.models.architecture import architecture
 from pbcore.models.base import Query
-from pbcore.models.checkpoints import random_weights, read_config
+from pbcore.models.checkpoints import random_weights
 from pbcore.models.errors import ModelError
+from pbcore.models.families import read_config
 from tests.models.causal import causal_checkpoint
 from tests.train.lora.shapes import SHAPES, checkpoint, llada_name
 

@@ -99,7 +99,7 @@ class TestDamagedConfigs:
     @pytest.mark.parametrize(
         ("model", "key", "said"),
         [
-            ("llada-8b", "mlp_hidden_size", r"has no mlp_hidden_size or mlp_ratio\. Complete"),
+            ("llada-8b", "mlp_hidden_size", r"has no mlp_ratio or mlp_hidden_size\. Complete"),
             ("llada-8b", "n_heads", "has no n_heads"),
             ("sdar-4b", "rms_norm_eps", "config.json has no rms_norm_eps"),
         ],

@@ -4,7 +4,6 @@ canvases and forwards by kind.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -17,7 +16,7 @@ from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.models.base import Generation
 from pbcore.models.masked import MaskedModel
-from tests.reference import reference
+from tests.reference import KEPT, bundled, reference_cases
 
 MASK = 510
 IDS = {"mask_id": MASK, "eos_id": 509}
@@ -26,7 +25,7 @@ IDS = {"mask_id": MASK, "eos_id": 509}
 @cache
 def model(name: str, **options: Any) -> MaskedModel:
     given = {} if name == "stable-diffcoder-tiny" else IDS
-    loaded = load_model(str(reference("golden", name)), **given, **options)
+    loaded = load_model(str(bundled(name)), **given, **options)
     assert isinstance(loaded, MaskedModel)
     return loaded
 
@@ -34,11 +33,6 @@ def model(name: str, **options: Any) -> MaskedModel:
 def stopping_at(loaded: MaskedModel, *stops: int) -> MaskedModel:
     """The model with other stop tokens; without any, none ends an answer."""
     return replace(loaded, stop_ids=frozenset(stops), **({"eos_id": stops[0]} if stops else {}))
-
-
-def cases(file: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(reference("golden", file).read_text())
-    return found
 
 
 def decoded(loaded: MaskedModel, case: dict[str, Any], sampler: str, length: int) -> Generation:
@@ -79,14 +73,14 @@ class TestLogits:
     )
     @pytest.mark.parametrize("attention", ["sdpa", "eager"])
     def test_equal_the_reference(self, name: str, key: str, block: int | None, attention: str) -> None:
-        """Every logit is within 5e-5 of the reference's, and every likeliest token is the same."""
-        data = load_file(reference("golden", name, "logits.safetensors"))
+        """Every kept logit is within 5e-5 of the reference's, and the likeliest of them is the same."""
+        data = load_file(bundled(name, "logits.safetensors"))
         network: Any = model(name, attn_implementation=attention).network
         rows, length = data["input_ids"].shape
         grid = torch.arange(length) // (block or length)
         sees = (grid <= grid[:, None]).expand(rows, length, length)  # (R, T, T)
         positions = torch.arange(length).expand(rows, length)
-        logits = network.project(network.hidden(data["input_ids"], positions, sees, None, 0))
+        logits = network.project(network.hidden(data["input_ids"], positions, sees, None, 0))[..., KEPT]
         logits = logits[:, ::4] if key.endswith("every4") else logits
         assert (logits - data[key]).abs().max() < 5e-5
         assert (logits.argmax(-1) == data[key].argmax(-1)).all()
@@ -97,7 +91,7 @@ class TestDecodings:
 
     def test_sdar(self) -> None:
         """SDAR's three strategies; the authors' code overwrote tokens in the cases left out."""
-        for case in cases("decode_sdar.json"):
+        for case in reference_cases("decode_sdar"):
             if case["overwritten"]:
                 continue
             loaded = stopping_at(model("sdar-tiny", block=case["block_length"]), *(case["stop_ids"] or ()))
@@ -116,7 +110,7 @@ class TestDecodings:
 
     def test_llada_moe(self) -> None:
         """LLaDA's loop and policies, blocks counted from the prompt's end."""
-        for case in cases("decode_llada_moe.json"):
+        for case in reference_cases("decode_llada_moe"):
             name = f"confidence-k{case['k']}" if case["k"] else f"threshold-{case['threshold']}"
             out = decoded(model("llada-moe-tiny"), case, f"{name}+b{case['block_length']}", case["gen_length"])
             assert list(out.token_ids) == case["output"], name
@@ -126,7 +120,7 @@ class TestDecodings:
 
     def test_llada2(self) -> None:
         """LLaDA2.0 and 2.1. Their code has no cache, so its forwards are our denoising forwards."""
-        for case in cases("decode_llada2.json"):
+        for case in reference_cases("decode_llada2"):
             size = case["block_length"]
             loaded = stopping_at(model("llada2-tiny", block=size), case["eos_id"])
             early = "-early" * case["eos_early_stop"]
@@ -147,7 +141,7 @@ class TestDecodings:
 
     def test_fast_dllm_v2(self) -> None:
         """Fast-dLLM v2 with and without its cache within a block. Its code never sees the prompts left out."""
-        for case in cases("decode_fast_dllm_v2.json"):
+        for case in reference_cases("decode_fast_dllm_v2"):
             if case["prompt_ignored"]:
                 continue
             size = case["block_size"]
@@ -169,7 +163,7 @@ class TestDecodings:
 
     def test_stable_diffcoder(self) -> None:
         """Stable-DiffCoder with its schedule and with a threshold."""
-        for case in cases("decode_stable_diffcoder.json"):
+        for case in reference_cases("decode_stable_diffcoder"):
             size = case["block_length"]
             loaded = stopping_at(model("stable-diffcoder-tiny", block=size), case["eos_id"])
             rule = "stable_diffcoder" + "_threshold" * (case["threshold"] is not None)

@@ -199,6 +199,14 @@ class TestLength:
         assert len(llama.encode(sample, None, 0).canvas) == POSITIONS - prompt
         assert len(llama.encode(sample, 5, 0).canvas) == 5
 
+    @pytest.mark.parametrize("sampler", ["ar", "ar-lookup2", "ar+t1.0"])
+    def test_a_length_that_a_run_asks_for_holds(self, llama: CausalModel, sampler: str) -> None:
+        """Not the paper's limit; the answer tells the limit that it had."""
+        sample = Sample("waiting_line/copy", 0, CHAT, {}, "x", 4, limited=True)
+        (out,) = decode(llama, [sample], sampler)
+        assert len(out.token_ids) <= 4
+        assert out.extra["max_new_tokens"] == 4
+
     def test_what_does_not_fit_is_refused(self, llama: CausalModel) -> None:
         with pytest.raises(ModelError, match=f"has {POSITIONS} positions"):
             decode(llama, ["Bob Jones"], "ar", POSITIONS)

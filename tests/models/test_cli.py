@@ -10,7 +10,7 @@ import pytest
 
 from pbcore.models import cli
 from pbcore.models.entry import LoadOptions, ModelEntry
-from pbcore.models.family_table import table
+from pbcore.models.families import families_table
 from pbcore.models.registry import all_entries, resolve_model
 from pbcore.models.remote_check import Compared
 
@@ -91,7 +91,7 @@ class TestModels:
 
     def test_the_table_of_families_stands_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Without the table of models."""
-        assert output(["--families"], capsys) == table() + "\n"
+        assert output(["--families"], capsys) == families_table() + "\n"
 
     def test_the_end_names_the_other_names(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Dummies of those with a shape, folders and hub ids."""

@@ -10,11 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pbcore.models import load_model, resolve_model
+from pbcore.models.architecture import weights_of
 from pbcore.models.errors import ModelError
-from pbcore.models.family import block_of
-from pbcore.models.family_detection import MARKS, recognised
-from pbcore.models.family_table import FACTS, facts_of
-from pbcore.models.memory import weights_of
+from pbcore.models.families import FAMILIES, block_of, recognised
 from pbcore.models.registry import all_entries
 from tests.models.block_models import SHAPES, block_checkpoint, block_model
 
@@ -124,14 +122,18 @@ class TestTable:
         assert shape is not None
         assert weights_of(shape, name) / 1e9 == pytest.approx(billions, abs=0.005)
 
-    def test_every_entry_has_its_facts(self) -> None:
-        """Each family of the code is in the table, and each masked entry of the hub has a family there."""
-        assert MARKS.keys() <= FACTS.keys()
-        assert all(facts_of(entry) for entry in all_entries() if entry.family == "masked" and entry.source)
+    def test_every_entry_has_its_family(self) -> None:
+        """Each masked entry of the hub names its row, and a published shape is recognised as of that family."""
+        for entry in all_entries():
+            if entry.family == "masked" and entry.source:
+                assert entry.architecture in FAMILIES, entry.name
+                if entry.shape is not None:
+                    kind = recognised(entry.shape) or str(entry.shape["model_type"]).lower()
+                    assert kind == entry.architecture, entry.name
 
     def test_block_entries_know_their_length(self) -> None:
         """An entry's block length is that of its shape's family."""
         for entry in all_entries():
             if entry.family == "masked" and entry.shape is not None:
-                marks = MARKS.get(recognised(entry.shape) or "")
-                assert entry.block == (marks.block_of(entry.shape) if marks else None), entry.name
+                family = FAMILIES.get(recognised(entry.shape) or "")
+                assert entry.block == (family.block_of(entry.shape) if family else None), entry.name

@@ -10,7 +10,7 @@ import pytest
 from pbcore.models import load_model, resolve_model
 from pbcore.models.causal import CausalModel
 from pbcore.models.errors import ModelError
-from pbcore.models.family import family_of
+from pbcore.models.families import family_of
 from pbcore.models.masked import MaskedModel
 from tests.models.causal import causal_checkpoint
 from tests.models.checkpoints import edit_config, llama_checkpoint

@@ -9,7 +9,7 @@ import torch
 
 from pbcore.models import load_model
 from pbcore.models.errors import ModelError
-from pbcore.models.frequencies import FILE, VARIABLE, count, load, save, tokenizer_of
+from pbcore.models.frequencies import FILE, VARIABLE, count, load_frequencies, save, tokenizer_of
 from tests.models.checkpoints import llama_checkpoint
 
 
@@ -17,20 +17,20 @@ class TestTable:
     def test_counted_tokens_have_their_share(self, tmp_path: Path) -> None:
         """Shares of the total; a token that never came counts as once."""
         save(tmp_path / FILE, {3: 6, 1: 2}, 5)
-        assert torch.allclose(load(tmp_path / FILE, 5), torch.tensor([1 / 8, 2 / 8, 1 / 8, 6 / 8, 1 / 8]))
+        assert torch.allclose(load_frequencies(tmp_path / FILE, 5), torch.tensor([1 / 8, 2 / 8, 1 / 8, 6 / 8, 1 / 8]))
 
     def test_another_vocabulary(self, tmp_path: Path) -> None:
         """A table of another tokenizer is refused."""
         save(tmp_path / FILE, {3: 6}, 5)
         with pytest.raises(ModelError, match="vocabulary of 5, but this model's has 6"):
-            load(tmp_path / FILE, 6)
+            load_frequencies(tmp_path / FILE, 6)
 
     @pytest.mark.parametrize("text", ["", "[]", '{"vocab_size": 5}', '{"vocab_size": 5, "counts": {"a": 1}}'])
     def test_no_table(self, tmp_path: Path, text: str) -> None:
         """A file of another kind is named, with what makes a right one."""
         (tmp_path / FILE).write_text(text)
         with pytest.raises(ModelError, match=r"not a frequency table .* `pbcore samplers --frequencies"):
-            load(tmp_path / FILE, 5)
+            load_frequencies(tmp_path / FILE, 5)
 
     def test_nothing_to_count(self, tmp_path: Path) -> None:
         """An empty corpus makes no table."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -71,7 +72,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> native.DiffusionGemma:
-    return native.load(ModelEntry("gemma", "diffusion_gemma", folder=folder), "cpu", None, LoadOptions())
+    return native.load_diffusion_gemma(
+        ModelEntry("gemma", "diffusion_gemma", folder=folder), "cpu", None, LoadOptions()
+    )
 
 
 PROMPTS = ["Bob Jones", [{"role": "user", "content": "Copy this list: "}]]
@@ -115,6 +118,14 @@ class TestGenerate:
         """decode() hands over and returns its generations."""
         assert decode(model, PROMPTS, "eb-0.1", max_new_tokens=8)[0].nfe >= 1
 
+    def test_a_length_that_is_asked_for_is_of_whole_canvases(self, model: native.DiffusionGemma) -> None:
+        """A task's own length is rounded up, and the answer tells to what; one that a run asks for is refused."""
+        sample = Sample("waiting_line/copy", 0, tuple(PROMPTS[1]), {}, "x", 12)  # type: ignore[arg-type]
+        (answer,) = model.generate([sample], parse("eb-0.1-steps2"), max_new_tokens=None, seed=0)
+        assert (answer.extra["max_new_tokens"], len(answer.token_ids) <= 16) == (16, True)
+        with pytest.raises(ModelError, match=r"max_new_tokens 12.* canvases of 8 tokens.* such as 16"):
+            model.generate([replace(sample, limited=True)], parse("eb-0.1"), max_new_tokens=None, seed=0)
+
     def test_infilling_is_refused(self, model: native.DiffusionGemma) -> None:
         """It starts from noise, so it can't keep a given canvas."""
         sample = Sample("list_ops/copy", 0, tuple(PROMPTS[1]), {}, "x", 8, canvas='["[MASK]"]')  # type: ignore[arg-type]
@@ -142,7 +153,9 @@ class TestCheck:
     def test_not_a_checkpoint(self, tmp_path: Path) -> None:
         """A folder without one is a ModelError."""
         with pytest.raises(ModelError, match=str(tmp_path)):
-            native.load(ModelEntry("gemma", "diffusion_gemma", folder=tmp_path), "cpu", None, LoadOptions())
+            native.load_diffusion_gemma(
+                ModelEntry("gemma", "diffusion_gemma", folder=tmp_path), "cpu", None, LoadOptions()
+            )
 
 
 class TestParts:
@@ -188,10 +201,13 @@ class TestParts:
         """All tokens are kept; one without an end is whole."""
         drafts = native._Drafts()
         drafts.put_draft(torch.tensor([[1, 2]]))
-        answer = self.made()._generation([5, 6, 7, 9], drafts, 1.5)
+        answer = self.made()._generation([5, 6, 7, 9], drafts, 1.5, 4)
         assert (answer.text, answer.token_ids, answer.answer_tokens, answer.nfe) == ("[5, 6]", (5, 6, 7, 9), 2, 1)
-        assert answer.extra == {"tokens_per_forward": 1.5, "drafts": ((1, 2),)}
-        assert self.made()._generation([5, 6], drafts, 1.5).answer_tokens == 2
+        assert answer.extra == {"tokens_per_forward": 1.5, "drafts": ((1, 2),), "max_new_tokens": 4}
+        assert (answer.text_after_eos, answer.official_text) == (False, None)
+        late = self.made()._generation([5, 7, 6, 9], drafts, 1.5, 4)
+        assert (late.text, late.text_after_eos, late.official_text) == ("[5]", True, "[5, 6]")
+        assert self.made()._generation([5, 6], drafts, 1.5, 2).answer_tokens == 2
 
     def test_prompts(self) -> None:
         """Text, messages and ids."""

@@ -6,6 +6,8 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
 from types import ModuleType
 
@@ -22,6 +24,15 @@ CONFTEST = """
 from tests.plugin.toys import register
 register()
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def entry_points() -> Iterator[None]:
+    """Every run inside asks all installed packages for their entry points; here each file is read once."""
+    read = cache(lambda place: Distribution.entry_points.fget(PathDistribution(place)))  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PathDistribution, "entry_points", property(lambda one: read(one._path)))
+        yield
 
 
 class Modules:
@@ -59,6 +70,7 @@ def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.Mon
         monkeypatch.delenv(name, raising=False)  # a run inside must not take itself for a worker of the run outside
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")  # which every worker would import, for a second
     # Curves cost more than all else in a run of two cells; the test that looks for them puts them back.
     for name in ("write_plots", "write_speed"):
         monkeypatch.setattr(markdown, name, lambda cells, path: [])

@@ -74,6 +74,7 @@ class TestRerun:
             ("--tasks", "a.yaml"),
             ("--tasks", "b.yaml"),
         }
+        assert self.rerun(Config(tmp_path, shots=0), "t.py::test_cell[m/copy/ar]", 5).endswith("-shots 0")
         assert "--seed 1 " in self.rerun(config, "t.py::test_cell[m/copy/ar]", 5, 1) + " "
         assert "--seed" not in self.rerun(Config(tmp_path), "t.py::test_cell[m/copy/ar]", 5, 1)
 
@@ -88,14 +89,6 @@ class TestRerun:
 
 
 class TestCell:
-    @pytest.mark.parametrize(
-        ("lengths", "text"),
-        [((), ""), ((15,), "15"), ((3, 4), "3,4"), ((5, 3, 4), "3-5"), ((5, 20, 10), "5,10,20"), ((3, 4, 6), "3,4,6")],
-    )
-    def test_a_span_of_lengths(self, lengths: tuple[int, ...], text: str) -> None:
-        """Three or more without a gap are a range."""
-        assert cell._span(lengths) == text
-
     @pytest.mark.parametrize(("whole", "text"), [(False, "a"), (True, "a b")])
     def test_what_is_scored(self, whole: bool, text: str) -> None:
         """The answer up to its end, or the whole canvas; an answer without text after its end has one text alone."""
@@ -153,11 +146,9 @@ class TestRescored:
             config: Any = Config(tmp_path, out=tmp_path / "out")
             record, samples = factory.cell(task=name, n=2, headline="rouge_l", right=1.0)
             stored = StoredCell(replace(record, absent={"grammar": "no Java"} if lacks else {}), tuple(samples))
-            real = load_task(name, limit=2)
+            task = load_task(name, limit=2)
             scored = [Scored({"rouge_l": 0.5}, {}) for _ in samples]
-            task: Any = SimpleNamespace(
-                scorer=real.scorer, samples=real.samples, score_many=lambda texts, samples: scored
-            )
+            monkeypatch.setattr(type(task), "score_many", lambda task, texts, samples: scored)
             item: Any = SimpleNamespace(config=config)
             return stored, Cell(A, item, config.settings).rescored(task, stored), rundir.run_dir(config)
 

@@ -35,7 +35,7 @@ class TestImport:
 
 class TestIds:
     def test_an_id_is_model_task_sampler(self, run: Run) -> None:
-        """As DESIGN.md has them, in the file of the task's category; what `ideal` can't do is left out, not skipped."""
+        """Model, task, sampler, in the file of the task's category; what `ideal` can't do is left out, not skipped."""
         found = ids(run(*ONE))
         assert "benches/test_waiting_line.py::test_cell[ideal/shuffle/random-k2]" in found
         assert "benches/test_list_ops.py::test_cell[ideal/list_ops/shuffle/random-k2]" in found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pbcore
+from pbcore.models import model_names
 from tests.plugin.conftest import Run
 
 SPEAKER = ("--model", "speaker", "--sampler", "eb-0.1", "--out", "out", "--limit", "2")
@@ -28,6 +29,23 @@ def test_answers_without_one_are_counted(run: Run, project: pytest.Pytester, mon
     output = run(*SPEAKER, *COPY, "--cot")
     assert pbcore.results.load(project.path / "out").iloc[0]["failures"] == {"no final answer": 2}
     output.stdout.fnmatch_lines(["wrong answers by kind: no final answer 2"])
+
+
+def test_the_whole_text_is_scored_on_demand(
+    run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the official code does; the record says which, and neither run passes for the other."""
+    label = pbcore.load_task("waiting_line/copy", limit=1).samples[0].answer
+    monkeypatch.setenv("SPEAKER_SAYS", f"I copy it: {label}")
+    speaker = (*SPEAKER[:4], "--limit", "1")
+    run(*speaker, *COPY, "--cot", "--out marked").assert_outcomes(passed=1)
+    result = run(*speaker, *COPY, "--cot --cot-answer whole --out whole --gate marked")
+    result.stdout.fnmatch_lines(["*REFUSED *: whole cot is True, the baseline's False"])
+    marked, whole = (pbcore.results.load(project.path / name).iloc[0] for name in ("marked", "whole"))
+    assert (marked["accuracy"], whole["accuracy"]) == (0, 1)
+    assert (marked["options"]["cot_answer"], whole["options"]["cot_answer"]) == ("marked", "whole")
+    assert marked["key"] != whole["key"]
+    assert "cot_answer" in run(*speaker, *COPY, "--cot-answer whole").stderr.str().replace("-", "_")
 
 
 def test_the_drill_down_shows_the_steps(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +91,18 @@ def test_the_canvas_has_the_length_that_is_asked_for(run: Run, project: pytest.P
     assert rows.loc["waiting_line/copy", "nfe"] == 16
     assert rows.loc["waiting_line/copy", "options"]["max_new_tokens"] == 16
     assert rows.loc["list_ops/copy", "nfe"] < 16
+    assert "max_new_tokens" not in rows.loc["list_ops/copy", "options"]
+
+
+@pytest.mark.skipif("tiny-ar" not in model_names(), reason="no embedded tiny-ar in this copy")
+@pytest.mark.parametrize(("asked", "most"), [("", 32), ("--max-new-tokens 5", 5)])
+def test_autoregressive_answers_end_there(asked: str, most: int, run: Run, project: pytest.Pytester) -> None:
+    run(f"--model tiny-ar --sampler ar --sampler ar-lookup4 --task copy --limit 2 --out out {asked}")
+    rows = pbcore.results.load(project.path / "out")
+    assert len(rows) == 2
+    for decoding in rows["decoding"]:
+        assert decoding["max_new_tokens"] == {str(most): 2}
+        assert decoding["finish"] == ({"length": 2} if asked else {"stop": 2})
 
 
 def test_no_number_of_shots(run: Run) -> None:

@@ -187,7 +187,8 @@ class TestSeeds:
 
     SAMPLED = ("--model", "ideal", "--task", "shuffle", "--sampler", "confidence-k2+t1.0", "--limit", "20")
 
-    def test_gate(self, run: Run, project: pytest.Pytester) -> None:
+    @pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
+    def test_gate(self, run: Run, project: pytest.Pytester, workers: str) -> None:
         """One cell holds every seed's answers; it passes against itself, a run of fewer seeds is refused, and a worker
         changes nothing.
         """
@@ -197,7 +198,7 @@ class TestSeeds:
         alone = [pbcore.results.load_samples("base")[row["id"]][3 * i].scores["accuracy"] for i in range(20)]
         run(*self.SAMPLED, "--seed 0 --out first")
         assert alone == [entry.scores["accuracy"] for entry in pbcore.results.load_samples("first")[row["id"]]]
-        result = run(*self.SAMPLED, "--seed 0-2 --gate b.json -n 1")
+        result = run(*self.SAMPLED, "--seed 0-2 --gate b.json", "-n", workers)
         assert result.ret == pytest.ExitCode.OK
         result.stdout.fnmatch_lines(["gate PASSED against b.json: 1 passed"])
         refused = run(*self.SAMPLED, "--seed 0,1 --gate b.json")

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from pbcore.timing import interleaved
+from pbcore.gates.timing import interleaved
 from tests.plugin.conftest import ROOT, Run
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pbcore.gates.run_verdict import Ruling
 from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.plugin import collection, gate, options
-from pbcore.run_verdict import Ruling
 from tests.plugin.fakes import A, B, C, Config, Item, node_id, report
 
 BY_NAME = {option.name: option for option in OPTIONS}

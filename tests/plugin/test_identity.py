@@ -89,7 +89,11 @@ class TestCells:
 class TestNothingJudged:
     @pytest.mark.parametrize(
         ("workers", "options"),
-        [("0", ["--floor"]), ("0", ["--update-baseline"]), ("1", ["--floor", "--update-baseline"])],
+        [
+            ("0", ["--floor"]),
+            ("0", ["--update-baseline"]),
+            pytest.param("1", ["--floor", "--update-baseline"], marks=pytest.mark.slow),
+        ],
     )
     def test_a_verdict_without_cells_fails(
         self, in_process: Run, project: pytest.Pytester, workers: str, options: list[str]

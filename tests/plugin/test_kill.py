@@ -39,9 +39,9 @@ def wait_for_cells(run: Path, count: int, process: subprocess.Popen[str]) -> Non
         time.sleep(0.05)
 
 
-def kill_and_resume(project: pytest.Pytester, run_pytest: Run, workers: int, seed: int) -> None:
-    """Kills a run of ten cells outright at a random moment after its first cell, resumes it, and compares with a
-    straight run.
+def kill_and_resume(project: pytest.Pytester, run_pytest: Run, workers: int, seed: int, again: int) -> None:
+    """Kills a run of ten cells outright at a random moment after its first cell, resumes it with `again` workers, and
+    compares with a straight run.
     """
     chance = random.Random(seed)
     straight = project.path / "straight"
@@ -54,7 +54,7 @@ def kill_and_resume(project: pytest.Pytester, run_pytest: Run, workers: int, see
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     finished = {path: path.stat().st_mtime_ns for path in run.glob("cells/*.json")}
-    run_pytest(*CELLS, "--resume", str(run), "-n", str(workers)).assert_outcomes(passed=10)
+    run_pytest(*CELLS, "--resume", str(run), "-n", str(again)).assert_outcomes(passed=10)
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, "a finished cell was run again"
     pd.testing.assert_frame_equal(
         pbcore.results.load(run).drop(columns=TIMES), pbcore.results.load(straight).drop(columns=TIMES), check_like=True
@@ -62,19 +62,23 @@ def kill_and_resume(project: pytest.Pytester, run_pytest: Run, workers: int, see
 
 
 class TestKill:
-    def test_kills_lose_only_the_cells_in_flight(self, project: pytest.Pytester, run: Run) -> None:
+    @pytest.mark.parametrize(
+        ("workers", "again"), [(2, 0), *(pytest.param(n, n, marks=pytest.mark.slow) for n in (0, 2))]
+    )
+    def test_kills_lose_only_the_cells_in_flight(
+        self, project: pytest.Pytester, run: Run, workers: int, again: int
+    ) -> None:
         """kill -9 of the whole run, without and with workers: finished cells stay, the resumed run equals a straight
         one row by row.
         """
-        for workers in (0, 2):
-            kill_and_resume(project, run, workers, seed=workers)
+        kill_and_resume(project, run, workers, seed=workers, again=again)
 
     @pytest.mark.nightly
     @pytest.mark.parametrize("seed", range(20))
     @pytest.mark.parametrize("workers", [0, 2])
     def test_twenty_kills_each_way(self, project: pytest.Pytester, run: Run, workers: int, seed: int) -> None:
         """The same at twenty random moments with and without workers."""
-        kill_and_resume(project, run, workers, 100 + seed)
+        kill_and_resume(project, run, workers, 100 + seed, again=workers)
 
 
 class TestInterrupt:

@@ -1,4 +1,4 @@
-"""`--n`: items of lists and words of word sets, own and official; and runs on a run folder of the 2026 rewrite."""
+"""`--n`: items of lists and words of word sets, own and official."""
 
 from __future__ import annotations
 
@@ -88,25 +88,3 @@ class TestWordSets:
         result = run(*WORDS, "--n 1,2", "--data-dir", str(reference("official-v1-words")), "--co -q")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert "easy_n2.jsonl; files of this task" in result.stderr.str()
-
-
-class TestRewrite:
-    def test_a_run_folder_is_data(self, run: Run, project: pytest.Pytester) -> None:
-        """Its questions are asked, and record and table say whose they are."""
-        folder = next(reference("published", "v2_run_example").rglob("*_all"))
-        result = run(
-            "--model ideal --task sudoku --sampler confidence-k1 --out out",
-            "--data-dir",
-            str(folder),
-        )
-        result.assert_outcomes(passed=1)
-        [row] = pbcore.results.load(project.path / "out").to_dict("records")
-        assert (row["data_source"], row["prompts"], row["n"], row["accuracy"]) == ("rewrite-2026", "rewrite-2026", 6, 1)
-        assert "prompts: those of the benchmark's 2026 rewrite" in result.stdout.str()
-
-    def test_a_task_that_the_folder_lacks(self, run: Run) -> None:
-        """Said before anything runs."""
-        folder = next(reference("published", "v2_run_example").rglob("*_all"))
-        result = run("--model ideal --task copy", "--data-dir", str(folder))
-        assert result.ret == pytest.ExitCode.USAGE_ERROR
-        assert "the folder has samples of puzzles_sudoku_n4" in result.stderr.str()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -116,6 +117,18 @@ class TestOneWriter:
         lock = lock_run(tmp_path / "out")
         with pytest.raises(RunDirError, match=f"process {os.getpid()} on"):
             lock_run(tmp_path / "out")
+        lock.release()
+        assert not (tmp_path / "out").exists()
+
+    def test_it_is_released_when_its_files_are_gone(self, tmp_path: Path) -> None:
+        """Somebody who clears the directory doesn't break the run that ends there."""
+        lock = lock_run(tmp_path / "out")
+        for file in (tmp_path / "out").iterdir():
+            file.unlink()
+        lock.release()
+        assert not (tmp_path / "out").exists()
+        lock = lock_run(tmp_path / "out")
+        shutil.rmtree(tmp_path / "out")
         lock.release()
         assert not (tmp_path / "out").exists()
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugin.conftest import Modules
+
 CONFTEST = """
 def pytest_addoption(parser):
     parser.addoption("--seed", default="none")
@@ -28,7 +30,7 @@ def test_cell(name):
 
 
 @pytest.fixture
-def foreign(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def foreign(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A project with options and ids that look like ours."""
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
         monkeypatch.delenv(name, raising=False)
@@ -39,7 +41,7 @@ def foreign(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 
 
 class TestForeignProject:
-    @pytest.mark.parametrize("workers", ["0", "2"])
+    @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
     def test_its_options_and_ids_are_its_own(self, foreign: pytest.Pytester, workers: str) -> None:
         """Options of the same names are the project's, failures stand in the short summary, and nothing is written or
         shown.
@@ -51,7 +53,7 @@ class TestForeignProject:
         assert "pbcore" not in result.stdout.str().replace("pbcore-", "")
         assert not (foreign.path / "reports").exists()
 
-    def test_ours_go_by_their_long_names_there(self, foreign: pytest.Pytester) -> None:
+    def test_ours_go_by_their_long_names_there(self, foreign: pytest.Pytester, modules: Modules) -> None:
         """A cell runs beside such options, and commands are printed with the names that work."""
         foreign.makepyfile(
             test_own="""
@@ -64,5 +66,7 @@ class TestForeignProject:
         )
         ours = ["--pbcore-model", "ideal", "--task", "shuffle", "--sampler", "random-k8", "--limit", "4"]
         seed = ["--pbcore-seed", "2", "-x", "--seed", "7", "--n", "3"]
-        result = foreign.runpytest_subprocess("test_own.py", *ours, *seed, "-p", "no:cacheprovider")
+        result = foreign.runpytest_inprocess(
+            "test_own.py", *ours, *seed, "-p", "no:cacheprovider", "-p", "no:hypothesispytest", plugins=[modules]
+        )
         result.stdout.fnmatch_lines(["rerun this sample:  pytest *random-k8/* --pbcore-seed 2"])

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import pbcore
-from pbcore.decoding.ceiling import ceiling
+from pbcore.ceilings.ceiling import ceiling
 from pbcore.report import markdown
 from pbcore.report.plots import write_plots
 from pbcore.tasks import Sample, load_task
@@ -168,6 +168,12 @@ class TestTextAfterEos:
         assert cut["text_after_eos"] == whole["text_after_eos"] == 3
         assert cut["key"] != whole["key"]
         result.stdout.fnmatch_lines(["*REFUSED *: official text is True, the baseline's False"])
+
+    def test_a_decoder_that_does_not_tell_has_no_count(self, run: Run, project: pytest.Pytester) -> None:
+        run("--model speaker --task copy --sampler eb-0.1 --limit 2 --out out").assert_outcomes(passed=1)
+        row = table(project.path / "out").iloc[0]
+        assert pd.isna(row["text_after_eos"])
+        assert "first EOS" in row["absent"]["text_after_eos"]
 
 
 class TestLoading:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.gates.run_verdict import Ruling
 from pbcore.plugin import run_lifecycle
 from pbcore.plugin.run_lifecycle import Outcome
 from pbcore.plugin.state import plan
 from pbcore.results import create
-from pbcore.run_verdict import Ruling
 from tests.plugin.ends import begun, last_lines, session, stored, take
 from tests.plugin.fakes import A, B, C, Config, report
 
@@ -79,7 +79,7 @@ class TestEnd:
     ) -> None:
         """An exit status that says more, such as that of an interrupt, stays; the verdict is shown."""
         ruling = Ruling(["gate FAILED"], [("ideal/copy/random-k1", "worse")], ["# gate\n"])
-        monkeypatch.setattr("pbcore.run_verdict.rule", lambda *parts: ruling)
+        monkeypatch.setattr("pbcore.gates.run_verdict.rule", lambda *parts: ruling)
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         config = Config(tmp_path, out=tmp_path / "out", floor=("* accuracy>=0",))
         outcome, ended = begun(config), session(status)
@@ -96,7 +96,7 @@ class TestEnd:
         """And a passed ruling leaves the exit status alone."""
         complete: list[bool] = []
         monkeypatch.setattr(
-            "pbcore.run_verdict.rule", lambda plan, run, whole, *rest: complete.append(whole) or Ruling()
+            "pbcore.gates.run_verdict.rule", lambda plan, run, whole, *rest: complete.append(whole) or Ruling()
         )
         ended = session()
         for cells in ((A, B, C), (A,)):
@@ -110,8 +110,8 @@ class TestEnd:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Neither with cells nor without."""
-        monkeypatch.setattr("pbcore.run_verdict.rule", None)
-        monkeypatch.setattr("pbcore.run_verdict.nothing_to_judge", None)
+        monkeypatch.setattr("pbcore.gates.run_verdict.rule", None)
+        monkeypatch.setattr("pbcore.gates.run_verdict.nothing_to_judge", None)
         begun(Config(tmp_path, out=tmp_path / "out")).pytest_sessionfinish(session())
         Outcome(Config(tmp_path, cells=())).pytest_sessionfinish(session())  # type: ignore[arg-type]
 
@@ -168,7 +168,8 @@ class TestNoCells:
 
     def test_gates_that_nothing_met(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The ruling alone is shown; collecting only asks for none."""
-        monkeypatch.setattr("pbcore.run_verdict.nothing_to_judge", lambda requested, ini: Ruling(["nothing judged"]))
+        silent = Ruling(["nothing judged"])
+        monkeypatch.setattr("pbcore.gates.run_verdict.nothing_to_judge", lambda requested, ini: silent)
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         outcome = self.outcome(Config(tmp_path, floor=("* accuracy>=0",)))
         outcome.pytest_sessionfinish(session())
@@ -195,4 +196,5 @@ class TestRerun:
         assert outcome._rerun("ideal/copy/random-k2", 5) == (
             "pytest 'benches/test_waiting_line.py::test_cell[ideal/copy/random-k2/5]'"
         )
-        assert outcome._rerun("copy/random-k2", 5) == 'pytest benches -k "copy and random-k2" --sample 5'
+        other = "pytest benches --model tiny --task copy --sampler random-k2 --sample 5"
+        assert outcome._rerun("tiny/copy/random-k2", 5) == other

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,35 @@ SHARED = ("seconds_estimated", "forwards_shared", "forwards_computed")
 UNTIMED = [f"llama/{task}/{name}" for task in ("copy", "shuffle") for name in SAMPLERS if not name.startswith("klass")]
 
 
-@pytest.fixture
-def cells(project: pytest.Pytester) -> str:
-    """Twelve cells of a small masked model, of which two run outside the store."""
-    tasks = ("copy", "shuffle")
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small masked model, and beside it the runs that the first test that needs them leaves for the others."""
+    folder, tasks = tmp_path_factory.mktemp("kept"), ("copy", "shuffle")
     samples = [one for task in tasks for one in load_task(f"waiting_line/{task}", limit=3).samples]
     text = " ".join(message["content"] for one in samples for message in one.messages)
-    llama_checkpoint(project.path / "llama", text=text, max_position_embeddings=512)
+    llama_checkpoint(folder / "llama", text=text, max_position_embeddings=512)
+    return folder
+
+
+@pytest.fixture
+def cells(project: pytest.Pytester, kept: Path) -> str:
+    """Twelve cells of that model, of which two run outside the store."""
+    (project.path / "llama").symlink_to(kept / "llama")  # the records name the folder that it leads to
     samplers = " ".join(f"--sampler {name}" for name in SAMPLERS)
     return f"--model ./llama --task copy --task shuffle {samplers} --limit 3"
+
+
+@pytest.fixture
+def shared(run: Run, project: pytest.Pytester, kept: Path, cells: str) -> str:
+    """A finished run of the twelve cells with shared forwards, in `shared`, and its screen."""
+    if not (kept / "screen.txt").exists():
+        result = run(cells, "--out shared --share-forwards --benchmark-json shared/b.json")
+        result.assert_outcomes(passed=12)
+        shutil.copytree(project.path / "shared", kept / "shared")
+        (kept / "screen.txt").write_text(result.stdout.str())
+    else:
+        shutil.copytree(kept / "shared", project.path / "shared")
+    return (kept / "screen.txt").read_text()
 
 
 def table(path: Path) -> pd.DataFrame:
@@ -41,34 +62,34 @@ def table(path: Path) -> pd.DataFrame:
 
 
 class TestRun:
-    def test_the_same_rows_without_times(self, run: Run, project: pytest.Pytester, cells: str) -> None:
+    def test_the_same_rows_without_times(self, run: Run, project: pytest.Pytester, cells: str, shared: str) -> None:
         """Scores, NFE and steps are those of a run without sharing; seconds, memory and benchmark statistics are absent
         with the reason where forwards were shared, and only there.
         """
         run(cells, "--out alone").assert_outcomes(passed=12)
-        result = run(cells, "--out shared --share-forwards --benchmark-json b.json")
-        result.assert_outcomes(passed=12)
-        assert "not used at all" not in result.stdout.str()
-        alone, shared = table(project.path / "alone"), table(project.path / "shared")
+        assert "not used at all" not in shared
+        alone, rows = table(project.path / "alone"), table(project.path / "shared")
         changing = [*TIMES, *SHARED, "absent", "decoding"]
-        pd.testing.assert_frame_equal(alone.drop(columns=changing), shared.drop(columns=changing))
+        pd.testing.assert_frame_equal(alone.drop(columns=changing), rows.drop(columns=changing))
         assert alone[list(SHARED)].isna().all(axis=None)
-        untimed = shared.loc[UNTIMED]
+        untimed = rows.loc[UNTIMED]
         assert (
             untimed[["seconds", "samples_per_second", "tokens_per_second", "peak_memory_bytes"]].isna().all(axis=None)
         )
         assert untimed["absent"].map(lambda absent: "--share-forwards" in absent["seconds"]).all()
         assert (untimed["forwards_shared"] + untimed["forwards_computed"] == untimed["nfe"] * 3).all()
         assert (untimed["seconds_estimated"] > 0).all()
-        own = shared.drop(index=UNTIMED)
+        own = rows.drop(index=UNTIMED)
         assert (own["seconds"] > 0).all()
         assert own[list(SHARED)].isna().all(axis=None)
-        timed = json.loads((project.path / "b.json").read_text())["benchmarks"]
+        timed = json.loads((project.path / "shared" / "b.json").read_text())["benchmarks"]
         assert {entry["extra_info"]["sampler"] for entry in timed} == {"klass-0.9"}
         asked, computed = int(untimed["nfe"].sum() * 3), int(untimed["forwards_computed"].sum())
         assert asked - computed >= 2 * 3 * 4  # of five samplers at least the first canvas of each sample
         counts = f"forwards shared between cells: {asked:,} asked for, {computed:,} computed"
-        result.stdout.fnmatch_lines(["*(10 without a time of their own)*", f"{counts}; without*estimated*"])
+        pytest.LineMatcher(shared.splitlines()).fnmatch_lines(
+            ["*(10 without a time of their own)*", f"{counts}; without*estimated*"]
+        )
         report = (project.path / "shared" / "report.md").read_text()
         assert "## Shared forwards" in report
         assert "klass" not in report.partition("## Shared forwards")[2].partition("\n## ")[0]
@@ -83,31 +104,29 @@ class TestRun:
             (one["steps"], one["nfe"], one["text"]) for one in second
         ]
 
-    def test_two_workers(self, run: Run, project: pytest.Pytester, cells: str) -> None:
+    @pytest.mark.slow
+    def test_two_workers(self, run: Run, project: pytest.Pytester, cells: str, shared: str) -> None:
         """Each worker keeps to its task, so that no forward is computed twice."""
-        run(cells, "--out one --share-forwards").assert_outcomes(passed=12)
         run(cells, "--out two --share-forwards -n 2").assert_outcomes(passed=12)
-        one, two = table(project.path / "one"), table(project.path / "two")
+        one, two = table(project.path / "shared"), table(project.path / "two")
         drop = [*TIMES, *SHARED]
         pd.testing.assert_frame_equal(one.drop(columns=drop), two.drop(columns=drop))
         assert set(two["worker"]) == {"gw0", "gw1"}
         early = [name for name in UNTIMED if "threshold" not in name]  # the last cells may be helped with
         assert two.loc[early].groupby("task")["worker"].nunique().eq(1).all()
 
-    def test_resume(self, run: Run, project: pytest.Pytester, cells: str) -> None:
+    def test_resume(self, run: Run, project: pytest.Pytester, cells: str, shared: str) -> None:
         """A run that times its cells measures shared ones again; one that shares takes timed ones over."""
-        run(cells, "--out out --share-forwards").assert_outcomes(passed=12)
-        assert "12 cells kept" in run(cells, "--resume out --share-forwards").stdout.str()
-        result = run(cells, "--resume out")
+        assert "12 cells kept" in run(cells, "--resume shared --share-forwards").stdout.str()
+        result = run(cells, "--resume shared")
         assert "2 cells kept" in result.stdout.str()
-        assert table(project.path / "out")["seconds"].notna().all()
-        assert "12 cells kept" in run(cells, "--resume out --share-forwards").stdout.str()
-        assert table(project.path / "out")["seconds"].notna().all()
+        assert table(project.path / "shared")["seconds"].notna().all()
+        assert "12 cells kept" in run(cells, "--resume shared --share-forwards").stdout.str()
+        assert table(project.path / "shared")["seconds"].notna().all()
 
-    def test_a_time_gate_leaves_them_out(self, run: Run, cells: str) -> None:
+    def test_a_time_gate_leaves_them_out(self, run: Run, cells: str, shared: str) -> None:
         """Cells without a time are named with the reason, and a gate that could judge none fails."""
-        run(cells, "--out base --share-forwards -k confidence")
-        result = run(cells, "--out head --gate base --gate-time 10% -k confidence")
+        result = run(cells, "--out head --gate shared --gate-time 10% -k confidence")
         assert "a cell has no time of its own (its forwards were shared" in result.stdout.str()
         assert "no cell's time could be judged" in result.stdout.str()
 

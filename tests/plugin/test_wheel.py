@@ -61,6 +61,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`python …` of that environment in a folder outside the repository, without what this process was told."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST_"))}
+    environment["PYTEST_ADDOPTS"] = "-p no:hypothesispytest"  # no dependency of the wheel, and slow to import
     command = [str(python), *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -74,6 +75,7 @@ def ids(folder: Path) -> list[str]:
 
 
 class TestWheel:
+    @pytest.mark.slow
     def test_stock_cells_run_from_the_package(self, python: Path, tmp_path: Path) -> None:
         """`--pyargs pbcore.benches` is the grid, -k selects from it, and the record is written into the project."""
         done = run(python, tmp_path, "--pyargs", "pbcore.benches", "-k", "shuffle", "--sampler", "random-k8", *CELLS)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.results import RunDir, create
-from tests.reference import reference
+from tests.reference import bundled
 from tests.results import factory
 from tests.results.files import run_command
 
@@ -69,11 +69,10 @@ class TestReport:
 
     def test_figures_from_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A run folder of the rewrite takes the place of the package's figures; a file of another kind is refused."""
-        folder = reference("published", "v2_run_example")
         run = factory.write(
             create(tmp_path, "run"), [factory.cell("dream-7b", "waiting_line/copy", "threshold-0.7", n=20)]
         )
-        assert run_command("report", run.path, "--against-published", "--published", folder) == 0
+        assert run_command("report", run.path, "--against-published", "--published", bundled("rewrite_run")) == 0
         assert "dream-7b threshold-0.7 beside Dream-org/Dream-v0-Instruct-7B" in capsys.readouterr().out
         (tmp_path / "x.json").write_text("{}")
         assert run_command("report", run.path, "--against-published", "--published", tmp_path / "x.json") == 2

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from pbcore.analysis.tradeoff import curves
-from pbcore.decoding.ceiling import ceiling
+from pbcore.ceilings.ceiling import ceiling
 from pbcore.report.ceilings import ceiling_section, ceiling_text, with_ceilings
 from pbcore.report.commands import add_parsers
 from pbcore.report.plots import _with_ceiling

@@ -12,7 +12,7 @@ import pytest
 
 from pbcore.report.commands import add_parsers, side_by_side
 from pbcore.results import CellRecord, SampleRecord, create, load, load_many
-from tests.reference import reference
+from tests.reference import bundled
 from tests.results import factory
 
 Entry = tuple[CellRecord, list[SampleRecord]]
@@ -73,7 +73,7 @@ class TestCommands:
         """The rewrite's table prints as ours: LLaDA 1.5 with threshold 0.9 on shuffle scores 96 at 3.1 tokens
         per step.
         """
-        assert command("report", reference("published", "parallelbench_v2.csv"), "--width", "200") == 0
+        assert command("report", bundled("parallelbench_v2.csv"), "--width", "200") == 0
         lines = capsys.readouterr().out.splitlines()
         at = next(i for i, line in enumerate(lines) if line.split()[:1] == ["threshold-0.9"])
         assert lines[at].split()[4] == "96"
@@ -84,14 +84,14 @@ class TestCommands:
         nothing.
         """
         own = factory.write(create(tmp_path, "own"), factory.grid(("tiny",), TWO)).path
-        theirs = reference("published", "parallelbench_v2.csv")
+        theirs = bundled("parallelbench_v2.csv")
         assert command("report", own, theirs, "--out", tmp_path / "both") == 0
         said = "prompts differ: GSAI-ML/LLaDA-1.5, "
         assert said in capsys.readouterr().out
         page = (tmp_path / "both" / "report.md").read_text()
         assert page.count(said) == 2  # the waiting line, where they stand together, and PBx
         assert "| prompts | rewrite-2026, v1 |" in page
-        assert command("report", own, reference("published", "paper_tables.csv"), "--out", tmp_path / "paper") == 0
+        assert command("report", own, bundled("paper_tables.csv"), "--out", tmp_path / "paper") == 0
         assert "prompts differ" not in (tmp_path / "paper" / "report.md").read_text()
 
     def test_a_model_with_both_prompts_is_two(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
-from pbcore.analysis.gate import Judgement, Verdict
 from pbcore.analysis.overall import Overall
+from pbcore.gates.judge import Judgement, Verdict
 from pbcore.report.comparison import comparison_markdown, comparison_text, headline
 
 RATES = {"nfe": (16.0, 8.0), "tokens_per_step": (2.0, 4.0), "samples_per_second": (None, 3.25)}

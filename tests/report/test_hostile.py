@@ -14,18 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.analysis.floors import FloorError, parse_floor
-from pbcore.analysis.gate import judge
 from pbcore.cli import main
-from pbcore.report import summary, write_report
+from pbcore.gates.floors import FloorError, parse_floor
+from pbcore.gates.judge import judge
+from pbcore.gates.text import gate_markdown, gate_text
 from pbcore.report.answer_trace import story
-from pbcore.report.gates import gate_markdown, gate_text
+from pbcore.report.markdown import write_report
+from pbcore.report.summary import summary
 from pbcore.report.tables import terminal, trade_off_tables
-from pbcore.report.text import ascii_only, ascii_text, code, md
 from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks.scoring import Scored
+from pbcore.text import ascii_only, ascii_text, code, md
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS
 

@@ -210,6 +210,14 @@ class TestLists:
         ]
         assert "Not measured" not in page(cell())
 
+    def test_a_composite_stands_beside_what_it_lacks(self) -> None:
+        """One reason is given once; a composite that lacks something else has its own."""
+        lacking = {"bertscore": "no model", "v1": "bertscore: no model", "v2": "grammar: too long"}
+        assert section(page(replace(cell(), absent=lacking)), "Not measured") == [
+            "- bertscore, v1: no model (1 cell)",
+            "- v2: grammar: too long (1 cell)",
+        ]
+
 
 @pytest.mark.parametrize("name", ["1e3", "007", "nan"])
 def test_names_that_look_like_numbers_stay_names(name: str) -> None:

@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
-from pbcore.report.plots import COLOURS, MARKERS, _file_part, _rows, figure, label, write_plots
+from pbcore.report.plots import _file_part, _rows, figure, write_plots
+from pbcore.report.style import COLOURS, MARKERS, label
 from pbcore.results import CellRecord, frame
 from tests.results import factory
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pbcore.report import summary
+from pbcore.report.summary import summary
 from pbcore.results import CellRecord, Conditions, error_cell
 from tests.results import factory
 

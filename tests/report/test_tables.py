@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pbcore.report import summary, write_report
-from pbcore.report.markdown import report_text
+from pbcore.report.markdown import report_text, write_report
+from pbcore.report.summary import summary
 from pbcore.report.tables import _parts, markdown, terminal, to_frame, trade_off_tables
 from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
 from pbcore.results.rundir import StoredCell

@@ -22,6 +22,7 @@ class FakeAnswer:
     answer_tokens: int
     steps: tuple[int, ...] = ()
     confidences: tuple[float, ...] = ()
+    text_after_eos: bool | None = False
 
 
 def answer(nfe: int = 16, canvas: int = 32, length: int = 18, text: str = "an answer") -> FakeAnswer:

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.analysis.gate import judge
 from pbcore.analysis.oracle import oracle
 from pbcore.analysis.tradeoff import curves
 from pbcore.errors import InputError
-from pbcore.report import summary
+from pbcore.gates.judge import judge
+from pbcore.gates.timing.verdict import judge_timing
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
+from pbcore.report.summary import summary
 from pbcore.results import CellRecord, SampleRecord, build_cell, frame
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
 from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import row
 from pbcore.tasks.scoring import Scored
-from pbcore.timing.verdict import judge_timing
 from tests.results import factory
 
 COUNTS = ("nfe", "nfe_median", "nfe_max", "tokens_per_step", "tokens_per_forward")
@@ -59,11 +59,6 @@ class TestRecord:
         stored = api(seconds=False)
         assert CellRecord.from_json(json.loads(json.dumps(stored.cell.to_json()))) == stored.cell
         assert SampleRecord.from_json(json.loads(json.dumps(asdict(stored.samples[0])))) == stored.samples[0]
-
-    def test_counts_of_zero_in_old_records_mean_the_same(self) -> None:
-        """The first release wrote 0 where it had no count, and the reason."""
-        old = replace(api().cell, nfe_mean=0.0, nfe_median=0.0, nfe_max=0, tokens_per_step=0.0, tokens_per_forward=0.0)
-        assert [row(old)[name] for name in COUNTS] == [None] * len(COUNTS)
 
 
 class TestReaders:

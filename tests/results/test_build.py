@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from pbcore.models.base import Former, Generation
 from pbcore.results import CellRecord, Conditions, SampleRecord, build_cell, error_cell
+from pbcore.results.build import length_text
 from pbcore.results.record import FormerToken
-from pbcore.results.stats import bootstrap, score_of, wilson
+from pbcore.results.stats import score_of, wilson
 from pbcore.tasks.scoring import Scored
 from tests.results.factory import FakeAnswer, answer, cell
 
@@ -115,6 +116,14 @@ class TestBuildCell:
         ]
         assert record.text_after_eos == 1
 
+    def test_a_model_that_does_not_tell_has_no_count(self) -> None:
+        """None with the reason, not 0, also where it tells of some answers."""
+        plain = Generation("Well.", (1, 2), nfe=1, answer_tokens=1)
+        for answers in ([plain], [plain, answer()]):
+            record, _ = build_cell(FACTS, answers, [Scored({"accuracy": 1.0})] * len(answers), rounds=[1.0])
+            assert record.text_after_eos is None
+            assert "first EOS" in record.absent["text_after_eos"]
+
     def test_json_round_trip(self) -> None:
         """A record survives JSON, and a field of a newer schema is refused."""
         record, _ = cell()
@@ -130,7 +139,7 @@ class TestBuildCell:
         """Counts are 0 and measurements None until something is measured."""
         bare = CellRecord(FACTS.id, FACTS.model, FACTS.task, FACTS.sampler, FACTS.conditions)
         numbers = {name: value for name, value in bare.to_json().items() if isinstance(value, (int, float))}
-        assert numbers.keys() >= {"n_samples", "text_after_eos"}
+        assert numbers.keys() >= {"n_samples"}
         assert set(numbers.values()) == {0}
         assert (bare.nfe_mean, bare.seconds, bare.tokens_per_step) == (None, None, None)
 
@@ -138,6 +147,24 @@ class TestBuildCell:
         """Results, analysis and report load without torch."""
         code = "import sys, pbcore.results, pbcore.analysis, pbcore.report.commands; sys.exit('torch' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class TestLengths:
+    @pytest.mark.parametrize(
+        ("lengths", "text"),
+        [
+            ((), ""),
+            ((3, 5, 7), "3,5,7"),
+            ((15,), "15"),
+            ((3, 4), "3,4"),
+            ((5, 3, 4), "3-5"),
+            ((5, 20, 10), "5,10,20"),
+            ((3, 4, 6), "3,4,6"),
+        ],
+    )
+    def test_a_span_of_lengths(self, lengths: tuple[int, ...], text: str) -> None:
+        """Three or more without a gap are a range."""
+        assert length_text(lengths) == text
 
 
 class TestIntervals:
@@ -154,24 +181,6 @@ class TestIntervals:
     def test_wilson_known(self) -> None:
         """96 of 100: 90.2 to 98.4 %."""
         assert wilson(96, 100) == pytest.approx((0.9016, 0.9843), abs=1e-4)
-
-    @given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
-    def test_bootstrap_holds_the_mean_and_repeats(self, values: list[float]) -> None:
-        """The interval lies in the data's range, and a rerun gives the same."""
-        low, high = bootstrap(values)
-        assert min(values) - 1e-9 <= low <= high <= max(values) + 1e-9
-        assert bootstrap(values) == (low, high)
-
-    def test_bootstrap_of_one_value(self) -> None:
-        """One sample says nothing of the spread; samples that agree have none."""
-        assert bootstrap([0.25]) == (0, 1)
-        assert bootstrap([0.25, 0.25]) == (0.25, 0.25)
-
-    def test_bootstrap_is_about_two_standard_errors(self) -> None:
-        """On 400 even values the half-width is 1.96 s/√n within 10 %."""
-        values = [i / 399 for i in range(400)]
-        low, high = bootstrap(values)
-        assert (high - low) / 2 == pytest.approx(1.96 * (1 / sqrt(12)) / sqrt(400), rel=0.1)
 
     def test_kinds(self) -> None:
         """0/1 scores are binary unless they are graded by nature; others are graded; out of range is refused."""

@@ -7,7 +7,6 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,9 +16,9 @@ import pytest
 from pbcore.report.junit import write_junit
 from pbcore.results import create, error_cell, frame, load, load_many, properties
 from pbcore.results.json_values import plain
-from pbcore.results.load import LoadError, load_stored
+from pbcore.results.load import LoadError
 from pbcore.results.published import sampler_name
-from tests.reference import reference
+from tests.reference import bundled
 from tests.results import factory
 
 
@@ -145,7 +144,7 @@ class TestPlain:
 class TestPublished:
     def test_run_folder(self) -> None:
         """The rewrite's run folder becomes rows of ours; tokens per step as published, text headline = grammar."""
-        table = load(reference("published", "v2_run_example")).set_index("task")
+        table = load(bundled("rewrite_run")).set_index("task")
         assert set(table.index) == {"puzzle/sudoku", "text_writing/paraphrasing", "waiting_line/copy"}
         sudoku, paraphrase = table.loc["puzzle/sudoku"], table.loc["text_writing/paraphrasing"]
         assert (sudoku["accuracy"], sudoku["nfe"], sudoku["sampler"]) == (0.78, 4.21, "threshold-0.7")
@@ -229,12 +228,12 @@ class TestPublished:
 
     def test_published_tables(self) -> None:
         """Both CSVs load: 17 tasks for each of 42 runs; Table 5's LLaDA copy at 100 %."""
-        rewrite = load(reference("published", "parallelbench_v2.csv"))
+        rewrite = load(bundled("parallelbench_v2.csv"))
         assert len(rewrite) == 42 * 17
         assert rewrite["score"].between(0, 1).all()
         assert rewrite["id"].is_unique
         assert set(rewrite["prompts"]) == {"rewrite-2026"}
-        paper = load(reference("published", "paper_tables.csv"))
+        paper = load(bundled("paper_tables.csv"))
         chosen = paper[(paper["model"] == "LLaDA") & (paper["task"] == "waiting_line/copy")]
         assert list(chosen["accuracy"]) == [1.0]
         assert set(paper["prompts"]) == {"v1"}
@@ -257,31 +256,3 @@ def test_records_need_no_table_library() -> None:
     """Writing records, which every worker does, imports neither pandas nor scipy."""
     code = "import pbcore.results, sys; print(*{'pandas', 'scipy'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""
-
-
-class TestOldNames:
-    @pytest.mark.parametrize(
-        ("old", "now"),
-        [
-            ("threshold", "threshold-0.9"),
-            ("confidence-k2+rcr", "confidence-k2+rcr-max"),
-            ("confidence-k1+b8+remdm2", "confidence-k1+b8+remdm2-early"),
-            ("klass-0.9-kl0.01", "klass-0.9"),
-            ("confidence-k2+dual", "confidence-k2+dual"),
-            ("somebodys_own", "somebodys_own"),
-        ],
-    )
-    def test_records_of_the_first_release_have_the_present_name(self, tmp_path: Path, old: str, now: str) -> None:
-        """What a short name meant then goes by its name of today, the samples with it."""
-        record, samples = factory.cell(sampler="random-k1")
-        conditions = record.to_json().pop("conditions")
-        kept = ("data_source", "data_hash", "device", "dtype", "seeds", "shared_device", "dummy", "key", "model_info")
-        flat = {**record.to_json(), **{name: conditions[name] for name in kept}, "settings": {}}
-        del flat["conditions"]
-        cell = {**flat, "sampler": old, "id": f"tiny/shuffle/{old}"}
-        (tmp_path / "results.json").write_text(json.dumps({"schema": 1, "cells": [cell]}))
-        lines = [json.dumps({"cell": cell["id"], **asdict(sample)}) for sample in samples]
-        (tmp_path / "samples.jsonl").write_text("\n".join(lines) + "\n")
-        (stored,) = load_stored(tmp_path)
-        assert (stored.cell.sampler, stored.cell.id) == (now, f"tiny/shuffle/{now}")
-        assert len(stored.samples) == len(samples)

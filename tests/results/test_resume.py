@@ -15,7 +15,7 @@ from pbcore.decoding.step import Step
 from pbcore.models import load_model, register_model
 from pbcore.models.registry import FACTORIES
 from pbcore.results import create, error_cell
-from pbcore.results.resume import cell_key, code_version, finished, user_code
+from pbcore.results.resume import CODE, cell_key, code_version, differences, finished, user_code
 from pbcore.source import source_digest
 from tests.results import factory
 
@@ -65,11 +65,11 @@ class TestResume:
         assert set(user_code("ideal", load_model("ideal"), "confidence-k2").values()) == {""}
 
     def test_code_version_of_this_package(self) -> None:
-        """By default a key holds the digest of the five packages that decide an answer, read where they are
-        installed.
+        """By default a key holds the digest of the packages that decide an answer, read where they are installed: five,
+        and integrations that say so.
         """
-        names = [f"pbcore.{name}" for name in ("decoding", "metrics", "models", "tasks", "theory")]
-        roots = {name: Path(str(import_module(name).__file__)).parent for name in names}
+        assert {f"pbcore.{name}" for name in ("decoding", "metrics", "models", "tasks", "theory")} <= set(CODE)
+        roots = {name: Path(str(import_module(name).__file__)).parent for name in CODE}
         assert code_version() == source_digest(roots)
         settings = {name: value for name, value in KEY.items() if name != "code"}
         assert cell_key(**settings) == cell_key(**settings, code=source_digest(roots))  # type: ignore[arg-type]
@@ -78,6 +78,12 @@ class TestResume:
         """A package that isn't there is named, not skipped."""
         with pytest.raises(ModuleNotFoundError, match="no_such_package"):
             code_version(("no_such_package",))
+
+    def test_no_shots_are_a_setting(self) -> None:
+        """0 is a value."""
+        assert differences({"settings": {"shots": 0}}, {}) == ["shots was 0, is not given"]
+        assert differences({"settings": {}}, {"shots": 0}) == ["shots was not given, is 0"]
+        assert differences({"settings": {"shots": 0}}, {"shots": 0}) == []
 
     def test_finished_leaves_out_errors(self, tmp_path: Path) -> None:
         """Only cells that ended well count as finished."""

@@ -89,6 +89,17 @@ class TestFinalAnswer:
             ("The answer is:", ""),
             ("**The answer is:** a\n", "a"),
             ("The answer is**: a", "a"),
+            ("The final answer is: [1]", "[1]"),
+            ("So the correct answer is: [1]", "[1]"),
+            ("The **final answer** is: [1]", "[1]"),
+            ("The answer is: [1]. The final answer is: [2]", "[2]"),
+            ("The wrong answer is: [1]", None),
+            ("The answer is: “The dog runs.”", "The dog runs."),
+            ("The answer is: ‘“The dog’s owner runs.”’", "The dog’s owner runs."),
+            ("The answer is: „The dog runs.“", "The dog runs."),
+            ('The answer is: “["A B", "C D"]”.', '["A B", "C D"]'),
+            ("The answer is: “A B” and “C D”", "“A B” and “C D”"),
+            ('The answer is: "A B", "C D"', '"A B", "C D"'),
             ("I don't know", None),
         ],
     )
@@ -104,6 +115,24 @@ class TestFinalAnswer:
         ]
         assert [one.scores["accuracy"] for one in scores] == [1, 0, 0]
         assert scores[2].details == {"why": 'nothing follows "The answer is:"', "failure": "no final answer"}
+
+    def test_or_the_whole_text_as_the_official_code_does(self) -> None:
+        """Of the same questions; the identity says which."""
+        task = load_task("waiting_line/copy", cot=True, limit=1, cot_answer="whole")
+        right = str(task.samples[0].answer)
+        texts = (right, f"{right}\nThe answer is: []", f"[] is wrong.\nThe answer is: {right}", f"Look: {right}")
+        scored = [task.score_many([text], task.samples)[0] for text in texts]
+        assert [one.scores["accuracy"] for one in scored] == [1, 0, 1, 1]
+        assert all(one.details.get("failure") != "no final answer" for one in scored)
+        marked = load_task("waiting_line/copy", cot=True, limit=1)
+        assert (marked.data_hash, marked.cot_answer) == (task.data_hash, "marked")
+        assert marked.identity != task.identity
+
+    def test_of_which_there_must_be_one(self) -> None:
+        with pytest.raises(InputError, match="give marked or whole"):
+            load_task("waiting_line/copy", cot=True, cot_answer="all")
+        with pytest.raises(InputError, match="don't ask for steps; add cot"):
+            load_task("waiting_line/copy", cot_answer="whole")
 
     def test_missing_scores_0_whatever_the_scorer_makes_of_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         class Kind:

@@ -11,7 +11,7 @@ from safetensors import safe_open
 import pbcore.train.recipe
 from pbcore.decoding import decode
 from pbcore.models import load_model
-from pbcore.models.family import family_of
+from pbcore.models.families import family_of
 from pbcore.tasks.registry import load_task, task_names
 from pbcore.train.recipe import read_recipe
 

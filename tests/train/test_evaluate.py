@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pbcore.train.evaluate import Result, table
+from pbcore.train.evaluate import Result, scores_table
 
 
 class TestTable:
@@ -12,7 +12,7 @@ class TestTable:
             Result("a/c", "accuracy", {"confidence-k1": 0.5, "confidence-k2": 0.0}),
             Result("a/d", "grammar", {"confidence-k1": None, "confidence-k2": 0.125}),
         ]
-        assert table(results).splitlines() == [
+        assert scores_table(results).splitlines() == [
             "| task | score | confidence-k1 | confidence-k2 |",
             "|---|---|---:|---:|",
             "| a/b | accuracy | 100.0 | 50.0 |",

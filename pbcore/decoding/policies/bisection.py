@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("bisection")
@@ -23,6 +21,7 @@ class Bisection:
     """
 
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "positions"
 
     def select(self, step: Step) -> Tensor:
         masked, slots = step.masked, step.masked.shape[-1]  # (R, C)

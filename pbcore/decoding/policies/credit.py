@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.step import Move, Step
+from pbcore.lazy_torch import torch
 
 
 @register_policy("credit")

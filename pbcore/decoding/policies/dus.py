@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("dus")
@@ -24,6 +22,7 @@ class Dilated:
 
     base: int = 2
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "positions"
 
     def __post_init__(self) -> None:
         if self.base < 2:

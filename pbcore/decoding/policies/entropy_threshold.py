@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor
 
 
 @register_policy("entropy_threshold")
@@ -16,12 +15,13 @@ from pbcore.decoding.step import Step
 class EntropyThreshold:
     """Reveals every position whose entropy is at most ε nats, and always the lowest (dParallel, arXiv 2509.26488).
 
-    d3LLM (arXiv 2601.07568) uses it, too. The entropy is that of the distribution at temperature 1. `eb` bounds the sum
+    d3LLM uses it, too. The entropy is that of the distribution at temperature 1. `eb` bounds the sum
     of a step's entropies instead.
     """
 
     epsilon: float = 0.5
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "positions"
 
     def __post_init__(self) -> None:
         if self.epsilon < 0:

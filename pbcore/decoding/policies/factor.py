@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("factor")
@@ -27,6 +25,7 @@ class Factor:
     f: float = 1.0
     ref: bool = False
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not self.f > 0:

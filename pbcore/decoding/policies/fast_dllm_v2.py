@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.mask_confidence import NEEDS, chosen
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor
 
 
 @register_policy("fast_dllm_v2")
@@ -29,6 +28,7 @@ class FastDllmV2:
     part: int = 8
     course: ClassVar[Course] = Course(fill="blocks", cut=False, stop="token", ends_at_stop=True)
     needs: ClassVar[frozenset[str]] = NEEDS
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1 or self.part < 1:

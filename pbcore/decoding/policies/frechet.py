@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("frechet")
@@ -23,6 +21,7 @@ class Frechet:
 
     delta: float = 0.1
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def select(self, step: Step) -> Tensor:
         c = step.ordered(step.confidence, step.confidence)  # (R, C) descending

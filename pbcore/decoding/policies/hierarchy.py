@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("hierarchy")
@@ -25,6 +23,7 @@ class Hierarchy:
     gamma: float = 0.9
     low: float = 0.4
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.gamma <= 1:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import torch
-
 from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.mask_confidence import NEEDS, chosen
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.policies.sdar_dynamic import surer_or_first
 from pbcore.decoding.step import Move, Step
+from pbcore.lazy_torch import torch
 
 
 @register_policy("joint")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import ClassVar
 
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("klass")
@@ -25,6 +24,7 @@ class Klass:
     gamma: float = 0.9
     kl: float = 0.01
     history: int = 2
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1 or self.kl <= 0 or self.history < 1:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from torch import Tensor
-
 from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.mask_confidence import NEEDS, chosen
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.policies.sdar_dynamic import surer_or_first
 from pbcore.decoding.policies.sdar_static import check_steps, spread
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor
 
 LLADA2 = Course(ends_at_stop=True)
 EARLY = Course(stop="revealed", ends_at_stop=True)
@@ -33,6 +32,7 @@ class Llada2:
     early: bool = False
     course: Course = field(default=LLADA2, init=False, repr=False)
     needs: ClassVar[frozenset[str]] = NEEDS
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         check_steps(self.steps)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor
 
 
 @register_policy("margin")
@@ -20,6 +19,7 @@ class Margin:
 
     k: int | None = None
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "positions"
 
     def select(self, step: Step) -> Tensor:
         return step.best(step.margin(), self.k)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import ClassVar
 
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 
 MOST_TOKENS = 64  # kept of each distribution when two are compared
 
@@ -27,6 +26,7 @@ class MeanField:
 
     gamma: float = 0.9
     rounds: int = 2
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor
 
 
 @register_policy("origin")
@@ -22,6 +21,7 @@ class Origin:
 
     steps: int = 32
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "positions"
 
     def __post_init__(self) -> None:
         if self.steps < 1:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("pc")
@@ -27,6 +25,7 @@ class PositionCalibrated:
     alpha: float = 10.0
     needs: ClassVar[frozenset[str]] = frozenset({"frequencies"})
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if self.lam < 0 or self.alpha <= 0:

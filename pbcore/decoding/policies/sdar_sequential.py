@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.mask_confidence import NEEDS, chosen
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.policies.sdar_static import SDAR, check_steps, spread
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor
 
 
 @register_policy("sdar_sequential")
@@ -22,6 +21,7 @@ class SdarSequential:
     steps: int = 4
     course: ClassVar[Course] = SDAR
     needs: ClassVar[frozenset[str]] = NEEDS
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         check_steps(self.steps)

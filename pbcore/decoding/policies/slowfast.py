@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("slowfast")
@@ -31,6 +29,7 @@ class SlowFast:
     low: float = 0.3
     steps: int = 6
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= 1 or not 0 <= self.gamma <= 1 or self.steps < 2:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.mask_confidence import NEEDS, chosen
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.schedule import share
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
 
 STABLE_DIFFCODER = Course(fill="length", pads=True, store="unstopped")
 
@@ -30,6 +28,7 @@ class StableDiffcoder:
     steps: int = 0
     course: ClassVar[Course] = STABLE_DIFFCODER
     needs: ClassVar[frozenset[str]] = NEEDS
+    chooses: ClassVar[str] = "tokens"
 
     def select(self, step: Step) -> Tensor:
         assert step.requested is not None

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.mask_confidence import NEEDS, chosen
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.policies.stable_diffcoder import STABLE_DIFFCODER
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor
 
 
 @register_policy("stable_diffcoder_threshold")
@@ -26,6 +25,7 @@ class StableDiffcoderThreshold:
     gamma: float = 0.95
     course: ClassVar[Course] = STABLE_DIFFCODER
     needs: ClassVar[frozenset[str]] = NEEDS
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1:

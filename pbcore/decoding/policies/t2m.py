@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Move, Step
+from pbcore.lazy_torch import torch
 
 
 @register_policy("t2m")
 @dataclass(frozen=True, slots=True)
 class TokenToMask:
     """Reveals all with confidence > γ, at least the best, and masks suspects of earlier steps again (T2M, arXiv
-    2604.18738, 2605.26436).
+    2604.18738).
 
     A token of the block is suspect if its probability, while visible, is below `low`, has fallen by more than `drop`
     since the last step, or if another token is predicted there with more than `other`. Each is masked at most `times`

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from pbcore.decoding.policies.registry import register_policy
 from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor
 
 
 @register_policy("threshold")
@@ -21,10 +20,11 @@ class Threshold:
 
     gamma: float = 0.9
     reads: ClassVar[str] = "numbers"
+    chooses: ClassVar[str] = "tokens"
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1:
             raise ValueError(f"the threshold is a probability in [0, 1], not {self.gamma}")
 
     def select(self, step: Step) -> Tensor:
-        return step.at_least_best(step.confidence >= self.gamma, step.confidence)
+        return step.prefix(step.confidence, step.confidence >= self.gamma)

@@ -100,8 +100,8 @@ def _show(folder: Path) -> None:
     """Prints a line per cell."""
     from tabulate import tabulate
 
-    from pbcore.report.text import show
     from pbcore.results.load import load_cells
+    from pbcore.text import show
 
     rows = []
     for cell in load_cells(folder):

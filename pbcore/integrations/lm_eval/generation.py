@@ -1,4 +1,4 @@
-"""What a harness task asks of a generation, checked against the sampler, which decides how tokens are chosen."""
+"""Generation settings of a harness task, checked against the sampler."""
 
 from __future__ import annotations
 

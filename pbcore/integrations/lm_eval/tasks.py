@@ -127,7 +127,7 @@ def harness_specs(patterns: Iterable[str], folder: Path | None, unsafe: bool) ->
     return specs
 
 
-def load(spec: TaskSpec, limit: int | None) -> Task:
+def load_harness_task(spec: TaskSpec, limit: int | None) -> Task:
     """A task with its first `limit` samples."""
     scorer = SCORERS[spec.scorer]
     assert isinstance(scorer, HarnessScorer)
@@ -142,7 +142,7 @@ class HarnessTasks:
     name, prefix = "lm-evaluation-harness", PREFIX
 
     def load(self, spec: TaskSpec, limit: int | None) -> Task:
-        return load(spec, limit)
+        return load_harness_task(spec, limit)
 
     def refuses(self, task: Task, sampler: SamplerName) -> str | None:
         return contradicts(task.samples[0], sampler)
@@ -152,7 +152,7 @@ TASKS = HarnessTasks()
 
 
 def contradicts(sample: Sample, sampler: SamplerName) -> str | None:
-    """Why a sampler can't answer a harness task's question as that asks for it (`do_sample`, `temperature` …)."""
+    """Why a sampler contradicts a harness task's generation settings (`do_sample`, `temperature` …)."""
     try:
         asked(sample.input["generation_kwargs"], sampler, MAX_GEN_TOKS)
     except InputError as error:
@@ -248,4 +248,5 @@ def _sample(name: str, task: Any, instance: Any) -> Sample:
         target if isinstance(target, str) else str(target),
         length,
         source=KIND,
+        limited=True,
     )

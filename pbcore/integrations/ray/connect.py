@@ -37,7 +37,7 @@ def connect(address: str, root: Path) -> None:
     if ":" in address:
         _check_reachable(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    passed = {name: os.environ[name] for name in ("PYTEST_ADDOPTS",) if name in os.environ}
+    passed = {name: os.environ[name] for name in ("PYTEST_ADDOPTS", "PBCORE_GRAMMAR_RUN") if name in os.environ}
     environment = {"working_dir": str(root), "excludes": LEFT_OUT, "env_vars": passed}
     try:
         ray.init(

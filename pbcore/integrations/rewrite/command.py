@@ -1,5 +1,5 @@
-"""The command `pbcore import`: run folders of the benchmark's 2026 rewrite as a full run, with samples and questions,
-which reports, comparisons and `pbcore rescore` read as one of ours.
+"""The command `pbcore import`: makes a full run, with samples and questions, of run folders of the benchmark's 2026
+rewrite, for reports, comparisons and `pbcore rescore`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from pbcore.integrations.rewrite.questions import samples_file
 from pbcore.printable import counted, printable, shown
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
-from pbcore.report.text import show
 from pbcore.results import published
-from pbcore.results.build import build_cell
+from pbcore.results.build import build_cell, length_text
 from pbcore.results.check import LoadError
 from pbcore.results.facts import versions
 from pbcore.results.json_values import dump_json
@@ -37,6 +36,7 @@ from pbcore.tasks.files import UnreadableFile, read_json_lines
 from pbcore.tasks.naming import REWRITE, short
 from pbcore.tasks.registry import load_task
 from pbcore.tasks.scoring import Scored
+from pbcore.text import show
 
 # Scores of a sample's row → ours. Its ROUGE-L is without stemmer.
 SCORES = {name: "rouge_l_unstemmed" if ours == "rouge_l" else ours for name, ours in published.SCORES.items()}
@@ -153,7 +153,7 @@ def _cell(file: Path, task: Task, rows: Mapping[int, Mapping[str, Any]], model: 
         task.name,
         sampler,
         Conditions.unknown(data_source=REWRITE, data_hash=task.data_hash, dummy=False),
-        length=_lengths(task),
+        length=length_text(task.options.get("lengths") or ()),
         headline=task.headline,
     )
     missing = {
@@ -257,11 +257,6 @@ def _count(value: Any) -> int | None:
     """A whole positive number up to a million; a mean over a batch, which need not be whole, is no sample's own."""
     number = _number(value)
     return int(number) if number is not None and 0 < number <= MOST and number == int(number) else None
-
-
-def _lengths(task: Task) -> str:
-    lengths = task.options.get("lengths") or ()
-    return ",".join(map(str, lengths)) if len(lengths) < 3 else f"{min(lengths)}-{max(lengths)}"
 
 
 def imported_text(results: Sequence[Imported]) -> str:

@@ -97,6 +97,7 @@ def _sample(spec: TaskSpec, row: Any) -> Sample:
         max_new_tokens=spec.tokens(length),
         length=length,
         source=REWRITE,
+        limited=spec.canvas is not None,
     )
 
 

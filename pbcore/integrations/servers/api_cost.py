@@ -35,7 +35,8 @@ def requests(plan: Plan, name: CellName, spec: ServerSpec) -> Iterator[Ask]:
     for seed in plan.settings.seed:
         for sample in plan.task(name.task, name.model).samples:
             if not numbers or sample.index in numbers:
-                yield Ask(sample.messages, spec.max_tokens, temperature, seed, sample.index)
+                most = sample.answer_limit(spec.max_tokens)
+                yield Ask(sample.messages, most, temperature, seed, sample.index)
 
 
 def estimates(plan: Plan, names: Iterable[CellName], kept: Kept = lambda name: ()) -> dict[str, Estimate]:

@@ -32,7 +32,7 @@ def _entry(spec: ServerSpec) -> ModelEntry:
         spec.name,
         family="server",
         about=f"{spec.model} at {spec.base_url}",
-        loader="pbcore.integrations.servers.model",
+        loader="pbcore.integrations.servers.model:load_server",
         served=True,
         samplers=(spec.sampler,),
         refuses=partial(refusal, spec),

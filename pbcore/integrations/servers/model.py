@@ -97,7 +97,10 @@ class ServerModel:
         if new:
             self._ask_all(new, session)
         session.kept += len(asks) - len(new)
-        return [_generation(self.spec, session.store.known[digest], digest in before) for digest in digests]
+        return [
+            _generation(self.spec, session.store.known[digest], digest in before, ask.max_tokens)
+            for ask, digest in zip(asks, digests, strict=True)
+        ]
 
     def request(self, prompt: Prompt, sampler: SamplerName, max_new_tokens: int | None, seed: int, place: int) -> Ask:
         """A prompt as a request. Raises ModelError for prompts that no server can be asked."""
@@ -113,7 +116,8 @@ class ServerModel:
             )
         else:
             raise ModelError(f"{self.name} takes samples, chats and texts; it can't be sent token ids")
-        return Ask(messages, max_new_tokens or self.spec.max_tokens, sampler.temperature, seed, place)
+        limit = prompt.answer_limit(self.spec.max_tokens) if isinstance(prompt, Sample) else self.spec.max_tokens
+        return Ask(messages, max_new_tokens or limit, sampler.temperature, seed, place)
 
     def _ask_all(self, new: Sequence[tuple[Ask, str]], session: Session) -> None:
         client = self._client = self._client or client_of(self.spec)
@@ -169,7 +173,7 @@ def _clean(reply: Reply, spec: ServerSpec) -> Reply:
     return replace(reply, model=told(reply.model, spec), finish=told(reply.finish, spec))
 
 
-def _generation(spec: ServerSpec, reply: Reply, kept: bool) -> Generation:
+def _generation(spec: ServerSpec, reply: Reply, kept: bool, max_tokens: int) -> Generation:
     """An answer for the record. Its canvas and tokens are unknown; `kept`: it was on disk before."""
     served = {
         "seconds": None if kept else reply.seconds,
@@ -183,7 +187,9 @@ def _generation(spec: ServerSpec, reply: Reply, kept: bool) -> Generation:
         "asked": reply.asked,
         "kept": kept,
     }
-    return Generation(reply.text, (), reply.nfe, reply.tokens_out, extra={"served": served})
+    return Generation(
+        reply.text, (), reply.nfe, reply.tokens_out, extra={"served": served, "max_new_tokens": max_tokens}
+    )
 
 
 def client_of(spec: ServerSpec) -> Client:
@@ -198,9 +204,9 @@ def client_of(spec: ServerSpec) -> Client:
     return OpenAIClient(spec)
 
 
-def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> ServerModel:
+def load_server(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> ServerModel:
     """The model of a registry entry; nothing is asked of the server yet. Device, dtype and options are the server's."""
     return ServerModel(server_specs()[entry.name])
 
 
-__all__ = ["CostLimitError", "ServerModel", "Session", "client_of", "load"]
+__all__ = ["CostLimitError", "ServerModel", "Session", "client_of", "load_server"]

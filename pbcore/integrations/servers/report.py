@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from pbcore.printable import counted
-from pbcore.report.text import name
+from pbcore.text import name
 
 KINDS = {"empty": "empty", "length": "cut off", "refusal": "refused", "content_filter": "filtered"}
 

@@ -1,7 +1,20 @@
-"""LanguageTool: finds or installs it, runs one shared server per machine, sends texts concurrently, caches the
-verdicts.
-"""
+"""LanguageTool: installs it, runs one server for a run, checks texts by language_tool_python, caches verdicts."""
 
-from pbcore.metrics.languagetool.errors import BadAnswer, ServerDied, Unavailable
+from dataclasses import dataclass
 
-__all__ = ["BadAnswer", "ServerDied", "Unavailable"]
+from pbcore.errors import PbcoreError
+
+
+class Unavailable(PbcoreError, RuntimeError):
+    """LanguageTool is not available, or no longer; the message says why and what to do. Grammar is then absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One match of a rule: `rule` is LanguageTool's rule id; `offset` and `length` count characters of the text."""
+
+    rule: str
+    message: str
+    offset: int
+    length: int
+    category: str

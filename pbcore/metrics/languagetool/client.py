@@ -1,75 +1,67 @@
-"""Sends many texts to one server concurrently, over connections that stay open."""
+"""Checks many texts with one server concurrently, through language_tool_python."""
 
-from __future__ import annotations
-
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from urllib.parse import urlencode
+from functools import lru_cache
+from threading import local
+from typing import Any, Literal
 
-import urllib3
+from language_tool_python import LanguageTool
+from language_tool_python.exceptions import LanguageToolError
 
-from pbcore.metrics.languagetool.errors import BadAnswer, ServerDied
-from pbcore.metrics.languagetool.server import FORM, Server
+from pbcore.metrics.languagetool import Match, Unavailable
+from pbcore.metrics.languagetool.server import DIRECT, Server
 
-THREADS = 4
-TRIES = 3
-TIMEOUT = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """One match of a rule: `rule` is LanguageTool's rule id; `offset` and `length` count characters of the text."""
-
-    rule: str
-    message: str
-    offset: int
-    length: int
-    category: str
+THREADS, TRIES = 4, 3
 
 
-def check_many(server: Server, texts: Sequence[str], params: Mapping[str, str]) -> list[list[Match] | BadAnswer]:
-    """The server's matches in each text, or a BadAnswer for a text that it could not check.
+class Client(LanguageTool):
+    """The library's client of a server. It also refuses a check that was broken off, and keeps Java's spans, since the
+    library's `Match` converts offsets by state that all threads share, and lengths not at all."""
 
-    `params` are further fields of the request: `language`, `disabledRules` … Raises Unavailable if the server can't be
-    reached at the start, ServerDied if it stops answering and can't be restarted.
+    _TIMEOUT = 60  # type: ignore[assignment]
+    of_thread = local()  # `spans` has those of the thread's last check, in units of UTF-16
+
+    def _query_server(
+        self, url: str, params: dict[str, str] | None = None, num_tries: int = 1, method: Literal["get", "post"] = "get"
+    ) -> Any:
+        answer = super()._query_server(url, params, 1, method)
+        if method == "post":
+            if answer.get("warnings", {}).get("incompleteResults"):
+                raise ValueError("it stopped before it had checked the whole text (incompleteResults)")
+            self.of_thread.spans = [(one["offset"], one["offset"] + one["length"]) for one in answer["matches"]]
+        return answer
+
+
+def check_many(server: Server, texts: Sequence[str], language: str) -> list[list[Match] | str]:
+    """The server's matches in each text, or the reason why there is no verdict on it.
+
+    Raises Unavailable if the server can't be reached, or stops answering and can't be restarted.
     """
-    server.start()
-    with (
-        urllib3.PoolManager(maxsize=THREADS, retries=False, timeout=TIMEOUT) as pool,
-        ThreadPoolExecutor(THREADS) as threads,
-    ):
-        return list(threads.map(lambda text: _check(pool, server, text, params), texts))
+    with ThreadPoolExecutor(THREADS) as threads:
+        return list(threads.map(lambda text: _check(server, text, language), texts))
 
 
-def _check(pool: urllib3.PoolManager, server: Server, text: str, params: Mapping[str, str]) -> list[Match] | BadAnswer:
-    body = urlencode({**params, "text": text}, errors="replace")
+def _check(server: Server, text: str, language: str) -> list[Match] | str:
+    units, url = text.encode("utf-16-le", "replace"), ""  # Java counts units of UTF-16; half of a pair is sent as "?"
     for _ in range(TRIES):
-        url = server.start()
+        url = server.url(lost=url)
         try:
-            response = pool.request("POST", f"{url}v2/check", body=body, headers=FORM)
-            return _matches(response.status, response.data, text)
-        except urllib3.exceptions.HTTPError as error:
+            found = []
+            matches = _client(language, url).check(units.decode("utf-16-le"))
+            for match, span in zip(matches, Client.of_thread.spans, strict=True):
+                start, end = (len(units[: 2 * place].decode("utf-16-le", "replace")) for place in span)
+                found.append(Match(match.rule_id, match.message, start, end - start, match.category))
+            return found
+        except (LanguageToolError, ValueError, KeyError, TypeError, AttributeError) as error:
+            if not isinstance(error, LanguageToolError) or isinstance(error.__cause__, ValueError):  # not JSON
+                return f"LanguageTool gave no verdict: {str(error)[:200]}"
             lost = error
-            server.ensure()
-    raise ServerDied(f"LanguageTool dropped the connection {TRIES} times on one text ({lost}): {text[:80]!r}") from lost
+    raise Unavailable(
+        f"LanguageTool dropped the connection {TRIES} times on one text ({lost}): {text[:80]!r}"
+    ) from lost
 
 
-def _matches(status: int, body: bytes, text: str) -> list[Match] | BadAnswer:
-    if status != 200:
-        return BadAnswer(f"LanguageTool answered {status}: {body.decode(errors='replace')[:200]}")
-    response = json.loads(body)
-    if response.get("warnings", {}).get("incompleteResults"):
-        return BadAnswer("LanguageTool stopped before it had checked the whole text (incompleteResults)")
-    units = text.encode("utf-16-le", "replace")  # Java counts units of UTF-16
-
-    def characters(count: int) -> int:
-        return len(units[: 2 * count].decode("utf-16-le", "replace"))
-
-    found = []
-    for match in response["matches"]:
-        start, end = characters(match["offset"]), characters(match["offset"] + match["length"])
-        rule = match["rule"]
-        found.append(Match(rule["id"], match["message"], start, end - start, rule["category"]["id"]))
-    return found
+@lru_cache(maxsize=8)
+def _client(language: str, url: str) -> Client:
+    return Client(language, remote_server=url, proxies=DIRECT)

@@ -12,10 +12,11 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from pbcore.models.checkpoints import read_config, shards
+from pbcore.models.checkpoints import shards
 from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.families import read_config
 from pbcore.models.hub import locate
 from pbcore.models.loading import find_dtype
 from pbcore.models.network import count_parameters
@@ -25,9 +26,10 @@ from pbcore.models.sedd.network import SeddNetwork
 from pbcore.models.tokenizer import HashTokenizer, NoTokenizer, Tokenizer, read_tokenizer
 
 TOKENIZER = "openai-community/gpt2"  # of the published checkpoints, which have no tokenizer files
+ENDING = "\n\n"  # behind a prompt without a chat template, as the paper's code asks SEDD
 
 
-def load(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Sedd:
+def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Sedd:
     """The SEDD model of a registry entry; float32 unless a dtype is given. Raises ModelError that says what to do."""
     given = [f"{name}={value}" for name in _UNUSED if (value := getattr(options, name)) is not None]
     if given:
@@ -94,10 +96,10 @@ def _random(config: SeddConfig, layers: int | None) -> SeddNetwork:
 
 def _words(entry: ModelEntry, options: LoadOptions, folder: Path) -> tuple[Tokenizer, int | None]:
     """The tokenizer and its EOS: of the checkpoint's folder, else GPT-2's for a checkpoint of the hub."""
-    tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat)
+    tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, ENDING)
     if isinstance(tokenizer, NoTokenizer) and entry.source is not None:
         words = locate(ModelEntry(TOKENIZER, family="tokenizer", source=TOKENIZER, revision="main"), LoadOptions())
-        tokenizer = read_tokenizer(words, entry.name, options.chat or entry.chat)
+        tokenizer = read_tokenizer(words, entry.name, options.chat or entry.chat, ENDING)
     return tokenizer, tokenizer.eos_id
 
 

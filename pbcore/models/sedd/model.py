@@ -6,8 +6,9 @@ R rows, T positions, M open positions, N columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,8 +16,9 @@ from torch import Tensor
 
 from pbcore.errors import InputError
 from pbcore.models.base import Generation, Prompt, Request
-from pbcore.models.counter_rng import uniform
+from pbcore.models.counter_rng import Draw, uniform
 from pbcore.models.errors import ModelError
+from pbcore.models.rows import past_eos
 from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.models.tokenizer import Tokenizer, canvas_ids, prompt_ids
@@ -36,6 +38,18 @@ class _Trace:
     canvases: list[Tensor] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A decoding: its predictor, its steps before the denoising one, its noise, and its random numbers (R, T) by key
+    (R,), forward (R,) and position (R, T).
+    """
+
+    predictor: str
+    steps: int
+    noise: Noise
+    draw: Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
 class Sedd:
     """A SEDD checkpoint with the samplers `analytic-s32` and `euler-s32`: so many steps, then one denoising step.
 
@@ -53,8 +67,8 @@ class Sedd:
     ) -> None:
         config = network.config
         self.name, self.info, self.eos_id, self.mask_id = name, info, eos_id, config.mask_id
-        self._network, self._tokenizer = network, tokenizer
-        self._hole = OPEN if config.mask_id is None else config.mask_id
+        self.network, self.tokenizer = network, tokenizer
+        self.hole = OPEN if config.mask_id is None else config.mask_id  # marks an open position of a canvas
         self._graph = Graph(config.graph, config.columns)
         self._noise = Noise(config.noise, config.sigma_min, config.sigma_max)
         self.device = next(network.parameters()).device
@@ -69,16 +83,16 @@ class Sedd:
         Raises ModelError for ids outside the vocabulary, too long rows, and a missing length.
         """
         sample = prompt if isinstance(prompt, Sample) else None
-        before = prompt_ids(self._tokenizer, prompt, self.name)
+        before = prompt_ids(self.tokenizer, prompt, self.name)
         if sample is not None and sample.canvas is not None:
-            canvas = canvas_ids(sample.canvas, self._tokenizer.piece, self._hole)
+            canvas = canvas_ids(sample.canvas, self.tokenizer.piece, self.hole)
         else:
             length = max_new_tokens or (sample.max_new_tokens if sample else None)
             if not isinstance(length, int) or length < 1:
                 raise ModelError(f"{self.name}: this prompt has no answer length; pass max_new_tokens")
-            canvas = [self._hole] * length
-        config = self._network.config
-        given = (*before, *(i for i in canvas if i != self._hole))
+            canvas = [self.hole] * length
+        config = self.network.config
+        given = (*before, *(i for i in canvas if i != self.hole))
         outside = [i for i in given if not 0 <= i < config.tokens]
         if outside:
             raise ModelError(f"{self.name}: token ids {outside[:8]} are outside its vocabulary 0..{config.tokens - 1}")
@@ -89,9 +103,23 @@ class Sedd:
             )
         return Request(tuple(before), tuple(canvas), key, sample)
 
-    def answer(self, requests: Sequence[Request], sampler: SamplerName, *, seed: int) -> list[Generation]:
-        """One Generation per row. Given tokens (infilling) stay where they are."""
-        return self._decode(requests, sampler.policy, self._steps(sampler), seed)
+    def answer(
+        self,
+        requests: Sequence[Request],
+        sampler: SamplerName,
+        *,
+        seed: int,
+        draw: Draw = uniform,
+        noise: Noise | None = None,
+    ) -> list[Generation]:
+        """One Generation per row. Given tokens (infilling) stay where they are.
+
+        `draw` gives the random numbers (R, T) by which tokens are drawn: forward `nfe` (0, 1, …) uses one for each
+        position of the answer, and the first tokens of a uniform graph those of `START`. `noise` is another schedule
+        than the checkpoint's.
+        """
+        run = _Run(sampler.policy, self._steps(sampler), noise or self._noise, partial(draw, seed))
+        return self._decode(requests, run)
 
     def _steps(self, sampler: SamplerName) -> int:
         allowed = f"{self.name} has its own decoding loop: use analytic-s32 or euler-s32 (32 steps and a denoising one)"
@@ -105,24 +133,23 @@ class Sedd:
         return int(number)
 
     @torch.inference_mode()
-    def _decode(self, rows: Sequence[Request], predictor: str, steps: int, seed: int) -> list[Generation]:
+    def _decode(self, rows: Sequence[Request], run: _Run) -> list[Generation]:
         length = max(len(row.prompt_ids) + len(row.canvas) for row in rows)
         given = self._padded([(*row.prompt_ids, *row.canvas) for row in rows], length, self.eos_id)  # (R, T)
-        is_open = given == self._hole
+        is_open = given == self.hole
         seen = self._padded([[True] * (len(row.prompt_ids) + len(row.canvas)) for row in rows], length, False)
         key = torch.tensor([row.key for row in rows], device=self.device)
         first = torch.tensor([len(row.prompt_ids) for row in rows], device=self.device)
         place = (torch.arange(length, device=self.device) - first[:, None]).clamp(min=0)  # (R, T) within the answer
-        canvas = torch.where(is_open, self._first_tokens(seed, key, place), given)
+        canvas = torch.where(is_open, self._first_tokens(run, key, place), given)
         trace = _Trace(torch.where(is_open, 0, -1), torch.zeros(canvas.shape, device=self.device))
-        for step, t in enumerate(times(steps)):
+        for step, t in enumerate(times(run.steps)):
             trace.canvases.append(canvas)
-            change = None if step == steps else (predictor, (1 - EARLIEST) / steps)
             where = is_open & self._graph.open(canvas)  # other tokens keep their probability of 1
-            draws = uniform(seed, key, torch.full_like(key, step), place)  # (R, T)
-            canvas = self._updated(canvas, where, None if bool(seen.all()) else seen, t, change, draws, trace, step)
+            draws = run.draw(key, torch.full_like(key, step), place)  # (R, T)
+            canvas = self._updated(canvas, where, None if bool(seen.all()) else seen, t, run, draws, trace, step)
         trace.canvases.append(canvas)
-        return [self._generation(row, i, trace, steps + 1) for i, row in enumerate(rows)]
+        return [self._generation(row, i, trace, run.steps + 1) for i, row in enumerate(rows)]
 
     def _updated(
         self,
@@ -130,19 +157,20 @@ class Sedd:
         where: Tensor,
         seen: Tensor | None,
         t: float,
-        change: tuple[str, float] | None,
+        run: _Run,
         draws: Tensor,
         trace: _Trace,
         step: int,
     ) -> Tensor:
-        """One forward and one draw: a predictor's step (its name and size), or the denoiser's (None)."""
-        sigma = torch.full((len(canvas),), self._noise.total(t), dtype=torch.float32, device=self.device)
-        score = self._network(canvas, sigma, where, seen).exp()  # (M, N)
+        """One forward and one draw: a predictor's step, or the last one, the denoiser's."""
+        sigma = torch.full((len(canvas),), run.noise.total(t), dtype=torch.float32, device=self.device)
+        score = self.network(canvas, sigma, where, seen).exp()  # (M, N)
         tokens = canvas[where]  # (M,)
-        if change is None:
-            probabilities = denoised(self._graph, self._noise, tokens, score, t)
+        if step == run.steps:
+            probabilities = denoised(self._graph, run.noise, tokens, score, t)
         else:
-            probabilities = PREDICTORS[change[0]](self._graph, self._noise, tokens, score, t, change[1])
+            size = (1 - EARLIEST) / run.steps
+            probabilities = PREDICTORS[run.predictor](self._graph, run.noise, tokens, score, t, size)
         drawn, confidence = draw(probabilities, draws[where])
         result = canvas.masked_scatter(where, drawn)
         changed = result != canvas
@@ -150,12 +178,11 @@ class Sedd:
         trace.confidences = trace.confidences.masked_scatter(where, confidence.float())
         return result
 
-    def _first_tokens(self, seed: int, key: Tensor, place: Tensor) -> Tensor:
+    def _first_tokens(self, run: _Run, key: Tensor, place: Tensor) -> Tensor:
         """Masks, or with the uniform graph random tokens (R, T)."""
         if self.mask_id is not None:
             return torch.full_like(place, self.mask_id)
-        draws = uniform(seed, key, torch.full_like(key, START), place)
-        return (draws * self._graph.columns).long()
+        return (run.draw(key, torch.full_like(key, START), place) * self._graph.columns).long()
 
     def _padded(self, rows: Sequence[Sequence[Any]], length: int, fill: Any) -> Tensor:
         return torch.tensor([[*row, *[fill] * (length - len(row))] for row in rows], device=self.device)
@@ -165,15 +192,21 @@ class Sedd:
         canvases = [tuple(canvas[place, span].tolist()) for canvas in trace.canvases]
         ids = canvases[-1]
         ends = next((i for i, token in enumerate(ids) if token == self.eos_id), len(ids))
+        text = self.tokenizer.decode(ids[:ends])
         return Generation(
-            text=self._tokenizer.decode(ids[:ends]),
+            text=text,
             token_ids=ids,
             nfe=nfe,
             answer_tokens=ends,
             steps=tuple(trace.steps[place, span].tolist()),
             confidences=tuple(trace.confidences[place, span].tolist()),
             trajectory=tuple(canvases),
+            **past_eos(ids, {self.eos_id}, text, self._whole_text),
         )
+
+    def _whole_text(self, ids: Sequence[int]) -> str:
+        """All canvas tokens as text, special tokens left out."""
+        return self.tokenizer.decode([i for i in ids if i not in (self.eos_id, self.mask_id)])
 
 
 def times(steps: int) -> Iterator[float]:

@@ -9,18 +9,18 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from pbcore.analysis.compare import compare_runs
-from pbcore.analysis.gate import judge
 from pbcore.errors import InputError
+from pbcore.gates.judge import judge
+from pbcore.gates.text import gate_text
 from pbcore.report.commands.stderr import refused
 from pbcore.report.comparison import comparison_markdown, comparison_text, joined
-from pbcore.report.gates import gate_text
 from pbcore.report.page.compare import write_comparison
 from pbcore.report.rerun import rerun_of
-from pbcore.report.text import ascii_only, ascii_text, show
-from pbcore.results.baseline import read_baseline
+from pbcore.results.baseline import read_baseline, run_rows
 from pbcore.results.check import refuse
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import RunDir, write_atomic
+from pbcore.text import ascii_only, ascii_text, show
 
 EXAMPLES = {"model": "my-llada-v2=my-llada", "sampler": "my_sampler-k2=confidence-k2"}
 
@@ -55,13 +55,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
     try:
-        head, judged_by = load_stored(args.head, refuse), read_baseline(args.base)
+        head = load_stored(args.head, refuse)
+        # A run's own records have rates that a baseline's rows lack.
+        base = load_stored(args.base, refuse) if args.base.is_dir() else read_baseline(args.base)
+        judged_by = base if isinstance(base, Mapping) else run_rows(base, args.base)
         sides = [entry.cell for entry in head], judged_by.values()
         models = joined_names("model", args.model, *({cell.model for cell in side} for side in sides))
         samplers = joined_names("sampler", args.sampler, *({cell.sampler for cell in side} for side in sides))
         verdict = judge(head, judged_by, args.level, models=models, samplers=samplers)
-        # A run's own records have rates that a baseline's rows lack.
-        base = load_stored(args.base, refuse) if args.base.is_dir() else judged_by
         comparison = compare_runs(head, base, args.level, models=models, samplers=samplers)
     except (InputError, ValueError) as error:
         return refused("compare", error)

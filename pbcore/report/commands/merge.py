@@ -11,8 +11,8 @@ from pbcore.report.commands.stderr import refused
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
-from pbcore.report.text import show
 from pbcore.results.merge import MergeConflict, merge
+from pbcore.text import show
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -13,16 +13,16 @@ from pbcore.errors import InputError
 from pbcore.report.against import against_markdown, against_text, beside_published
 from pbcore.report.ceilings import ceiling_text, with_ceilings
 from pbcore.report.commands.stderr import damage_told, refused
-from pbcore.report.frontier import frontier_of_runs
+from pbcore.report.frontier_section import frontier_of_runs
 from pbcore.report.markdown import report_text
 from pbcore.report.page import rebuild
 from pbcore.report.plots import write_plots
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import terminal, trade_off_tables
-from pbcore.report.text import ascii_only, ascii_text, show
 from pbcore.results.load import load, load_many
 from pbcore.results.rundir import RunDir, write_atomic
 from pbcore.tasks.naming import REWRITE
+from pbcore.text import ascii_only, ascii_text, show
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""What the commands say on stderr."""
+"""Messages of the commands on stderr."""
 
 from __future__ import annotations
 

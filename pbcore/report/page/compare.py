@@ -13,7 +13,7 @@ from pbcore.report.comparison import joined
 from pbcore.report.page.data import Answers
 from pbcore.report.page.figures import Row
 from pbcore.report.page.svg import text
-from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, link, table, words
+from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, html_table, link, words
 from pbcore.report.page.write import SIZE, assembled, questions_of
 from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 
@@ -103,9 +103,9 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> str:
         f"compared, {worse} significantly worse in A, {better} significantly better ({level}).</p>"
     ]
     if compared:
-        parts.append(table(COMPARED, compared, "A − B in points; each cell opens its answers", "compared cells"))
+        parts.append(html_table(COMPARED, compared, "A − B in points; each cell opens its answers", "compared cells"))
     if others:
-        parts.append(table(OTHERS, others, "not compared", "cells that were not compared"))
+        parts.append(html_table(OTHERS, others, "not compared", "cells that were not compared"))
     return f"<section><h2>Differences</h2>{''.join(parts)}</section>"
 
 
@@ -163,7 +163,7 @@ COMPARED = (
     Column("A − B", _change, lambda row: row["change"], "points, with the paired 95 % interval"),
     Column("flips", _flips, lambda row: row["worse"] + row["better"], "answers that got worse or better in A"),
     words("verdict", "A is", "by Holm's adjusted test over all cells"),
-    decimals("p", "p", 4, "two-sided, Holm-adjusted"),
+    decimals("p", "two-sided p", 4, "Holm-adjusted"),
     decimals("base", "B %"),
     decimals("head", "A %"),
     *(_rate(*one) for one in RATES),

@@ -1,4 +1,4 @@
-"""What the page's script gets: cells with their facts, questions, and as many answers as there is room for."""
+"""Data for the page's script: cells with their facts, questions, and as many answers as fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pbcore.printable import first_line, printable
 from pbcore.report.page.html import as_json
 from pbcore.report.page.samples import LONGEST, Lot, chosen, is_wrong, shortened
 from pbcore.results.questions import Question
-from pbcore.results.record import CellRecord, SampleRecord
+from pbcore.results.record import CellRecord, SampleRecord, absent_reasons
 from pbcore.results.stats import GRADED
 
 NAME = 300  # characters of a name
@@ -105,7 +105,7 @@ def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, s
         ("samples/s", _rate(cell.samples_per_second)),
         ("seconds", _rate(cell.seconds)),
         ("failures", ", ".join(f"{kind} {count}" for kind, count in cell.failures.items())),
-        ("not measured", "; ".join(f"{name}: {first_line(why)}" for name, why in cell.absent.items())),
+        ("not measured", "; ".join(f"{name}: {first_line(why)}" for name, why in absent_reasons(cell.absent).items())),
         ("seeds", ", ".join(map(str, conditions.seeds)) if len(conditions.seeds) > 1 else ""),
         ("device", " ".join(filter(None, (conditions.device, conditions.dtype)))),
         ("data", conditions.data_source or ""),

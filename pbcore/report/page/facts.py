@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from pbcore.printable import counted, first_line
 from pbcore.report.page.svg import text
 from pbcore.report.parts import lines, told
 from pbcore.report.tables import prompts_note
+from pbcore.results.record import absent_reasons
 
 
 def facts(cells: pd.DataFrame, run: Mapping[str, Any]) -> str:
@@ -42,13 +44,10 @@ def gaps(cells: pd.DataFrame) -> str:
         f"<li><code>{text(name)}</code> could not be run: {text(why)}</li>"
         for name, why in zip(failed["id"], causes, strict=True)
     ]
-    reasons: dict[tuple[str, str], int] = {}
-    for absent in cells.get("absent", ()):
-        for item in absent.items() if isinstance(absent, dict) else ():
-            reasons[item] = reasons.get(item, 0) + 1
+    reasons = Counter(item for one in cells.get("absent", ()) for item in absent_reasons(one).items())
     parts += [
-        f"<li>{text(metric)}: {text(why)} ({counted(count, 'cell')})</li>"
-        for (metric, why), count in sorted(reasons.items())
+        f"<li>{text(metrics)}: {text(why)} ({counted(count, 'cell')})</li>"
+        for (metrics, why), count in sorted(reasons.items())
     ]
     dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
     parts += [f"<li>{text(model)}: random weights, so its scores are left out</li>" for model in dummies]

@@ -1,4 +1,4 @@
-"""What the page's tables and plots show: rows per model and sampler, curves per policy family."""
+"""Data of the page's tables and plots: rows per model and sampler, curves per policy family."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 import pandas as pd
 
 from pbcore.analysis.order import family, natural, short, sorted_tasks
-from pbcore.analysis.tradeoff import aup, curves, mean_interval, pbx
+from pbcore.analysis.tradeoff import aup, curves, level_lines, mean_interval, pbx
 from pbcore.printable import first_line
 from pbcore.report.page.svg import Dot, Series
 from pbcore.report.parts import elsewhere
-from pbcore.report.plots import level_lines
 
 COLUMNS = (
     *("id", "model", "task", "category", "sampler", "status", "error", "absent", "dummy", "served", "prompts", "n"),

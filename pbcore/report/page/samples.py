@@ -113,7 +113,9 @@ def _two(number: int) -> str:
 
 def _checked(cell: CellRecord, text: str) -> str:
     """What LanguageTool was given of an answer: the stripped text; of one with steps, its final answer."""
-    return (final_answer(text) or "" if cell.conditions.options.get("cot") else text).strip()
+    options = cell.conditions.options
+    marked = options.get("cot") and options.get("cot_answer") != "whole"
+    return (final_answer(text) or "" if marked else text).strip()
 
 
 def _matches(found: Iterable[Any], text: str, checked: str) -> list[list[Any]]:

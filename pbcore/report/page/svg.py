@@ -84,7 +84,7 @@ def marker(number: int, x: float, y: float) -> str:
 
 
 def _told(series: Sequence[Series], title: str) -> str:
-    """What a screen reader hears; the table beside the plot has the figures."""
+    """The plot's text for screen readers; the table beside it has the figures."""
     names = ", ".join(printable(one.name, 60) for one in series)
     return f"{title}: score in % over tokens per step; {names}. The figures are in the table."
 

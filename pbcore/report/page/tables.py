@@ -116,7 +116,7 @@ def with_missing(columns: Sequence[Column], rows: Sequence[Row]) -> Sequence[Col
     return [*columns, MISSING] if any(row["missing"] for row in rows) else columns
 
 
-def table(columns: Sequence[Column], rows: Iterable[Row], caption: str, label: str = "", style: str = "") -> str:
+def html_table(columns: Sequence[Column], rows: Iterable[Row], caption: str, label: str = "", style: str = "") -> str:
     """A sortable table; its rows carry model, task and sampler, by which the page filters."""
     rows = list(rows)
     columns = present(columns, rows)
@@ -172,7 +172,7 @@ def matrix(scope: Scope) -> str:
     mean = Column("mean", scored, lambda row: row["score"], "plain mean over the tasks")
     columns = [MODEL, SAMPLER, mean, *THEORY, RATES[0], *(_of_task(task) for task in scope.tasks)]
     about = "score in % [95 % interval]; each opens its samples"
-    return table(columns, rows, about, f"{scope.title}: scores", "matrix")
+    return html_table(columns, rows, about, f"{scope.title}: scores", "matrix")
 
 
 def _of_task(task: str) -> Column:
@@ -225,7 +225,7 @@ def of_task(scope: Scope, task: str) -> str:
         decimals("n", "samples", 0),
         *RATES,
     ]
-    return table(
+    return html_table(
         with_missing(columns, rows), rows, f"{text(task, 80)}: {text(_headlines(one.cells))}", f"cells of {task}"
     )
 

@@ -15,9 +15,9 @@ from pbcore.report.commands import side_by_side
 from pbcore.report.page.data import Answers, cell_data
 from pbcore.report.page.html import as_json
 from pbcore.report.page.write import FILE, answers_of, page, write_page
-from pbcore.report.text import show
 from pbcore.results.load import load, load_many
 from pbcore.results.rundir import RunDir
+from pbcore.text import show
 
 HOST = "127.0.0.1"
 _HOLDS = re.compile(r'<meta name="answers" content="(\d+)/(\d+)">')

@@ -13,7 +13,7 @@ from pbcore.printable import counted
 from pbcore.report.page import figures, tables
 from pbcore.report.page.data import Answers, page_data
 from pbcore.report.page.facts import facts, gaps
-from pbcore.report.page.frontier import frontier
+from pbcore.report.page.frontier_table import frontier
 from pbcore.report.page.html import document, embedded
 from pbcore.report.page.svg import attribute, plot, text
 from pbcore.results.json_values import encodable
@@ -135,10 +135,15 @@ def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, 
     parts = [f"<details><summary>the run: {counted(len(cells), 'cell')}</summary>{facts(cells, run)}</details>"]
     if len(whole.cells):
         rows = figures.overview(whole)
-        parts += ["<section><h2>Overview</h2>", tables.table(tables.with_missing(tables.OVERVIEW, rows), rows, MEANS)]
+        parts += [
+            "<section><h2>Overview</h2>",
+            tables.html_table(tables.with_missing(tables.OVERVIEW, rows), rows, MEANS),
+        ]
         curves = figures.policies(whole) if len(categories) > 1 else []
         if curves:
-            parts.append(tables.table(tables.POLICIES, curves, "speed at a quality, by policy: means over all tasks"))
+            parts.append(
+                tables.html_table(tables.POLICIES, curves, "speed at a quality, by policy: means over all tasks")
+            )
         parts.append("</section>")
     parts += [_category(scope, known) for scope in categories]
     parts.append(frontier(answers))
@@ -151,7 +156,9 @@ def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, 
 def _category(scope: figures.Scope, known: figures.Numbers) -> str:
     drawn = plot(figures.series(scope, known), f"{scope.title}, mean of its tasks")
     rows = figures.policies(scope)
-    curves = tables.table(tables.POLICIES, rows, "speed at a quality, by policy", f"{scope.title}: PBx") if rows else ""
+    curves = (
+        tables.html_table(tables.POLICIES, rows, "speed at a quality, by policy", f"{scope.title}: PBx") if rows else ""
+    )
     tasks = [_task(scope, task, known) for task in scope.tasks]
     head = f'<section class="category"><h2>{text(scope.title.replace("_", " "), 80)}</h2>'
     return f'{head}<div class="beside">{drawn}{curves}</div>{tables.matrix(scope)}{"".join(tasks)}</section>'

@@ -1,22 +1,26 @@
-"""`python -m pbcore.train --adapt MODEL --task TASK`: trains a LoRA adapter, or resumes an interrupted run."""
+"""`python -m pbcore.train --adapt MODEL --task TASK`: trains a LoRA adapter (a SEDD model: all weights), or resumes an
+interrupted run.
+"""
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from pbcore.errors import PbcoreError
+from pbcore.errors import InputError, PbcoreError
 from pbcore.grid import values
+from pbcore.models import resolve_model
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import add_tasks_file, all_task_names
 from pbcore.train.lora import files
 from pbcore.train.lora.run import STATE, LoraRun, recent, resume, save, start, train
-from pbcore.train.lora.settings import LoraSettings
+from pbcore.train.lora.settings import F4, OF_ADAPTERS, LoraSettings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,8 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for file in options.tasks:
             add_tasks_file(file)
         names = {field.name for field in fields(LoraSettings)}
-        given = {name: value for name, value in vars(options).items() if name in names and value is not None}
-        settings = LoraSettings(model=options.adapt, **given | {"task": _task(options.task)})
+        chosen = {name: value for name, value in vars(options).items() if name in names - {"task", "device"}}
+        given = {name: value for name, value in chosen.items() if value is not None and value is not False}
+        settings = LoraSettings(
+            model=options.adapt, **_recipe(options.adapt, given), task=_task(options.task), device=options.device
+        )
         return _train(settings, options)
     except (PbcoreError, FileNotFoundError) as error:
         parser.error(str(error))
@@ -41,7 +48,9 @@ def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
     if (out / STATE).is_file():
         resume(run, out)
         _say(run, f"resuming {out} at step {run.step}")
-    _say(run, f"{len(run.data.train):,} examples, {run.steps:,} steps; the adapter has {_size(run):,} parameters")
+    adapter = settings.method == "lora"
+    what = "the adapter has" if adapter else "all weights are trained,"
+    _say(run, f"{len(run.data.train):,} examples, {run.steps:,} steps; {what} {_size(run):,} parameters")
     try:
         train(run, options.steps or run.steps, _reporter(out, options.save_minutes))
     except KeyboardInterrupt:
@@ -55,8 +64,21 @@ def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
     if run.main and run.best is not None:
         files.write(run, out)
         _say(run, f"step {run.best['step']} is the best, {100 * run.best['score']:.1f} %; written to {out}")
-        _say(run, f"use it: pytest benches --model {settings.model} --model {settings.model}+{out}")
+        name = f"{settings.model}+{out}" if adapter else out
+        _say(run, f"use it: pytest benches --model {settings.model} --model {name}")
     return 0
+
+
+def _recipe(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that are given, and for a SEDD model those of F.4 for others. Raises InputError for settings of an
+    adapter with such a model, which is trained whole.
+    """
+    if resolve_model(model).family != "sedd":
+        return dict(given)
+    odd = [f"--{name.replace('_', '-')}" for name in OF_ADAPTERS if name in given]
+    if odd:
+        raise InputError(f"{', '.join(odd)}: {model} is a SEDD model, which is trained whole; leave it out")
+    return {**F4, **given}
 
 
 def _reporter(out: Path, minutes: float) -> Callable[[LoraRun], None]:
@@ -69,7 +91,8 @@ def _reporter(out: Path, minutes: float) -> Callable[[LoraRun], None]:
         first = max(0, run.step - 1) if first is None else first
         row = run.log[-1]
         if "loss" not in row:
-            _say(run, f"without an adapter: validation {row['validation_loss']:.4f}, {100 * row['score']:.1f} %")
+            before = "without an adapter" if run.settings.method == "lora" else "before"
+            _say(run, f"{before}: validation {row['validation_loss']:.4f}, {100 * row['score']:.1f} %")
             began = time.monotonic()
         elif run.step % 50 == 0 or "score" in row:
             left = (time.monotonic() - began) / (run.step - first) * (run.steps - run.step)
@@ -111,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         shown = "" if value is None else f" (default: {value})"
         parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=help + shown)
 
-    parser.add_argument("--adapt", required=True, metavar="MODEL", help="masked diffusion model to adapt")
+    parser.add_argument("--adapt", required=True, metavar="MODEL", help="masked diffusion or SEDD model to adapt")
     parser.add_argument("--task", required=True, help="task to learn, e.g. waiting_line/shuffle")
     parser.add_argument("--tasks", type=Path, action="append", default=[], metavar="FILE", help="tasks of your own")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of adapter and run (default: adapters/TASK)")
@@ -131,6 +154,7 @@ def _parser() -> argparse.ArgumentParser:
     add("balance", float, "a row's tokens weigh its number of masks to the power −B", "B")
     add("seed", int, "seed of examples, noise, dropout and first weights")
     add("n", values.lengths, "items of the lists: 15, 3-6 or 5,10,20")
+    add("shots", int, "solved examples before each question; 0, the official way: the last question alone")
     add("data-dir", str, "folder with the official train split, in the layout of the official samples", "DIR")
     add("dtype", str, "dtype of the frozen weights: float32 (default on CPUs), bfloat16 (on GPUs)", "DTYPE")
     parser.add_argument("--gradient-checkpointing", action="store_true", help="compute layers again to save memory")

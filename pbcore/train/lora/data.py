@@ -1,4 +1,4 @@
-"""The rows that an adapter learns from and those that it is judged by."""
+"""Training and validation examples of an adapter."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import torch
 
 from pbcore.errors import InputError
 from pbcore.models.masked import MaskedModel
+from pbcore.models.sedd.model import Sedd
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import data_hash, load_task, task_spec
+from pbcore.train.lora.scores import score_batch
 from pbcore.train.lora.settings import LoraSettings
 from pbcore.train.noise import Batch, Row, Words, masked_batch
 from pbcore.train.rows import answers
@@ -21,16 +23,17 @@ from pbcore.train.rows import answers
 class Examples:
     """The training and the validation examples of a task, which have no sample in common."""
 
-    model: MaskedModel
+    model: MaskedModel | Sedd
     settings: LoraSettings
     task: Task
     train: tuple[Sample, ...]
     validation: tuple[Sample, ...]
 
-    @cached_property
-    def _words(self) -> Words:
+    def _noisy(self, rows: list[Row], rng: torch.Generator) -> Batch:
+        if isinstance(self.model, Sedd):
+            return score_batch(self.model, rows, rng)
         nothing = torch.zeros(self.model.vocab_size, dtype=torch.bool)  # of use for pairs of words only
-        return Words(self.model.mask_id, self.model.eos_id, nothing, nothing)
+        return masked_batch(rows, Words(self.model.mask_id, self.model.eos_id, nothing, nothing), rng)
 
     @cached_property
     def _rows(self) -> dict[int, Row]:
@@ -53,14 +56,14 @@ class Examples:
         Random(f"{self.settings.seed}/{epoch}").shuffle(order)
         chosen = order[number * self.settings.batch : (number + 1) * self.settings.batch]
         rng = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + step)
-        return masked_batch([self._row(index, self.train[index]) for index in chosen], self._words, rng)
+        return self._noisy([self._row(index, self.train[index]) for index in chosen], rng)
 
     def validation_batch(self, number: int) -> Batch:
         """Batch `number` of the validation examples, with the same noise each time."""
         start, size = number * self.settings.batch, self.settings.batch
         rng = torch.Generator().manual_seed(-1 - number)
         samples = enumerate(self.validation[start : start + size], start)
-        return masked_batch([self._row(-1 - index, sample) for index, sample in samples], self._words, rng)
+        return self._noisy([self._row(-1 - index, sample) for index, sample in samples], rng)
 
     def _row(self, index: int, sample: Sample) -> Row:
         """A sample as ids, read once; validation examples have negative numbers."""
@@ -69,7 +72,7 @@ class Examples:
         return self._rows[index]
 
 
-def row(model: MaskedModel, sample: Sample, rng: Random) -> Row:
+def row(model: MaskedModel | Sedd, sample: Sample, rng: Random) -> Row:
     """A sample with one of its right answers, on the canvas that decoding starts from: behind the answer the canvas is
     EOS. Raises ModelError for words that the model lacks, InputError for an answer that doesn't fit.
     """
@@ -77,7 +80,8 @@ def row(model: MaskedModel, sample: Sample, rng: Random) -> Row:
     answer = model.tokenizer.piece(rng.choice(answers(sample)))
     room = len(request.canvas)
     if sample.canvas is not None:
-        holes = tuple(token == model.mask_id for token in request.canvas)
+        hole = model.hole if isinstance(model, Sedd) else model.mask_id
+        holes = tuple(token == hole for token in request.canvas)
         fits = len(answer) == room and all(h or a == c for h, a, c in zip(holes, answer, request.canvas, strict=True))
         if not fits:
             raise InputError(f"{sample.task}: the answer {sample.answer!r} does not fit the canvas {sample.canvas!r}")
@@ -88,20 +92,23 @@ def row(model: MaskedModel, sample: Sample, rng: Random) -> Row:
     return Row(sample.task, request.prompt_ids, canvas, len(answer))
 
 
-def examples(model: MaskedModel, settings: LoraSettings) -> Examples:
+def examples(model: MaskedModel | Sedd, settings: LoraSettings) -> Examples:
     """The examples of a task: its train split, which `load_task` generates, or the rows of the user's own folder or
     file, shuffled by the seed; where there are fewer than asked for, in the proportion asked for.
 
-    Raises InputError for fewer examples than a batch.
+    Without shots an example is its last question alone, as in the official code. Raises InputError for fewer examples
+    than a batch, and for shots of a task that has none to choose.
     """
     spec, wanted = task_spec(settings.task), settings.train + settings.validation
     if settings.data_dir is None and spec.rows is None:
-        task = load_task(settings.task, n=settings.n, limit=wanted, seed=settings.seed, split="train")
+        task = load_task(settings.task, None, settings.n, wanted, settings.seed, "train", settings.shots or None)
         samples = list(task.samples)
     else:
-        task = load_task(settings.task, settings.data_dir, settings.n)
+        task = load_task(settings.task, settings.data_dir, settings.n, shots=settings.shots or None)
         samples = list(task.samples)
         Random(settings.seed).shuffle(samples)
+    if not settings.shots:
+        samples = [replace(sample, messages=sample.messages[-1:]) for sample in samples]
     train = min(settings.train, round(len(samples) * settings.train / wanted))
     parts = tuple(samples[:train]), tuple(samples[train : train + settings.validation])
     if train < settings.batch or not parts[1]:

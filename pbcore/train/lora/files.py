@@ -1,4 +1,4 @@
-"""What a run leaves: the adapter in peft's files, its card, the loss as a table and as a plot."""
+"""Files of a trained adapter: peft's weights and config, the model card, the loss as a table and a plot."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from typing import Any
 import yaml
 
 from pbcore.models.adapter import digest
+from pbcore.models.sedd import load as sedd
 from pbcore.train.lora.run import LoraRun, put
 
-CARD = """---
+WHOLE = """# `{model}` fine-tuned on {task}
+
+Use it by its folder, DIR:
+
+    pytest benches --model {model} --model DIR --task {task}
+
+"""
+ADAPTER = """---
 library_name: peft
 base_model: {model}
 ---
@@ -21,14 +29,15 @@ Adapter `{digest}`: rank {rank}, α {alpha:g}, on {targets}. Use it as `{model}+
 
     pytest benches --model {model} --model {model}+DIR --task {task}
 
-| step | validation loss | {headline} under `{sampler}` |
+"""
+CARD = """| step | validation loss | {headline} under `{sampler}` |
 |---:|---:|---:|
 {rows}
 
 The weights are those of step {step}, the best by score (of {scored:,} answers) and then by loss (of {validation:,}) on
-the validation examples; step 0 is the model without an adapter. Trained on {train:,} examples in {steps:,} of
+the validation examples; step 0 is the model before. Trained on {train:,} examples in {steps:,} of
 {planned:,} steps, {minutes:.1f} minutes on {device} in {dtype}; `loss.csv` and `loss.png` have every step's loss. The
-loss is the cross-entropy of masked answer tokens (nats), with t ~ U(0, 1) for each row.
+loss is the {loss}, with t ~ U(0, 1) for each row.
 
 Settings (docs/fine-tune.md explains them):
 
@@ -39,14 +48,27 @@ Settings (docs/fine-tune.md explains them):
 """
 
 
+LOSSES = {
+    "lora": "cross-entropy of masked answer tokens (nats)",
+    "full": "score entropy of noisy answer tokens, times σ′(t)·t",
+}
+
+
 def write(run: LoraRun, folder: Path) -> None:
-    """Writes the best adapter so far, its card and its loss. Raises ValueError before anything was judged."""
+    """Writes the best adapter so far (a model that was trained whole: its checkpoint), its card and its loss.
+
+    Raises ValueError before anything was judged.
+    """
     if run.best is None:
         raise ValueError(f"{folder}: nothing was judged yet, so no adapter is the best")
     folder.mkdir(parents=True, exist_ok=True)
     last = {name: value.detach().clone() for name, value in run.weights().items()}
     put(run, run.best["weights"])
-    run.wrapper.save_pretrained(folder, save_embedding_layers=False)
+    if run.wrapper is None:
+        sedd.save(run.model.network, folder)
+        run.model.tokenizer.save(folder)
+    else:
+        run.wrapper.save_pretrained(folder, save_embedding_layers=False)
     put(run, last)
     write_loss(run, folder)
     (folder / "README.md").write_text(_card(run, run.best, folder), encoding="utf-8")
@@ -81,7 +103,7 @@ def _plot(run: LoraRun, path: Path) -> None:
         color="C1",
         label="validation",
     )
-    axes.set(xlabel="step", ylabel="cross-entropy of masked tokens (nats)", yscale="log")
+    axes.set(xlabel="step", ylabel=LOSSES[run.settings.method], yscale="log")
     scores = axes.twinx()
     scores.plot([row["step"] for row in judged], [100 * row["score"] for row in judged], "s--", color="C2")
     scores.set(ylabel=f"{run.data.task.headline} under {run.settings.sampler} (%, dashed)", ylim=(0, 102))
@@ -92,10 +114,12 @@ def _plot(run: LoraRun, path: Path) -> None:
 def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
     settings = run.settings
     judged = [row for row in run.log if "score" in row]
-    return CARD.format(
+    adapter = settings.method == "lora"
+    return ((ADAPTER if adapter else WHOLE) + CARD).format(
         model=settings.model,
         task=settings.task,
-        digest=digest(folder),
+        digest=digest(folder) if adapter else "",
+        loss=LOSSES[settings.method],
         rank=settings.rank,
         alpha=settings.alpha,
         targets=", ".join(settings.targets),

@@ -69,7 +69,7 @@ def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLos
     if not isinstance(model, MaskedModel) or not isinstance(network, NativeNetwork) or model.block is not None:
         raise InputError(
             f"--adapt {settings.model}: adapters are trained for masked diffusion models with full attention that load "
-            "natively, such as tiny, llada-1.5 and dream"
+            "natively, such as tiny, llada-1.5 and dream; SEDD models are trained whole"
         )
     module: Any = network.module
     config = LoraConfig(

@@ -21,8 +21,9 @@ from pbcore.decoding import decode
 from pbcore.errors import InputError
 from pbcore.train.lora.data import Examples, examples
 from pbcore.train.lora.network import AnswerLoss, adapted
+from pbcore.train.lora.scores import ScoreLoss, whole
 from pbcore.train.lora.settings import LoraSettings
-from pbcore.train.noise import Batch
+from pbcore.train.noise import Batch, target_weights
 
 STATE = "state.pt"
 
@@ -35,11 +36,11 @@ class LoraRun:
     """
 
     settings: LoraSettings
-    model: Any  # a MaskedModel
+    model: Any  # a MaskedModel, or a Sedd that is trained whole
     data: Examples
-    plain: AnswerLoss
+    plain: AnswerLoss | ScoreLoss
     loss: Any
-    wrapper: Any
+    wrapper: Any  # peft's; None without an adapter
     optimizer: torch.optim.Optimizer
     accelerator: Any
     step: int = 0
@@ -58,7 +59,7 @@ class LoraRun:
         return bool(self.accelerator.is_main_process)
 
     def weights(self) -> dict[str, Tensor]:
-        """The adapter's weights by their names in the model."""
+        """The trained weights by their names in the module: the adapter's, or all."""
         return {name: value for name, value in self.plain.named_parameters() if value.requires_grad}
 
 
@@ -76,7 +77,7 @@ def start(settings: LoraSettings) -> LoraRun:
             f"{settings.accumulate} forwards each; give a batch that {parts} divides"
         )
     device = str(accelerator.device) if settings.device != "cpu" else "cpu"
-    model, plain, wrapper = adapted(settings, device)
+    model, plain, wrapper = adapted(settings, device) if settings.method == "lora" else (*whole(settings, device), None)
     weights = [value for value in plain.parameters() if value.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=settings.rate, weight_decay=settings.weight_decay)
     loss = accelerator.prepare_model(plain)
@@ -134,10 +135,8 @@ def _step(run: LoraRun, rate: float) -> float:
 
 
 def _shares(batch: Batch, balance: float) -> Tensor:
-    """The weight (M,) of each masked position; they sum to 1."""
-    row = batch.masked.nonzero()[:, 0]
-    counts = torch.zeros(len(batch.ids)).index_add_(0, row, batch.weights)
-    shares = batch.weights * counts[row] ** -balance
+    """The share (M,) of each masked position in the loss; they sum to 1."""
+    _, shares = target_weights(batch.masked.nonzero()[:, 0], batch.weights, len(batch.ids), balance)
     return shares / shares.sum()
 
 
@@ -157,14 +156,15 @@ def _parts(batch: Batch, shares: Tensor, number: int) -> Iterator[tuple[Batch, T
                 batch.targets[targets],
                 batch.weights[targets],
                 batch.tasks[rows],
+                None if batch.time is None else batch.time[rows],
             ),
             shares[targets],
         )
 
 
-def _on(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    ids, attend, masked, targets = batch.ids, batch.attend, batch.masked, batch.targets
-    return ids.to(device), attend.to(device), masked.to(device), targets.to(device)
+def _on(batch: Batch, device: torch.device) -> list[Tensor]:
+    parts = (batch.ids, batch.attend, batch.masked, batch.targets, batch.time)
+    return [part.to(device) for part in parts if part is not None]
 
 
 @torch.no_grad()

@@ -52,6 +52,20 @@ def llada(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return llama_checkpoint(tmp_path_factory.mktemp("llada"))
 
 
+def test_what_is_not_given(tmp_path: Path, tiny: PbcoreLM) -> None:
+    """The defaults are those of docs/lm-eval.md: seed 0, 128 draws per likelihood, answers of 256 tokens."""
+    info = tiny.get_model_info()["pbcore"]
+    assert {name: info[name] for name in ("seed", "mc", "batch_size", "device")} == {
+        "seed": 0,
+        "mc": 128,
+        "batch_size": 8,
+        "device": "cpu",
+    }
+    evaluate(copy_task(tmp_path, "toy_long", 1, generation_kwargs={}), "toy_long", tiny)
+    [request] = told(tiny, "toy_long")["requests"]
+    assert request["canvas_tokens"] == 256
+
+
 def told(lm: PbcoreLM, task: str) -> dict[str, Any]:
     """What the harness's results say of a task."""
     result: dict[str, Any] = lm.get_model_info()["pbcore"]["tasks"][task]

@@ -12,7 +12,7 @@ from pbcore.cli import main
 from pbcore.exchange.rescore import rescore
 from pbcore.integrations.rewrite.command import import_runs, imported_text
 from pbcore.results import load, questions
-from pbcore.results.load import load_stored
+from pbcore.results.load import LoadError, load_stored
 from pbcore.tasks import load_task
 from tests.integrations.rewrite import folders as rewrite
 from tests.reference import reference
@@ -97,6 +97,18 @@ class TestImport:
         assert len(results) == 3
         assert {"report.md", "report.html", "results.json"} <= {file.name for file in run.path.iterdir()}
 
+    def test_lengths_with_gaps_are_listed(self, tmp_path: Path) -> None:
+        """3, 5 and 7 are not 3-7."""
+        samples = load_task(COPY, n=[3, 5, 7], limit=6).samples
+        rows = [
+            rewrite.row(i, one.prompt, one.label, str(one.answer), score=1.0, score_strict=1.0)
+            for i, one in enumerate(samples)
+        ]
+        for one, sample in zip(rows, samples, strict=True):
+            one["doc"]["metadata"] = {"length": sample.length}
+        _, [found] = import_runs(rewrite.write(tmp_path, {COPY: rows}), tmp_path / "run")
+        assert found.stored.cell.length == "3,5,7"
+
     def test_the_questions_are_kept(self, tmp_path: Path) -> None:
         """The run has the questions of each cell, without the answers that came with them."""
         folder = rewrite.write(tmp_path / "p", {COPY: rewrite.rows(COPY, [True, False])})
@@ -114,6 +126,35 @@ class TestImport:
         _, [one] = import_runs(rewrite.write(tmp_path / "p", {COPY: lines}), tmp_path / "run")
         assert one.stored.cell.nfe_mean is None
         assert one.stored.cell.absent["nfe"].startswith("not in every row of samples_parallelbench_waiting_line_copy")
+
+
+class TestPublished:
+    def test_scores_of_the_results_file(self, tmp_path: Path) -> None:
+        """Percent become shares by task; groups, tasks of others and what was not measured have none."""
+        folder = rewrite.write(
+            tmp_path / "p", {COPY: rewrite.rows(COPY, [True, False]), SHUFFLE: rewrite.rows(SHUFFLE, [True])}
+        )
+        results = {
+            "parallelbench_all": {"score,none": 90.0},
+            f"parallelbench_{rewrite.NAMES[COPY]}": {"score,none": 40.0, "nfe,none": 7.0},
+            f"parallelbench_{rewrite.NAMES[SHUFFLE]}": {"score,none": float("nan")},
+            "gsm8k": {"score,none": 10.0},
+        }
+        (folder / "results_parallelbench.json").write_text(json.dumps({"results": results}))
+        _, imported = import_runs(folder, tmp_path / "run")
+        assert {one.stored.cell.task: one.published for one in imported} == {COPY: 0.4, SHUFFLE: None}
+        text = imported_text(imported)
+        assert "40.0" in next(line for line in text.splitlines() if "/copy/" in line)
+        assert "the folder's samples are not those of its results file" in text  # 50 % of its rows are right
+
+    @pytest.mark.parametrize("text", ["{}", '{"results": [1]}', '{"results": {"a": 1}}', "{"])
+    def test_another_file(self, tmp_path: Path, text: str) -> None:
+        """It is named, and nothing is written."""
+        folder = rewrite.write(tmp_path / "p", {COPY: rewrite.rows(COPY, [True])})
+        (folder / "results_parallelbench.json").write_text(text)
+        with pytest.raises(LoadError, match=r"results_parallelbench.json is not a results file of the rewrite"):
+            import_runs(folder, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
 
 
 class TestErrors:

@@ -50,6 +50,15 @@ class TestAnswers:
         assert server.asked[0].body["max_tokens"] == 99
         assert server.asked[0].body["messages"][0]["role"] == "user"
 
+    def test_a_length_that_was_asked_for_is_sent(self, server: FakeServer) -> None:
+        """By the run, shorter than what is declared; or by steps (256 tokens), longer. The answers tell which."""
+        model = model_of(server, max_tokens=99)
+        for asked in ({"max_new_tokens": 16}, {"cot": True}, {"cot": True, "max_new_tokens": 40}):
+            samples = load_task("waiting_line/copy", limit=1, **asked).samples
+            (answer,) = decode(model, samples, "ar")
+            assert answer.extra["max_new_tokens"] == server.asked[-1].body["max_tokens"]
+        assert [one.body["max_tokens"] for one in server.asked] == [16, 256, 40]
+
     @pytest.mark.parametrize("at_once", [1, 3])
     def test_requests_at_once(self, at_once: int) -> None:
         """As many requests as declared are under way together, and never more."""

@@ -52,6 +52,7 @@ def declare(project: pytest.Pytester, server: RealServer, kind: str, **keys: Any
 RUN = "--models models.yaml --model mine --task copy"
 
 
+@pytest.mark.slow
 class TestTransformers:
     def spec(self, server: RealServer, **keys: Any) -> ServerSpec:
         return ServerSpec("mine", server.model, server.url, "transformers", **{"retries": 0, **keys})

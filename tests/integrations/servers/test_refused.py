@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -110,29 +111,35 @@ class TestMoney:
 
 
 class TestKeys:
-    @pytest.mark.parametrize(
-        ("kind", "failure"), [*(("openai", failure) for failure in [*FAILURES, None]), ("anthropic", "401")]
-    )
-    def test_a_key_appears_nowhere(
-        self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch, kind: str, failure: str | None
-    ) -> None:
+    def test_a_key_appears_nowhere(self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         """Whatever goes wrong, and with every log, local variable and traceback shown, the key stands in no file of the
         run, not in JUnit's, and not on the screen.
         """
         monkeypatch.setenv("CANARY_KEY", CANARY)
-        script = right if failure is None else failing(FAILURES[failure], first=1)
-        with serving(script) as server:
-            declare(project, server, kind=kind, key="CANARY_KEY", timeout=2, concurrency=1)
+        failures = {**FAILURES, "none": None, "anthropic": FAILURES["401"]}
+        servers, entries = {}, []
+        with ExitStack() as stack:
+            for name, failure in failures.items():
+                script = right if failure is None else failing(failure, first=1)
+                servers[name] = stack.enter_context(serving(script))
+                kind = "anthropic" if name == "anthropic" else "openai"
+                declare(project, servers[name], kind=kind, key="CANARY_KEY", timeout=2, concurrency=1)
+                entries.append((project.path / "models.yaml").read_text().replace("mine:", f"mine-{name}:"))
+            (project.path / "models.yaml").write_text("".join(entries))
+            models = " ".join(f"--model mine-{name}" for name in failures)
             result = run(
-                f"{FIVE} --out out --junitxml junit.xml -rA -l --full-trace --log-level=DEBUG --log-file=log.txt"
+                f"--models models.yaml {models} --task copy --limit 5 --out out --junitxml junit.xml",
+                "-rA -l --full-trace --log-level=DEBUG --log-file=log.txt",
             )
-        result.assert_outcomes(**{"passed" if failure is None else "failed": 1})
-        assert any(CANARY in value for value in server.asked[0].headers.values()), "the key was not even sent"
+        result.assert_outcomes(passed=1, failed=len(failures) - 1)
         found = [path for path in project.path.rglob("*") if path.is_file() and "canary" in read(path)]
         assert found == []
         assert "canary" not in result.stdout.str() + result.stderr.str()
-        kept = lines(next((project.path / "out" / "cells").glob("*.answers.jsonl")))
-        assert len(kept) == (5 if failure is None else 1)
+        for name, failure in failures.items():
+            sent = servers[name].asked[0].headers.values()
+            assert any(CANARY in value for value in sent), f"{name}: the key was not even sent"
+            (kept,) = (project.path / "out" / "cells").glob(f"mine-{name}*.answers.jsonl")
+            assert len(lines(kept)) == (5 if failure is None else 1), name
 
     @pytest.mark.parametrize("failure", ["malformed", "500", "answer"])
     def test_a_key_with_quotes_appears_nowhere(

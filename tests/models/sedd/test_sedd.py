@@ -113,6 +113,18 @@ class TestRows:
         assert first[0].token_ids != other[0].token_ids
         assert first[0].token_ids != first[1].token_ids
 
+    @pytest.mark.parametrize("place", [0, 2, 7])
+    def test_text_after_the_first_eos(self, model: Sedd, place: int, tmp_path: Path) -> None:
+        """The answer ends at the EOS, and the whole canvas is told beside it, if text follows."""
+        (free,) = decode(model, [[2, 3]], "analytic-s3", max_new_tokens=8)
+        ids, eos = list(free.token_ids), free.token_ids[place]
+        (out,) = decode(load_model(str(tmp_path), eos_id=eos), [[2, 3]], "analytic-s3", max_new_tokens=8)
+        before, after = ids[: ids.index(eos)], [token for token in ids[ids.index(eos) :] if token != eos]
+        assert out.token_ids == free.token_ids
+        assert out.text == " ".join(map(str, before))
+        assert out.text_after_eos is bool(after)
+        assert out.official_text == (" ".join(map(str, before + after)) if after else None)
+
     @pytest.mark.parametrize(
         ("prompt", "length", "named"), [([2] * 60, 8, "64 positions"), ([20], 4, r"\[20\]"), ([2], None, "max_new")]
     )
@@ -158,7 +170,7 @@ class TestCheckpoint:
     def test_dummy_of_a_published_shape(self) -> None:
         model = load_model("sedd-small:dummy-l2")
         assert isinstance(model, Sedd)
-        assert (model.info["layers"], model.info["dummy"]) == (2, True)
+        assert (model.info["layers"], model.info["dummy"], model.info["remote_code"]) == (2, True, False)
         assert decode(model, [[1, 2, 3]], "euler-s2", max_new_tokens=4)[0].nfe == 3
 
 

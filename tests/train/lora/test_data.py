@@ -86,6 +86,33 @@ class TestBatches:
         assert torch.equal(data.validation_batch(0).ids, data.validation_batch(0).ids)
 
 
+class TestShots:
+    def test_the_official_way_is_the_last_question_alone(self, model: Any) -> None:
+        """Also where the task has a solved example; with shots they stand before it."""
+        for shots in (0, 1, 2):
+            data = examples(model, toy("m", task="puzzle/sudoku", n=None, shots=shots))
+            for sample in (*data.train, *data.validation, *data.task.samples):
+                assert len(sample.messages) == 1 + 2 * shots
+            assert data.train[0].prompt == load_task("puzzle/sudoku", split="train", limit=1).samples[0].prompt
+
+    def test_of_official_rows(self, model: Any, tmp_path: Path) -> None:
+        answer = "1234\n3412\n2143\n4321"
+        shot = {"input": {"sudoku": answer.replace("3", "0")}, "answer": answer}
+        row = {"input": {"sudoku": answer.replace("1", "0"), "icl_examples": [shot]}, "answer": answer}
+        (tmp_path / "puzzle").mkdir()
+        file = tmp_path / "puzzle" / "sudoku_n4_12.jsonl"
+        file.write_text("\n".join(json.dumps(row | {"metadata": {"length": 4}}) for _ in range(12)))
+        asked = {"task": "puzzle/sudoku", "n": None, "data_dir": str(tmp_path)}
+        assert {len(one.messages) for one in examples(model, toy("m", **asked)).train} == {1}
+        assert {len(one.messages) for one in examples(model, toy("m", **asked, shots=1)).train} == {3}
+
+    def test_texts_have_none(self, model: Any) -> None:
+        with pytest.raises(InputError, match="only list operations and puzzles"):
+            examples(model, toy("m", task="text_writing/w2s_easy", n=None, shots=1))
+        with pytest.raises(InputError, match=r"shots -1 \(at least 0\)"):
+            toy("m", shots=-1)
+
+
 class TestSources:
     def test_rows_of_a_file_are_divided_in_the_proportion_asked_for(self, model: Any, tmp_path: Path) -> None:
         """Ten rows for 12 and 4: eight and two; a batch must fit."""

@@ -7,17 +7,17 @@ from dataclasses import fields
 from pathlib import Path
 
 from pbcore.train.lora.command import _parser
-from pbcore.train.lora.settings import LoraSettings
+from pbcore.train.lora.settings import F4, LoraSettings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "fine-tune.md").read_text(encoding="utf-8")
 TABLE = dict(re.findall(r"^\| `--([a-z-]+)` \| ([^|]+?) \|", PAGE, re.MULTILINE))
+UNTOLD = ("model", "task", "device", "method")  # named elsewhere on the page, or decided by the model
 WORDS = {"n": "the task's", "data_dir": "–", "dtype": "–", "every": "an epoch", "gradient_checkpointing": "off"}
 
 
 class TestOptions:
     def test_the_table_has_every_setting_with_its_default(self) -> None:
-        """In the order of the settings; model, task and device are named elsewhere."""
-        settings = [field for field in fields(LoraSettings) if field.name not in ("model", "task", "device")]
+        settings = [field for field in fields(LoraSettings) if field.name not in UNTOLD]
         assert set(TABLE) == {field.name.replace("_", "-") for field in settings}
         for field in settings:
             shown = " ".join(field.default) if isinstance(field.default, tuple) else str(field.default)
@@ -32,6 +32,12 @@ class TestOptions:
         """Those that train on the page, with the options that they give."""
         text = PAGE.replace("\\\n", " ").replace("$(cat docs/examples/adapter/settings.txt)", "")
         commands = re.findall(r"^python -m pbcore.train (--adapt .*)$", text, re.MULTILINE)
-        assert len(commands) == 3
+        assert len(commands) == 4
         for command in commands:
             _parser().parse_args(command.split())
+
+    def test_the_recipe_of_sedd_models(self) -> None:
+        """Its table has every setting that differs from an adapter's."""
+        table = dict(re.findall(r"^\| ([a-z]+) \| ([^|]+?) \|", PAGE.split("## SEDD models")[1], re.MULTILINE))
+        told = {name: str(value) for name, value in F4.items() if name != "method"}
+        assert told == {name: shown for name, shown in table.items() if name in told}

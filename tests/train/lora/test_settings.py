@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.train.lora.settings import LoraSettings
+from pbcore.train.lora.settings import F4, OF_ADAPTERS, LoraSettings
 
 F1 = LoraSettings("llada-1.5", "waiting_line/shuffle")
 
@@ -18,6 +18,15 @@ class TestDefaults:
         assert (F1.rank, F1.alpha, F1.dropout, F1.targets) == (128, 256, 0.05, ("q_proj", "k_proj", "v_proj"))
         assert (F1.train, F1.validation, F1.epochs, F1.batch) == (20_000, 5_000, 10, 32)
         assert (F1.rate, F1.warmup) == (1e-5, 0.05)
+
+    def test_of_sedd_models(self) -> None:
+        """Appendix F.4: 32 epochs, batches of 64, 3e-4 after a quarter of the steps; and nothing of an adapter."""
+        f4 = LoraSettings("sedd-small", "waiting_line/shuffle", **F4)
+        assert (f4.epochs, f4.batch, f4.rate, f4.warmup) == (32, 64, 3e-4, 0.25)
+        assert f4.rate_at(49, 200) == f4.rate_at(50, 200) == 3e-4
+        assert f4.rate_at(125, 200) == pytest.approx(1.5e-4)
+        assert not f4.to_json().keys() & set(OF_ADAPTERS)
+        assert f4.differences(f4.to_json()) == []
 
 
 class TestRate:

@@ -1,0 +1,116 @@
+"""What a step's own work costs in samplers that look ahead, beside the output projection of an 8B-shaped model.
+
+Hidden width 4096, vocabulary 126,464 (LLaDA 8B), one row with 32 masks. `spec-8` accepts or rejects the drafts of 8
+what-if rows and keeps the row that it takes; `+counts` and `+rounding` choose 32 tokens together. Each is set beside
+the projection of the positions whose logits it reads, which alone is a small part of a forward.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pbcore.decoding import Step, resolve
+from pbcore.decoding.joint_draws import together
+from pbcore.decoding.prediction import predict
+from pbcore.decoding.samplers import policy
+from pbcore.decoding.what_if import Answers
+
+WIDTH, VOCABULARY, SLOTS, ROWS, ROUNDS = 4096, 126_464, 32, 8, 3
+
+
+def unsure(positions: int, seed: int) -> Tensor:
+    """Logits (M, V) with some ten likely tokens a position, as in text that isn't decided."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(positions, VOCABULARY, generator=generator)
+    logits[:, 100:112] += 12 + torch.randn(positions, 12, generator=generator)
+    return logits
+
+
+def a_step(logits: Tensor, temperature: float) -> Step:
+    """The step of one row of masks with these logits."""
+    places = torch.arange(SLOTS)[None]
+    token, confidence = predict(logits, 0.0, None)
+    whole, zero = torch.ones(1, SLOTS, dtype=torch.bool), torch.zeros(1, dtype=torch.long)
+    return Step(
+        masked=whole,
+        inside=whole,
+        token=token[None],
+        confidence=confidence[None],
+        position=places,
+        index=zero,
+        nfe=zero,
+        quota=None,
+        slots=zero + SLOTS,
+        asked=SLOTS,
+        seed=0,
+        key=zero,
+        column=places,
+        mask_id=0,
+        temperature=temperature,
+        _logits=logits,
+    )
+
+
+def answered(step: Step, probe: Any, logits: Tensor) -> Answers:
+    """The answers to a Probe from logits (W·C, V): of all slots, written ones too."""
+    count = len(probe.row)
+    canvas = torch.where(probe.write, probe.token, step.mask_id)
+    at = torch.arange(count * SLOTS).view(count, SLOTS).masked_fill(probe.write, -1)
+    where = step.column.expand(count, SLOTS)
+    return Answers(probe.row, ~probe.write, canvas, where, at, logits, 0.0, None, lambda chances, row: None)
+
+
+def median(work: Callable[[], object]) -> float:
+    """Seconds of one call, the median of some after one to warm up."""
+    work()
+    taken = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def of_the_projection() -> float:
+    """Seconds of the projection of 32 positions."""
+    weight, hidden = torch.randn(VOCABULARY, WIDTH) / WIDTH**0.5, torch.randn(SLOTS, WIDTH)
+    return median(lambda: hidden @ weight.T)
+
+
+@pytest.mark.speed
+@torch.inference_mode()
+def test_own_work_beside_the_projection() -> None:
+    """Prints seconds and ratio of each; that the work is done shows in what it reveals."""
+    projection = of_the_projection()
+    logits, later = unsure(SLOTS, 0), unsure(ROWS * SLOTS, 1)
+    rule: Any = policy(resolve("spec-8-sure2"))
+
+    def look_ahead() -> Tensor:
+        step = a_step_of[0]
+        step.notes, step.answers = {}, None
+        step.answers = answered(step, rule.select(step), later)
+        move = rule.select(step)
+        step.answers.taken(move.take, torch.full_like(step.column, step.mask_id), step.mask_id)
+        revealed: Tensor = move.reveal
+        return revealed
+
+    a_step_of = [a_step(logits, 0.0)]
+    works: dict[str, tuple[Callable[[], object], int]] = {
+        "spec-8: order, acceptance, what is taken": (look_ahead, ROWS),
+        "+counts": (lambda: together(a_step_of[0], a_step_of[0].masked, "counts"), 1),
+        "+counts+t1.0": (lambda: together(a_step_of[1], a_step_of[1].masked, "counts"), 1),
+        "+rounding+t1.0": (lambda: together(a_step_of[1], a_step_of[1].masked, "rounding"), 1),
+    }
+    a_step_of.append(a_step(logits, 1.0))
+    assert 1 <= int(look_ahead().sum()) <= ROWS
+    print(f"\n{'work':44} {'seconds':>9} {'projection':>11} {'ratio':>7}")
+    for name, (work, rows) in works.items():
+        own = median(work)
+        print(f"{name:44} {own:9.4f} {rows * projection:11.4f} {own / (rows * projection):7.1%}")

@@ -1,0 +1,200 @@
+"""The ceiling of a cell: the expected accuracy of the ideal model on the cell's samples under the cell's sampler.
+
+What a model loses against its ceiling is the model's own; what the ceiling lacks to 1 is lost by parallel decoding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from pbcore.ceilings.counting import counts_of
+from pbcore.decoding.checks import check_needs
+from pbcore.decoding.engine import denoise
+from pbcore.decoding.protocol import Policy, traits
+from pbcore.decoding.samplers import policy
+from pbcore.decoding.table import Table, fits
+from pbcore.errors import InputError
+from pbcore.models.base import Request, complete
+from pbcore.models.ideal import Ideal
+from pbcore.names import SamplerName, parse
+from pbcore.tasks.base import Sample
+from pbcore.theory.accuracy import accuracy
+from pbcore.theory.ceiling import KINDS, Ceiling, Kind
+from pbcore.theory.distributions import AnswerDistribution, Listed, Shuffled, answer_distribution
+from pbcore.theory.problems import FEW, NotExact, structure, targets
+from pbcore.theory.recursion import everything, expected_accuracy
+from pbcore.theory.shuffles import problem
+
+DRAWS = 1000
+MOST_TOKENS = 64_000  # of all draws
+FIXED = ("left_to_right", "dus")  # their partition follows from the number of positions alone
+MOST_KEPT = 4096
+
+
+class NoCeiling(InputError):
+    """The ideal model has no answer to these samples, or can't run this sampler."""
+
+
+def ceiling(samples: Iterable[Sample], sampler: str | SamplerName, draws: int = DRAWS) -> Ceiling:
+    """The mean ceiling of samples under a sampler, as canonical name or text; caches don't change it.
+
+    Samples whose answers differ in names alone are computed once. Where no exact result is at hand, `draws` answers
+    in all are decoded with a fixed seed, fewer on canvases of more than 64 tokens. Raises NoCeiling for samples that
+    the ideal model can't answer, and for samplers that it can't run.
+    """
+    name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
+    return combined([(one, count) for one, count in structures(samples)], replace(name, cache=None), draws)
+
+
+def structures(samples: Iterable[Sample]) -> list[tuple[AnswerDistribution, int]]:
+    """The distributions of samples' answers that differ in more than names, with their numbers of samples."""
+    counts: Counter[Hashable] = Counter()
+    first: dict[Hashable, AnswerDistribution] = {}
+    for sample in samples:
+        try:
+            distribution = answer_distribution(sample)
+        except InputError as error:
+            raise NoCeiling(f"{sample.task}, sample {sample.index}: {error}") from error
+        key = structure(distribution)
+        counts[key] += 1
+        first.setdefault(key, distribution)
+    if not first:
+        raise NoCeiling("there is no sample")
+    return [(first[key], count) for key, count in counts.items()]
+
+
+def combined(parts: Sequence[tuple[AnswerDistribution, int]], name: SamplerName, draws: int = DRAWS) -> Ceiling:
+    """The mean ceiling of distributions by number of samples. Raises NoCeiling."""
+    total = sum(count for _, count in parts)
+    each = [(_ceiling_of(one, name, -(-draws * count // total)), count) for one, count in parts]
+    mean = sum(one.mean * count for one, count in each) / total
+    below = math.hypot(*((one.mean - one.low) * count for one, count in each)) / total
+    above = math.hypot(*((one.high - one.mean) * count for one, count in each)) / total
+    kind = max((one.kind for one, _ in each), key=KINDS.index)
+    return Ceiling(mean, kind, mean - below, mean + above)
+
+
+_kept: dict[tuple[Hashable, str, int], Ceiling] = {}
+
+
+def _ceiling_of(distribution: AnswerDistribution, name: SamplerName, draws: int) -> Ceiling:
+    key = structure(distribution), str(name), draws
+    if key not in _kept:
+        if len(_kept) >= MOST_KEPT:
+            _kept.clear()
+        _kept[key] = _worked_out(distribution, name, draws)
+    return _kept[key]
+
+
+def _worked_out(distribution: AnswerDistribution, name: SamplerName, draws: int) -> Ceiling:
+    if name.policy == "ar":
+        return _certain(1.0, "closed")  # one token at a time, from exact probabilities
+    rule = policy(name)
+    _check(rule, name, distribution)
+    if _single(distribution) or (getattr(rule, "k", None) == 1 and name.remask is None):
+        return _certain(1.0, "closed")
+    formula = _formula(distribution, name)
+    if formula is not None:
+        return _certain(formula, "closed")
+    try:
+        return _certain(exact(distribution, rule, name), "exact")
+    except NotExact:
+        return _sampled(distribution, rule, name, draws)
+
+
+def _check(rule: Policy, name: SamplerName, distribution: AnswerDistribution) -> None:
+    """Raises NoCeiling for a sampler that the ideal model can't run on such answers."""
+    count = len(targets(distribution))
+    if name.block and count % name.block:
+        raise NoCeiling(
+            f"sampler {name}: block length {name.block} doesn't divide the {count} tokens of ideal's canvas"
+        )
+    try:
+        check_needs(complete(_ideal()), traits(rule), name)
+    except ValueError as error:
+        raise NoCeiling(str(error)) from error
+
+
+@lru_cache(maxsize=1)
+def _ideal() -> Ideal:
+    return Ideal()
+
+
+def _certain(mean: float, kind: Kind) -> Ceiling:
+    return Ceiling(mean, kind, mean, mean)
+
+
+def _single(distribution: AnswerDistribution) -> bool:
+    return isinstance(distribution, Listed) and len(distribution.rows) == 1
+
+
+def _formula(distribution: AnswerDistribution, name: SamplerName) -> float | None:
+    """`theory.accuracy` of a shuffle whose masks are its items; None where there is no formula."""
+    if (
+        name.eos_stop
+        or name.no_early_eos
+        or name.eos_last
+        or not isinstance(distribution, Shuffled)
+        or not distribution.identity
+    ):
+        return None
+    n, width = distribution.slots.shape
+    if width > 1 or len(targets(distribution)) != n:
+        return None
+    try:
+        return accuracy("shuffle", n, str(name))
+    except InputError:
+        return None
+
+
+def exact(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> float:
+    """The expected accuracy by enumeration. Raises NotExact where that isn't known how, or takes too long."""
+    if name.together or name.gap:
+        raise NotExact(f"sampler {name}: tokens chosen together, or at a distance, are decoded")
+    if name.remask or name.eos_stop or name.no_early_eos or name.eos_last:
+        raise NotExact(f"sampler {name}: remasking and rules for EOS are decoded")
+    if name.together or name.gap or name.adas is not None:
+        raise NotExact(f"sampler {name}: joint draws, gaps and other orders are decoded")
+    masked = targets(distribution)
+    parts = np.full(distribution.length, -1, dtype=np.int64)
+    if name.policy in FIXED:
+        parts[masked] = _steps(len(masked), str(name))
+        return expected_accuracy(problem(distribution, parts), lambda *seen: list(everything(*seen)), name.temperature)
+    if isinstance(distribution, Listed) and len(distribution.rows) > FEW:
+        raise NotExact(f"{len(distribution.rows)} answers leave too many states")
+    parts[masked] = np.arange(len(masked)) // (name.block or max(1, len(masked)))
+    scheduled = name.counts is not None or name.schedule is not None
+    counts = counts_of(rule, name)
+    return expected_accuracy(problem(distribution, parts), counts, name.temperature, scheduled=scheduled)
+
+
+@lru_cache(maxsize=256)
+def _steps(count: int, sampler: str) -> list[int]:
+    """The step of each masked position under a policy that looks at places alone, by decoding one fixed answer."""
+    single = Listed(("x", "<|endoftext|>"), np.zeros((1, count), dtype=np.int64))
+    table, name = Table(single), parse(sampler)
+    [answer] = denoise(table, [Request((), table.canvas, 0)], policy(name), name)
+    return list(answer.steps)
+
+
+def _sampled(distribution: AnswerDistribution, rule: Policy, name: SamplerName, draws: int) -> Ceiling:
+    """The share of valid answers among `draws`, with Agresti and Coull's interval."""
+    if not fits(distribution):
+        raise NoCeiling(
+            f"sampler {name}: no exact ceiling is known, and the answers are too many to decode from a table"
+        )
+    table = Table(distribution)
+    draws = max(100, min(draws, MOST_TOKENS // distribution.length))
+    requests = [Request((), table.canvas, i) for i in range(draws)]
+    answers = denoise(table, requests, rule, name)
+    right = sum(answer.token_ids in table.answers for answer in answers)
+    centre = (right + 2) / (draws + 4)
+    half = 1.96 * math.sqrt(centre * (1 - centre) / (draws + 4))
+    mean = right / draws
+    return Ceiling(mean, "sampled", max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half)))

@@ -1,0 +1,161 @@
+"""How many positions of each group a sampler reveals in a step, found out by calling its policy.
+
+The policy sees a step whose positions have the exact probabilities; noise only decides between equals. R rows (trials),
+C candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import comb, log
+
+import torch
+from torch import Tensor
+
+from pbcore.decoding.protocol import Policy, traits
+from pbcore.decoding.schedule import quota
+from pbcore.decoding.step import Step
+from pbcore.names import SamplerName
+from pbcore.theory.problems import Group, NotExact
+from pbcore.theory.recursion import Counts, Outcome, at_random
+
+# Policies that treat positions alike: what they reveal follows from token probabilities, whatever their place.
+SYMMETRIC = ("confidence", "margin", "entropy", "entropy_threshold", "threshold", "factor", "eb", "frechet")
+NUDGE = 3e-7  # what the noise of the ideal model may do to a number
+
+
+def counts_of(policy: Policy, name: SamplerName) -> Counts:
+    """The sampler as a rule of `theory.recursion`.
+
+    Raises NotExact for a policy that isn't symmetric; so does the rule where noise decides in a way that can't be
+    counted.
+    """
+    if name.policy == "random":
+        return lambda groups, settled, step, size: at_random(
+            _number(policy, name, settled + sum(group.positions for group in groups), step, size), groups, settled
+        )
+    if name.policy not in SYMMETRIC:
+        raise NotExact(f"{name.policy} doesn't treat positions alike")
+    return lambda groups, settled, step, size: list(_outcomes(policy, name, groups, settled, step, size))
+
+
+def _number(policy: Policy, name: SamplerName, left: int, step: int, size: int) -> int:
+    scheduled = _quota(name, left, step, size, 1)
+    return min(left, int(scheduled) if scheduled is not None else int(getattr(policy, "k", None) or 0))
+
+
+def _outcomes(
+    policy: Policy, name: SamplerName, groups: Sequence[Group], settled: int, step: int, size: int
+) -> Iterator[Outcome]:
+    drawn = bool(name.temperature) and traits(policy).chooses != "positions"  # the tokens drawn have a say
+    if drawn and any(max(group.chances) > min(group.chances) for group in groups):
+        raise NotExact("the tokens drawn decide what is revealed")
+    nudges = [[0] * len(groups)] + [
+        [sign if i == g else 0 for i in range(len(groups))] for g in range(len(groups)) for sign in (1, -1)
+    ]
+    trials = [[[nudge] * group.positions for nudge, group in zip(row, groups, strict=True)] for row in nudges]
+    revealed = _select(policy, name, groups, trials, settled, step, size)
+    moved = [i for i in range(len(groups)) if revealed[1 + 2 * i] != revealed[0] or revealed[2 + 2 * i] != revealed[0]]
+    if not moved:
+        yield 1.0, *_split(revealed[0])
+        return
+    lifts = [_lift(groups, i, drawn) for i in moved]
+    if _select(policy, name, groups, trials, settled, step, size, confidences=False) != [revealed[0]] * len(trials):
+        raise NotExact("noise decides between sums or between margins")
+    choices = list(product(*(range(groups[i].positions + 1) for i in moved)))
+    trials, weights = [], []
+    for choice in choices:
+        weight = 1.0
+        row = [[0] * group.positions for group in groups]
+        for i, lift, up in zip(moved, lifts, choice, strict=True):
+            count = groups[i].positions
+            weight *= comb(count, up) * lift**up * (1 - lift) ** (count - up)
+            row[i] = [1] * up + [-1] * (count - up)
+        if weight:
+            trials.append(row)
+            weights.append(weight)
+    for weight, counts in zip(weights, _select(policy, name, groups, trials, settled, step, size), strict=True):
+        yield weight, *_split(counts)
+
+
+def _lift(groups: Sequence[Group], place: int, drawn: bool) -> float:
+    """The probability that noise raises the confidence of a group's position, independently of the others.
+
+    Raises NotExact where another group is tied with it, or where the number isn't ½ or 1.
+    """
+    own = _numbers(groups[place])
+    for i, group in enumerate(groups):
+        if i != place and any(abs(a - b) < 4 * NUDGE for a, b in zip(own, _numbers(group), strict=True)):
+            raise NotExact("positions with other probabilities are tied")
+    chances = groups[place].chances
+    if drawn:
+        return 0.5
+    if chances[1] < chances[0] * (1 - 1e-9):
+        return 0.5
+    if chances[-1] >= chances[0] * (1 - 1e-9):
+        return 1.0
+    raise NotExact("some but not all tokens of a position are tied")
+
+
+def _numbers(group: Group) -> tuple[float, float, float]:
+    """Confidence, margin and negative entropy of a position."""
+    chances = group.chances
+    return chances[0], chances[0] - chances[1], sum(p * log(p + 1e-10) for p in chances)
+
+
+def _split(counts: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    return counts[1:], counts[0]
+
+
+def _select(
+    policy: Policy,
+    name: SamplerName,
+    groups: Sequence[Group],
+    trials: Sequence[Sequence[Sequence[int]]],
+    settled: int,
+    step: int,
+    size: int,
+    confidences: bool = True,
+) -> list[tuple[int, ...]]:
+    """For each trial, the numbers revealed: of the settled positions, then of each group. A trial has −1, 0 or 1 for
+    each position: which way noise moves its numbers. Without `confidences` these stay.
+    """
+    nudges = torch.tensor([[0] * settled + [one for part in row for one in part] for row in trials], dtype=torch.double)
+    known = (1.0, 1.0, log(1 + 1e-10))
+    of = [known] * settled + [_numbers(group) for group in groups for _ in range(group.positions)]
+    numbers = torch.tensor(of, dtype=torch.double)  # (C, 3)
+    shift = NUDGE * nudges  # (R, C)
+    rows, candidates = shift.shape
+    places = torch.arange(candidates).expand(rows, candidates)
+    zeros = torch.zeros(rows, dtype=torch.long)
+    made = Step(
+        masked=torch.ones(rows, candidates, dtype=torch.bool),
+        inside=torch.ones(rows, candidates, dtype=torch.bool),
+        token=torch.zeros_like(places),
+        confidence=numbers[:, 0] + (shift if confidences else 0 * shift),
+        position=places,
+        index=zeros + step,
+        nfe=zeros + step,
+        quota=_quota(name, candidates, step, size, rows),
+        slots=zeros + size,
+        asked=candidates,
+        seed=0,
+        key=zeros,
+        column=places,
+        temperature=name.temperature,
+        reads="distributions",
+        _numbers={"margin": numbers[:, 1] + shift, "entropy": -(numbers[:, 2] + shift)},
+    )
+    reveal = policy.select(made)
+    assert isinstance(reveal, Tensor)
+    edges = [0, settled]
+    for group in groups:
+        edges.append(edges[-1] + group.positions)
+    ends = torch.nn.functional.pad(reveal.long().cumsum(-1), (1, 0))[:, edges]  # (R, G + 2)
+    return [tuple(row) for row in ends.diff(dim=-1).tolist()]
+
+
+def _quota(name: SamplerName, left: int, step: int, size: int, rows: int) -> Tensor | None:
+    totals = torch.full((rows,), size)
+    return quota(name, totals, torch.full((rows,), step), torch.full((rows,), left))

@@ -1,0 +1,296 @@
+"""Everything that a sampler can answer, with its probability: the loop itself, driven through every draw.
+
+At each step each row is decoded once for every way in which its tokens can be drawn and its ties can fall. Rows that
+come to the same canvas and the same state of the policy go on as one. R rows, L canvas positions, C slots of the active
+block, V tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, permutations, product
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pbcore.decoding.checks import check_needs
+from pbcore.decoding.engine import _advance, _step
+from pbcore.decoding.forward import Job
+from pbcore.decoding.policies.origin import Origin
+from pbcore.decoding.protocol import traits
+from pbcore.decoding.rows import Rows, start
+from pbcore.decoding.samplers import policy
+from pbcore.decoding.table import Table
+from pbcore.errors import InputError
+from pbcore.models.base import Query, Request
+from pbcore.names import SamplerName, parse
+from pbcore.theory.bounds import Entropy, answers_entropy
+from pbcore.theory.distributions import AnswerDistribution
+from pbcore.theory.problems import chosen
+
+MOST_ROWS = 50_000  # of one step
+NUDGE = 1e-9  # moves a logit to decide a tie
+BIG_NUDGE = 1e-4  # for entropies, which a nudge of equal chances moves by its square alone
+BY_ENTROPY = ("entropy", "eb")
+BY_DISTRIBUTION = ("margin", *BY_ENTROPY)  # policies whose ties the drawn tokens don't touch
+REFUSED = ("credit",)  # draws again from logits of its own
+Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The whole distribution of a sampler's answers. `answers` are the valid ones, equally likely in the data.
+
+    `bits` is E[L_T], the mean bound of the partitions that were taken, in bits; None for samplers that mask or replace
+    tokens again. `steps` is the mean number of steps.
+    """
+
+    chances: dict[Tokens, float]
+    answers: frozenset[Tokens]
+    bits: float | None
+    steps: float
+
+    @property
+    def accuracy(self) -> float:
+        return sum(chance for answer, chance in self.chances.items() if answer in self.answers)
+
+    @property
+    def divergence(self) -> float:
+        """KL(data ‖ sampler) in bits; infinite if a valid answer never comes."""
+        share = 1 / len(self.answers)
+        chances = [self.chances.get(answer, 0.0) for answer in self.answers]
+        return sum(share * math.log2(share / one) for one in chances) if all(chances) else math.inf
+
+    @property
+    def total_variation(self) -> float:
+        """Half the sum of the differences between the probabilities of data and sampler."""
+        share = 1 / len(self.answers)
+        missing = sum(abs(self.chances.get(answer, 0.0) - share) for answer in self.answers)
+        return 0.5 * (missing + 1 - self.accuracy)
+
+
+def outcomes(distribution: AnswerDistribution, sampler: str | SamplerName) -> Outcomes:
+    """The distribution of the answers of the ideal model under a sampler, exactly, for few answers and positions.
+
+    Tokens are drawn as the temperature says; greedy ties between tokens, and ties between positions, fall each way
+    equally often. Where a confidence equals a threshold it counts as reaching it. Raises InputError for too many ways,
+    and for samplers that the ideal model can't run or that draw tokens anew.
+    """
+    name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
+    return _Enumeration(distribution, name).run()
+
+
+class _Every:
+    """The context and the draws of one step: every row with the tokens and the order that it was given."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self.token = self.nudge = self.column = torch.empty(0)  # (R, C) each
+        self.draws = self.order = torch.empty(0)  # (R, C) each
+
+    def logits(self, query: Query) -> Tensor:
+        logits = self._table.marginals(query.canvas).log()  # (R, L, V)
+        rows = torch.arange(len(logits))[:, None].expand_as(self.column)
+        logits.index_put_((rows, self.column, self.token), self.nudge, accumulate=True)
+        return logits[query.want]
+
+    def logits_and_review(self, query: Query) -> tuple[Tensor, Tensor]:
+        assert query.review is not None
+        row, place = query.review.nonzero(as_tuple=True)  # (N,) each
+        masked = query.canvas[row]  # (N, L)
+        masked[torch.arange(len(row)), place] = self._table.mask_id
+        return self.logits(query), self._table.marginals(masked)[torch.arange(len(row)), place].log()
+
+    def keep(self, rows: Tensor) -> None:
+        """Each step brings its own."""
+
+    def draw(self, seed: int, key: Tensor, nfe: Tensor, position: Tensor, salt: int = 0) -> Tensor:
+        return self.order if salt else self.draws
+
+
+class _Way(NamedTuple):
+    """One way in which a step of one row can go, with its probability. For each slot: the number that draws its token,
+    the token whose logit is nudged, by how much, and the policy's random number.
+    """
+
+    chance: float
+    draws: list[float]
+    nudged: list[int]
+    nudges: list[float]
+    order: list[float]
+
+
+class _Enumeration:
+    def __init__(self, distribution: AnswerDistribution, name: SamplerName) -> None:
+        self._table, self._name, self._policy = Table(distribution), name, policy(name)
+        declared = traits(self._policy)
+        check_needs(self._table, declared, name)
+        if name.policy in REFUSED and name.temperature:
+            raise InputError(
+                f"sampler {name}: {name.policy} draws from logits of its own; only its greedy form is enumerated"
+            )
+        if "probe" in declared.needs or name.together:
+            raise InputError(
+                f"sampler {name}: tokens checked by what-if rows or chosen together aren't enumerated; decode with the "
+                "model `ideal`"
+            )
+        self._rows, log = start(self._table, [Request((), self._table.canvas, 0)], record=False)
+        self._every = _Every(self._table)
+        size = name.block or max(1, int(self._rows.n_targets.max()))
+        self._job = Job(
+            self._table,
+            self._policy,
+            declared,
+            name,
+            size,
+            0,
+            log,
+            None,
+            self._every.draw,
+        )
+        rows = np.array(sorted(self._table.answers))
+        self._entropy: Entropy = answers_entropy(rows)
+        self._all_bits = math.log2(len(rows))
+        partitions = name.remask is None and (declared.chooses or not (declared.review or declared.cap))
+        self._bits = bool(partitions) and not name.eos_stop
+
+    def run(self) -> Outcomes:
+        weights, bits = np.ones(1), np.zeros(1)
+        chances: dict[Tokens, float] = {}
+        total_bits = total_steps = 0.0
+        taken = 0
+        rows = _advance(self._job, self._rows, self._every)
+        while len(rows.origin):
+            rows, weights, bits = self._stepped(rows, weights, bits)
+            taken += 1
+            done = (~(rows.canvas == self._table.mask_id).any(-1) & ~rows.hold).numpy()
+            for canvas, weight in zip(rows.canvas[torch.from_numpy(done)].tolist(), weights[done], strict=True):
+                chances[tuple(canvas)] = chances.get(tuple(canvas), 0.0) + float(weight)
+            total_bits += float((weights * bits)[done].sum())
+            total_steps += taken * float(weights[done].sum())
+            weights, bits = weights[~done], bits[~done]
+            rows = _advance(self._job, rows, self._every)
+        lost = max(0.0, total_bits - self._all_bits) if self._bits else None
+        return Outcomes(chances, self._table.answers, lost, total_steps)
+
+    def _stepped(self, rows: Rows, weights: np.ndarray, bits: np.ndarray) -> tuple[Rows, np.ndarray, np.ndarray]:
+        """All rows after one step in every way, those that came to the same merged."""
+        every = ((row, way) for row in range(len(rows.origin)) for way in self._ways(rows, row))
+        found = list(islice(every, MOST_ROWS + 1))
+        self._check(len(found))
+        repeat, flat = [row for row, _ in found], [way for _, way in found]
+        before = rows.select(torch.tensor(repeat))
+        _, self._every.column, _ = before.active(self._job.size, self._job.traits.reach == "prefix")
+        self._every.token = torch.tensor([way.nudged for way in flat])
+        self._every.nudge = torch.tensor([way.nudges for way in flat], dtype=torch.double)
+        self._every.draws = torch.tensor([way.draws for way in flat], dtype=torch.double)
+        self._every.order = torch.tensor([way.order for way in flat], dtype=torch.double)
+        masks = (before.canvas == self._table.mask_id).numpy()
+        _step(self._job, before, self._every)
+        after = (before.canvas == self._table.mask_id).numpy()
+        weights = weights[repeat] * np.array([way.chance for way in flat])
+        bits = bits[repeat] + np.array([self._new_bits(*pair) for pair in zip(masks, after, strict=True)])
+        return self._merged(before, weights, bits)
+
+    def _check(self, ways: int) -> None:
+        if ways > MOST_ROWS:
+            raise InputError(f"sampler {self._name}: a step can go in more than {MOST_ROWS} ways; give fewer positions")
+
+    def _new_bits(self, before: np.ndarray, after: np.ndarray) -> float:
+        if not self._bits:
+            return 0.0
+        known = frozenset((~before).nonzero()[0].tolist())
+        new = (before & ~after).nonzero()[0].tolist()
+        return sum(self._entropy(known | {position}) - self._entropy(known) for position in new)
+
+    def _merged(self, rows: Rows, weights: np.ndarray, bits: np.ndarray) -> tuple[Rows, np.ndarray, np.ndarray]:
+        first: dict[Any, int] = {}
+        keys = [_key(rows, row) for row in range(len(rows.origin))]
+        for row, key in enumerate(keys):
+            first.setdefault(key, row)
+        place = {key: number for number, key in enumerate(first)}
+        into = np.array([place[key] for key in keys])
+        total = np.bincount(into, weights)
+        mean = np.bincount(into, weights * bits) / total
+        return rows.select(torch.tensor(list(first.values()))), total, mean
+
+    def _ways(self, rows: Rows, row: int) -> Iterator[_Way]:
+        """Every way in which the next step of a row can go."""
+        one = rows.select(torch.tensor([row]))
+        place, where, inside = one.active(self._job.size, self._job.traits.reach == "prefix")  # (1, C) each
+        masked = inside & (one.canvas.gather(1, where) == self._table.mask_id)
+        if self._job.traits.part:
+            masked = one.first_part(self._job.size, self._job.traits.part, place, masked)
+        slots = masked[0].nonzero()[:, 0].tolist()
+        marginals = self._table.marginals(one.canvas)[0][where[0]].tolist()  # (C, V)
+        choices = []
+        for slot in slots:
+            ids = [token for token, p in enumerate(marginals[slot]) if p]
+            likely = chosen([marginals[slot][token] for token in ids], self._name.temperature)
+            ends = np.cumsum(likely)
+            choices.append([(t, q, end - q / 2) for t, q, end in zip(ids, likely, ends.tolist(), strict=True) if q])
+        self._check(math.prod(map(len, choices)))
+        for picks in product(*choices):
+            chance = math.prod(q for _, q, _ in picks)
+            for order, share in self._orders(marginals, slots, [token for token, _, _ in picks], int(one.index[0])):
+                way = _Way(chance * share, *_filled(len(masked[0])))
+                for slot, (token, _, middle), number in zip(slots, picks, order, strict=True):
+                    top = max(range(len(marginals[slot])), key=marginals[slot].__getitem__)
+                    way.draws[slot], way.order[slot] = middle, number
+                    way.nudged[slot] = top if self._name.policy in BY_DISTRIBUTION and self._name.temperature else token
+                    way.nudges[slot] = (BIG_NUDGE if self._name.policy in BY_ENTROPY else NUDGE) * (1 + number)
+                yield way
+
+    def _orders(
+        self, marginals: Sequence[Sequence[float]], slots: Sequence[int], tokens: Sequence[int], index: int
+    ) -> Iterator[tuple[list[float], float]]:
+        """Numbers in (0, 1) for the slots, whose order decides ties and random choices, with their probability."""
+        count = len(slots)
+        if isinstance(self._policy, Origin):
+            rate = (1 - 1e-3) / self._policy.steps
+            rate /= 1 - index * rate
+            for revealed in product((True, False), repeat=count):
+                share = math.prod(rate if one else 1 - rate for one in revealed)
+                yield [rate / 2 if one else (1 + rate) / 2 for one in revealed], share
+            return
+        groups: dict[Any, list[int]] = {}
+        for i, (slot, token) in enumerate(zip(slots, tokens, strict=True)):
+            groups.setdefault(self._tied(marginals[slot], token, slot), []).append(i)
+        share = 1 / math.prod(math.factorial(len(group)) for group in groups.values())
+        for arranged in product(*(permutations(group) for group in groups.values())):
+            numbers = [0.0] * count
+            for group in arranged:
+                for rank, i in enumerate(group):
+                    numbers[i] = (rank + 1) / (count + 1)
+            yield numbers, share
+
+    def _tied(self, chances: Sequence[float], token: int, slot: int) -> float:
+        """A number that slots share whose order only noise, or chance, decides."""
+        policy = self._name.policy
+        if policy == "random":
+            return 0.0
+        if chances[token] == 1:
+            return 2.0 + slot  # noise can't raise it: the leftmost goes first
+        if policy == "margin":
+            first, second, *_ = sorted(chances, reverse=True)
+            return round(first - second, 9)
+        if policy in BY_DISTRIBUTION:
+            return round(sum(p * math.log(p) for p in chances if p), 9)
+        return round(chances[token], 9)
+
+
+def _filled(count: int) -> tuple[list[float], list[int], list[float], list[float]]:
+    return [0.5] * count, [0] * count, [0.0] * count, [0.5] * count
+
+
+def _key(rows: Rows, row: int) -> Any:
+    """What decides how a row goes on."""
+    states = tuple(
+        (name, (state.value[row].double() * 1e6).round().numpy().tobytes())
+        for name, state in sorted(rows.states.items())
+    )
+    return rows.canvas[row].numpy().tobytes(), int(rows.block[row]), int(rows.index[row]), bool(rows.hold[row]), states

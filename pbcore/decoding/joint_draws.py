@@ -1,0 +1,166 @@
+"""Tokens of several positions chosen together, so that each token occurs as often as the marginals say.
+
+N_t = Σᵢ pᵢ(t) over the positions is the exact expected number of tokens t among them, however they depend on each other
+(linearity of expectation). Tokens chosen independently keep it only on average: where a shuffle has every item once,
+they repeat some and lose others. S positions of a row, K likeliest tokens of each, U different ones among these, M
+candidates of all rows, V tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbcore.decoding.prediction import pieces_of
+from pbcore.decoding.rounding import rounded
+from pbcore.decoding.step import Step
+from pbcore.lazy_torch import Tensor, torch
+from pbcore.models.counter_rng import categorical
+
+KEPT = 32  # likeliest tokens of a position that are told apart
+SURE = 0.999  # a position of this confidence keeps its token
+IMPOSSIBLE = -1e4  # the score of a token that a position can't have
+FLOOR = 100.0  # added to the score of a copy of a token that must come
+SEED, REST = 3, 4  # salts of random numbers
+Matrix = NDArray[np.float64]
+Places = NDArray[np.int64]  # (S,) a token's place among the K likeliest of its position, -1 for another token
+
+
+def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
+    """Token and its probability (R, C): chosen together in the marked slots (R, C) of each row, else the step's own.
+
+    `how` is `counts`, an assignment of tokens to positions, or at a temperature `rounding`, which keeps every marginal.
+    Slots of confidence 0.999 and rows with a single other slot keep their tokens.
+    """
+    open_ = slots & step.masked & (step.confidence < SURE)
+    open_ &= (open_.sum(-1) > 1)[:, None]
+    if not bool(open_.any()):
+        return step.token, step.confidence
+    top = _likeliest(step, open_)
+    rows = open_.any(-1)
+    seeds = (step.uniform(SEED)[:, 0][rows] * (1 << 53)).long().tolist()
+    ends = np.cumsum(open_.sum(-1)[rows].tolist())
+    parts = zip(np.split(top.ids, ends[:-1]), np.split(top.chances, ends[:-1]), seeds, strict=True)
+    choose = {"counts": by_counts, "rounding": by_rounding}[how]
+    places = [
+        choose(ids, chances, np.random.default_rng(seed) if step.temperature else None) for ids, chances, seed in parts
+    ]
+    place = torch.from_numpy(np.concatenate(places)).to(step.token.device)[:, None]  # (M', 1)
+    known, among = place[:, 0] >= 0, place.clamp(min=0)
+    ids = torch.from_numpy(top.ids).to(step.token.device)
+    token = torch.where(known, ids.gather(1, among)[:, 0], step.token[open_])
+    confidence = torch.where(known, top.own.gather(1, among)[:, 0], step.confidence[open_])
+    if how == "rounding" and not bool(known.all()):
+        token, confidence = _rest(step, open_, ids, known, token, confidence)
+    return step.token.masked_scatter(open_, token), step.confidence.masked_scatter(open_, confidence)
+
+
+def spaced(step: Step, reveal: Tensor, gap: int) -> Tensor:
+    """The slots in `reveal` (R, C) without the unsure ones fewer than `gap` columns behind an unsure one that stays."""
+    unsure = reveal & (_best(step) < SURE)
+    result, last = reveal.clone(), torch.full_like(step.index, -gap)
+    for slot in unsure.any(0).nonzero()[:, 0].tolist():
+        near = unsure[:, slot] & (step.column[:, slot] - last < gap)
+        result[:, slot] &= ~near
+        last = torch.where(unsure[:, slot] & ~near, step.column[:, slot], last)
+    return result
+
+
+def _best(step: Step) -> Tensor:
+    """The largest probability (R, C) of each candidate, 0 elsewhere."""
+    if not step.temperature:
+        return step.confidence
+    return step.rowwise(lambda log_probs: log_probs.max(-1).values.exp())
+
+
+@dataclass(frozen=True, slots=True)
+class _Likeliest:
+    ids: NDArray[np.int64]  # (M', K)
+    chances: Matrix  # (M', K) at the sampler's temperature
+    own: Tensor  # (M', K) at temperature 1
+
+
+def _likeliest(step: Step, slots: Tensor) -> _Likeliest:
+    """The K likeliest tokens of the marked slots (R, C); of their logits only a chunk is copied at a time."""
+    ids, values, sums = [], [], []
+    pieces, begin = pieces_of(step.logits), 0
+    among = slots[step.masked]  # (M,)
+    for piece in pieces:
+        part = piece[among[begin : begin + len(piece)]]
+        begin += len(piece)
+        best = part.topk(min(KEPT, part.shape[-1]), dim=-1)
+        ids.append(best.indices)
+        values.append(best.values)
+        if step.temperature not in (0, 1):
+            sums.append((part / step.temperature).logsumexp(-1, keepdim=True))
+    logits, token = torch.cat(values), torch.cat(ids)  # (M', K) each
+    # The predicted token's logit minus its log-probability is the logarithm of the softmax's sum.
+    drawn = step.logits[among.nonzero()[:, 0], step.token[slots]][:, None].to(logits.dtype)  # (M', 1)
+    own = logits - (drawn - step.confidence[slots][:, None].log())
+    heated = logits / step.temperature - torch.cat(sums) if sums else own
+    return _Likeliest(token.cpu().numpy(), heated.exp().double().cpu().numpy(), own.exp())
+
+
+def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator | None) -> Places:
+    """The assignment of tokens to positions with the largest product of probabilities in which each token t comes at
+    least ⌊N_t⌋ and at most max(1, ⌊N_t + ½⌋) times; with `rng`, of probabilities perturbed by Gumbel noise.
+
+    Positions that get no token that they can have keep their own (-1), and so do all if there are fewer copies of
+    tokens than positions.
+    """
+    from scipy.optimize import linear_sum_assignment  # imported at first use: it takes long
+
+    union, of = np.unique(ids, return_inverse=True)  # (U,), (S, K)
+    of = of.reshape(ids.shape)
+    positions = np.arange(len(ids))[:, None]
+    expected = np.bincount(of.ravel(), chances.ravel(), minlength=len(union))  # N (U,)
+    cap = np.maximum(1, np.floor(expected + 0.5)).astype(np.int64)
+    if cap.sum() < len(ids):
+        return np.full(len(ids), -1)
+    with np.errstate(divide="ignore"):
+        noise = 0.0 if rng is None else rng.gumbel(size=chances.shape)
+        scores = np.maximum(np.log(chances) + noise, IMPOSSIBLE)
+    matrix = np.full((len(ids), len(union)), IMPOSSIBLE)
+    matrix[positions, of] = scores
+    copies = np.repeat(np.arange(len(union)), cap)  # token of each column
+    number = np.arange(len(copies)) - np.repeat(cap.cumsum() - cap, cap)  # which copy it is
+    least = np.floor(expected + 1e-3).astype(np.int64)
+    columns = matrix[:, copies] + FLOOR * (number < least[copies])
+    assigned = copies[linear_sum_assignment(columns, maximize=True)[1]]  # (S,)
+    hit = of == assigned[:, None]  # (S, K)
+    possible = hit.any(-1) & (matrix[positions[:, 0], assigned] > IMPOSSIBLE)
+    return np.where(possible, hit.argmax(-1), -1)
+
+
+def by_rounding(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator | None) -> Places:
+    """A draw that keeps every probability, and in which each token t comes ⌊N_t⌋ or ⌈N_t⌉ times (dependent rounding).
+
+    What a position's K likeliest tokens leave of its probability goes to a token of its own, -1.
+    """
+    assert rng is not None, "rounding draws tokens, so it needs a temperature"
+    union, of = np.unique(ids, return_inverse=True)
+    of = of.reshape(ids.shape)
+    matrix = np.zeros((len(ids), len(union) + len(ids)))
+    positions = np.arange(len(ids))
+    matrix[positions[:, None], of] = chances
+    matrix[positions, len(union) + positions] = np.maximum(0, 1 - chances.sum(-1))
+    matrix /= matrix.sum(-1, keepdims=True)
+    hit = of == rounded(matrix, rng)[:, None]
+    return np.where(hit.any(-1), hit.argmax(-1), -1)
+
+
+def _rest(
+    step: Step, slots: Tensor, ids: Tensor, known: Tensor, token: Tensor, confidence: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Tokens (M',) and probabilities, where they aren't `known` drawn from all but the K likeliest."""
+    logits = step.logits[slots[step.masked]][~known]  # (M″, V)
+    chances = torch.log_softmax(logits.double(), -1)
+    drawn = categorical(
+        (chances / step.temperature).scatter(1, ids[~known], -torch.inf), step.uniform(REST)[slots][~known]
+    )
+    token, confidence = token.clone(), confidence.clone()
+    token[~known] = drawn
+    confidence[~known] = chances.gather(1, drawn[:, None])[:, 0].exp().to(confidence.dtype)
+    return token, confidence

@@ -1,0 +1,1 @@
+"""Gates and floors: cells judged against a baseline, answers and seconds, and the verdict on a whole run."""

@@ -1,0 +1,139 @@
+"""The verdict on a whole run: its gates, floors, time gates and the baseline it updates. Knows no pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pbcore.errors import InputError
+from pbcore.gates.floors import Floor, FloorError, broken_floors, parse_floor
+from pbcore.gates.judge import judge
+from pbcore.gates.text import Rerun, gate_markdown, gate_text
+from pbcore.gates.timing.gate import Timings, judge_time
+from pbcore.gates.timing.interleaved import BaseError, check_base
+from pbcore.grid.plan import Plan
+from pbcore.grid.settings import Settings
+from pbcore.printable import counted
+from pbcore.results.baseline import BaselineCell, BaselineError, read_baseline, write_baseline
+from pbcore.results.rundir import RunDir, StoredCell
+from pbcore.text import listed
+
+
+@dataclass(slots=True)
+class Ruling:
+    """Text for the screen, failures as (name, reason) for JUnit and the exit code, Markdown for a CI's step summary."""
+
+    text: list[str] = field(default_factory=list)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    markdown: list[str] = field(default_factory=list)
+
+
+def check_gates(settings: Settings) -> None:
+    """Raises InputError for baselines, floors and bases that can't be read: before the run, not after it."""
+    _baselines(settings)
+    _floors(settings)
+    if settings.against is not None:
+        try:
+            check_base(settings.against)
+        except BaseError as error:
+            raise InputError(f"--against: {error}") from error
+
+
+def rule(plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[str], None]) -> Ruling:
+    """Judges a run by its settings; an incomplete run writes no baseline.
+
+    `rerun(cell_id, sample)` gives the command that runs one sample again; `say` shows which cell is being timed.
+    """
+    settings, ruling, stored = plan.settings, Ruling(), run.read_cells()
+    demands, baselines = _floors(settings), _baselines(settings)
+    for path, baseline in baselines.items():
+        _rule_on_gate(path, baseline, stored, demands, settings.gate_level, rerun, ruling)
+        demands = []  # floors are judged once, with the first baseline
+    if demands:
+        _rule_on_floors(demands, stored, ruling)
+    if settings.gate_time is not None:
+        gated = {name for baseline in baselines.values() for name in baseline} if baselines else None
+        _rule_on_time(judge_time(plan, run, complete, gated, say), ruling)
+    if settings.update_baseline is not None:
+        ruling.text.append(_update(settings.update_baseline, stored, complete, ruling))
+    return ruling
+
+
+def nothing_to_judge(requested: Sequence[str], ini: Path | None) -> Ruling:
+    """The ruling on a run without any cell. Verdicts that the command line requests (the options, as written there)
+    fail; those that only the ini file sets are reported as unused, since the project's other tests run under it,
+    too."""
+    if not requested:
+        return Ruling([f"no cell in this run: the gates and floors that {ini} sets were not applied"])
+    reason = f"{' and '.join(requested)}: the run has no cell, so nothing was judged; check the paths, -k and --task"
+    return Ruling([f"gate FAILED: {reason}"], [("no cell", reason)], [f"### gate FAILED\n\n{reason}\n"])
+
+
+def _baselines(settings: Settings) -> dict[Path, dict[str, BaselineCell]]:
+    try:
+        return {path: read_baseline(path) for path in settings.gate}
+    except BaselineError as error:
+        raise InputError(f"--gate: {error}") from error
+
+
+def _floors(settings: Settings) -> list[Floor]:
+    try:
+        return [parse_floor(text) for text in settings.floor]
+    except FloorError as error:
+        raise InputError(f"--floor: {error}") from error
+
+
+def _rule_on_gate(
+    path: Path,
+    baseline: dict[str, BaselineCell],
+    stored: Sequence[StoredCell],
+    demands: Sequence[Floor],
+    level: float,
+    rerun: Rerun,
+    ruling: Ruling,
+) -> None:
+    verdict = judge(stored, baseline, level, demands)
+    ruling.text.append(gate_text(verdict, str(path), rerun))
+    ruling.markdown.append(gate_markdown(verdict, str(path), rerun))
+    failures = [(f"{path}::{one.id}", f"{one.status}: {one.reason}") for one in verdict.judgements if not one.ok]
+    if not verdict.judged and not failures:
+        failures = [(str(path), "the baseline has no row for any cell of this run, so nothing was judged")]
+        ruling.text.append(f"gate FAILED against {path}: {failures[0][1]}")
+    ruling.failures += failures
+
+
+def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruling: Ruling) -> None:
+    """Floors without a baseline: the cells below them, without a word about comparisons."""
+    broken = broken_floors(demands, [entry.cell for entry in stored])
+    cells = {entry.cell.id for entry in stored}
+    unmatched = sum(name not in cells for name, _ in broken)
+    below = counted(len(broken) - unmatched, "cell")
+    title = f"floors {'BROKEN' if broken else 'kept'}: {len(demands)} asked for, {below} below"
+    title += f", {unmatched} without a cell" if unmatched else ""
+    ruling.text += [title, *listed([f"  FLOOR    {name}: {reason}" for name, reason in broken])]
+    ruling.markdown.append(
+        "\n".join([f"### {title}", "", *(f"- `{name}`: {reason}" for name, reason in broken)]) + "\n"
+    )
+    ruling.failures += [(f"floors::{name}", reason) for name, reason in broken]
+
+
+def _rule_on_time(bases: Sequence[Timings], ruling: Ruling) -> None:
+    for timings in bases:
+        ruling.text += timings.lines()
+        ruling.markdown.append(timings.markdown())
+        ruling.failures += [(f"time against {timings.base}::{name}", reason) for name, reason in timings.slower]
+    if not any(verdict.judged for timings in bases for verdict in timings.verdicts.values()):
+        reason = "no cell's time could be judged, for the reasons given with each base"
+        ruling.text.append(f"timing FAILED: {reason}")
+        ruling.failures.append(("time", reason))
+
+
+def _update(path: Path, stored: Sequence[StoredCell], complete: bool, ruling: Ruling) -> str:
+    try:
+        if not complete:
+            raise BaselineError("no baseline written: the run is not complete")
+        return f"baseline written: {write_baseline(path, stored)} ({counted(len(stored), 'cell')})"
+    except (BaselineError, OSError) as error:
+        ruling.failures.append((f"update of {path}", str(error)))
+        return str(error)

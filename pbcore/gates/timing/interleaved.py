@@ -1,0 +1,188 @@
+"""Head and base timed interleaved: two processes with the same interpreter and options, each with the pbcore of its own
+checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from pbcore.errors import InputError, PbcoreError
+
+HEAD = Path(__file__).resolve().parents[3]  # the folder that holds the pbcore under test
+SCRIPT = Path(__file__).with_name("worker.py")
+
+
+class BaseError(InputError):
+    """A base that is neither a checkout nor a revision."""
+
+
+class NotTimed(PbcoreError, RuntimeError):
+    """Why a side could not time a cell."""
+
+
+@dataclass(slots=True)
+class Side:
+    """One checkout's timing process; started with its first job, and again after a job that ended it.
+
+    `folder` holds its pbcore.
+    """
+
+    label: str
+    folder: Path
+    _process: subprocess.Popen[str] | None = field(default=None, init=False)
+    _said: IO[str] | None = field(default=None, init=False)
+    _unusable: str | None = field(default=None, init=False)
+
+    def seconds(self, job: Mapping[str, Any]) -> float:
+        """How long one decoding of the job's cell took. Raises NotTimed."""
+        if self._unusable is not None:
+            raise NotTimed(self._unusable)
+        if self._process is None:
+            self._start()
+        answer = self._ask(json.dumps(job) + "\n")
+        if "error" in answer:
+            raise NotTimed(f"the {self.label} could not run it ({answer['error']})")
+        return float(answer["seconds"])
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+        if self._said is not None:
+            self._said.close()
+        self._process = self._said = None
+
+    def _start(self) -> None:
+        paths = [str(self.folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+        # Held open for as long as the process writes to it.
+        self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        # -P: the script's own folder must not be searched for modules.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(SCRIPT)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+            encoding="utf-8",
+        )
+        try:
+            imported = Path(str(self._ask("").get("pbcore"))).resolve()
+        except NotTimed as error:
+            self._unusable = str(error)
+            raise
+        if not imported.is_relative_to(self.folder.resolve()):
+            self.close()
+            self._unusable = f"the {self.label} of {self.folder} imports another pbcore, {imported}"
+            raise NotTimed(self._unusable)
+
+    def _ask(self, line: str) -> dict[str, Any]:
+        """Sends a line and reads the answer to it. Raises NotTimed where the process has ended."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+            text = self._process.stdout.readline()
+        except BrokenPipeError:
+            text = ""
+        if text:
+            answer: dict[str, Any] = json.loads(text)
+            return answer
+        assert self._said is not None
+        status = self._process.wait()
+        self._said.seek(0)
+        last = (self._said.read().strip().splitlines() or ["it said nothing"])[-1]
+        self.close()
+        raise NotTimed(f"the {self.label}'s process ended with status {status}: {last}")
+
+
+@contextmanager
+def sides(base: Path) -> Iterator[tuple[Side, Side]]:
+    """The code under test and the code in the folder `base`; their processes end with the context."""
+    head, other = Side("head", HEAD), Side("base", base)
+    try:
+        yield head, other
+    finally:
+        head.close()
+        other.close()
+
+
+def interleaved(head: Side, base: Side, job: Mapping[str, Any], rounds: int) -> tuple[list[float], list[float]]:
+    """Seconds of head's and base's rounds, taken base, head, base, head …, so that what slows the machine down meets
+    both.
+
+    Raises NotTimed where one of them can't run the job.
+    """
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        times[1].append(base.seconds(job))
+        times[0].append(head.seconds(job))
+    return times
+
+
+def check_base(against: str, head: Path = HEAD) -> None:
+    """Raises BaseError, saying what to give, where `against` is neither a checkout nor a revision of the code in
+    `head`.
+    """
+    if Path(against).is_dir():
+        _holds_pbcore(Path(against))
+    else:
+        _commit(against, head)
+
+
+@contextmanager
+def checkout(against: str, head: Path = HEAD) -> Iterator[Path]:
+    """A folder that holds the base's pbcore: `against` itself, or a worktree of that revision, gone when the context
+    ends.
+    """
+    if Path(against).is_dir():
+        yield _holds_pbcore(Path(against)).resolve()
+        return
+    commit = _commit(against, head)
+    inside = _git(head, "rev-parse", "--show-prefix")
+    with tempfile.TemporaryDirectory(prefix="pbcore-base-") as temporary:
+        tree = Path(temporary) / "base"
+        _git(head, "worktree", "add", "--quiet", "--detach", str(tree), commit)
+        try:
+            yield _holds_pbcore(tree / inside)
+        finally:
+            _git(head, "worktree", "remove", "--force", str(tree))
+
+
+def _holds_pbcore(folder: Path) -> Path:
+    if not (folder / "pbcore" / "__init__.py").is_file():
+        raise BaseError(f"{folder} holds no pbcore/; give the top folder of a checkout, or a revision such as main")
+    return folder
+
+
+def _commit(revision: str, head: Path) -> str:
+    try:
+        return _git(head, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    except BaseError as error:
+        raise BaseError(
+            f"{revision!r} is neither a folder nor a revision of the code in {head}; give e.g. main, HEAD~1 or another "
+            "checkout"
+        ) from error
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Git's output. Raises BaseError with its error message."""
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+    except FileNotFoundError as error:
+        raise BaseError("git is not installed; give --against the folder of another checkout") from error
+    except subprocess.CalledProcessError as error:
+        raise BaseError(f"git {arguments[0]}: {error.stderr.strip() or 'failed'}") from error
+    return done.stdout.strip()

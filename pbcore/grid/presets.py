@@ -1,0 +1,88 @@
+"""Settings of papers and their code by name (`--preset`): data/presets.yaml, each with its source."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from pbcore.errors import InputError
+from pbcore.grid.option import Option
+from pbcore.registry import hint
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Options of a run, by field, as the source states them."""
+
+    name: str
+    source: str
+    options: Mapping[str, Any]
+
+    def words(self) -> str:
+        """The options as on the command line."""
+        return " ".join(_words(name, value) for name, value in self.options.items())
+
+
+@cache
+def presets() -> dict[str, Preset]:
+    """All presets by name."""
+    import yaml  # at first use: every pytest run imports this module
+
+    data = yaml.safe_load((files("pbcore.grid") / "data" / "presets.yaml").read_text(encoding="utf-8"))
+    return {name: Preset(name, entry["source"], entry["options"]) for name, entry in data.items()}
+
+
+def with_preset(given: dict[str, Any], options: Iterable[Option]) -> dict[str, Any]:
+    """The options given, by field, with those of the preset among them.
+
+    Raises InputError for an unknown name, with near ones, and for an option that contradicts the preset.
+    """
+    name = given.get("preset")
+    if name is None:
+        return given
+    if name not in presets():
+        raise InputError(f"--preset: there is no {name!r}; {hint(name, list(presets()))} (`pbcore presets` lists all)")
+    known, values = {option.field: option for option in options}, dict(given)
+    for field, text in presets()[name].options.items():
+        value = _value(known[field], text)
+        if values.setdefault(field, value) != value:
+            raise InputError(
+                f"--preset {name} means {_words(field, text)}, and another --{known[field].name} is given; leave one "
+                "of the two out"
+            )
+    return values
+
+
+def _value(option: Option, stated: Any) -> Any:
+    """A preset's value as the option's own type."""
+    if option.kind is None:
+        return bool(stated)
+    try:
+        return tuple(map(option.kind, stated)) if option.many else option.kind(str(stated))
+    except argparse.ArgumentTypeError as error:
+        raise InputError(f"presets.yaml: {option.name}: {error}") from error
+
+
+def _words(field: str, value: Any) -> str:
+    flag = f"--{field.replace('_', '-')}"
+    if isinstance(value, list):
+        return " ".join(f"{flag} {one}" for one in value)
+    return flag if value is True else f"{flag} {value}"
+
+
+def add_parser(subparsers: Any) -> None:
+    """Adds `presets` to the command line."""
+    parser = subparsers.add_parser("presets", help="list settings of papers by name, with their sources")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints all presets."""
+    for preset in presets().values():
+        print(f"{preset.name}\n  {preset.words()}\n  {preset.source}")
+    print("\npytest benches --preset NAME runs with these options. Others may be added; contradicting ones are errors.")
+    return 0

@@ -1,0 +1,44 @@
+"""torch, imported at its first use: to list samplers or cells takes none of it.
+
+`from pbcore.lazy_torch import Tensor, torch` stands for the imports of the same names in the modules that define
+samplers and protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    import torch as torch
+    from torch import Tensor as Tensor
+else:
+
+    class _Torch:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(import_module("torch"), name)
+
+    class _TensorType(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, torch.Tensor)
+
+    class Tensor(metaclass=_TensorType):
+        """Stands for torch.Tensor in annotations and isinstance."""
+
+    torch = _Torch()
+
+
+def inference(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorator: calls run under `torch.inference_mode`."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with torch.inference_mode():
+            return function(*args, **kwargs)
+
+    return run

@@ -1,0 +1,43 @@
+"""Cells beside the optimal frontier, in report.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from tabulate import tabulate
+
+from pbcore.analysis.frontier_gap import TASKS, Room
+from pbcore.report.page.frontier_table import KINDS, NOTE, rooms
+from pbcore.report.page.write import answers_of
+from pbcore.text import NAME, code, md
+
+HEAD = ("model", "sampler", "task", "score [95 % interval]", "steps", "chooses", "best", "gap, points")
+
+
+def frontier_of_runs(cells: pd.DataFrame, sources: Sequence[Path]) -> list[Room]:
+    """The cells of a frame that have a frontier, from those of its sources that are run directories."""
+    some = cells[cells["task"].isin(TASKS) & (cells["status"] == "ok")]
+    return rooms(answers_of(some, sources)) if len(some) else []
+
+
+def frontier_section(found: Sequence[Room]) -> str:
+    """The part of report.md with the table; empty without rows."""
+    if not found:
+        return ""
+    rows = [
+        (
+            md(one.model, NAME),
+            code(one.sampler, NAME, cell=True),
+            md(one.task, NAME),
+            f"{100 * one.score:.1f} [{100 * one.low:.0f}–{100 * one.high:.0f}]",
+            f"{one.steps:.2f}",
+            KINDS[one.kind],
+            "unbounded" if one.best is None else f"{100 * one.best:.1f}",
+            "–" if one.gap is None else f"{one.gap:.1f}",
+        )
+        for one in found
+    ]
+    text = tabulate(rows, HEAD, tablefmt="github", disable_numparse=True)
+    return f"## Frontier: the best accuracy of independent draws in as many steps, in %\n\n{text}\n\n{NOTE}\n"

@@ -1,0 +1,179 @@
+"""Ceilings against decoding with `ideal`, closed forms and each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from scipy.stats import binomtest
+
+from pbcore.ceilings.ceiling import NoCeiling, ceiling, exact
+from pbcore.decoding.run import decode
+from pbcore.decoding.samplers import policy
+from pbcore.models.ideal import Ideal
+from pbcore.names import parse
+from pbcore.tasks.base import Sample, Task
+from pbcore.tasks.registry import load_task
+from pbcore.theory import accuracy, answer_distribution
+from pbcore.theory.problems import NotExact
+
+
+@pytest.fixture(scope="module")
+def model() -> Ideal:
+    return Ideal()
+
+
+def copies(task: Task, count: int) -> list[Sample]:
+    """One question asked many times: rows that differ in their random draws alone."""
+    return [replace(task.samples[0], index=i) for i in range(count)]
+
+
+def decoded_share(model: Ideal, name: str, n: int | None, sampler: str, count: int) -> int:
+    task = load_task(name, n=n, limit=1)
+    samples = copies(task, count)
+    out = decode(model, samples, sampler, batch_size=count)
+    return sum(s.scores["accuracy"] == 1 for s in task.score_many([g.text for g in out], samples, ["accuracy"]))
+
+
+EXACT = [
+    ("waiting_line/shuffle", 3, "random-k4"),
+    ("waiting_line/shuffle", 4, "confidence-k2"),
+    ("waiting_line/shuffle", 4, "confidence-k4+b8"),
+    ("waiting_line/shuffle", 5, "random-k8+t1.0"),
+    ("waiting_line/shuffle", 3, "random-k8+b16+t0.7"),
+    ("waiting_line/shuffle", 3, "left_to_right-k4"),
+    ("waiting_line/shuffle", 4, "threshold-0.3"),
+    ("waiting_line/insert_random", 3, "confidence-k2"),
+    ("waiting_line/insert_random", 4, "random-k4"),
+    ("waiting_line/insert_random", 3, "threshold-0.7"),
+    ("waiting_line/insert_random", 4, "eb-0.3"),
+    ("waiting_line/remove_random", 3, "confidence-k2"),
+    ("waiting_line/remove_random", 4, "margin-k4"),
+    ("waiting_line/remove_random", 5, "factor-1.3-ref"),
+    ("waiting_line/remove_random", 4, "entropy+linear8"),
+    ("waiting_line/replace_random", 3, "confidence-k4"),
+    ("waiting_line/replace_random", 4, "random-k2+t1.0"),
+    ("waiting_line/replace_random", 4, "frechet-0.3"),
+    ("waiting_line/replace_random", 5, "dus-2"),
+    ("waiting_line/replace_random", 4, "confidence+s3_5_24"),
+    ("list_ops/replace_random", 4, "confidence-k3"),
+    ("puzzle/latin_square", 4, "left_to_right-k8"),
+    ("puzzle/latin_square", 4, "dus-4+t1.0"),
+]
+
+
+class TestEnumeration:
+    @pytest.mark.parametrize(("name", "n", "sampler"), EXACT)
+    def test_decoding_with_ideal_agrees(self, model: Ideal, name: str, n: int, sampler: str) -> None:
+        """The share of right answers lies within chance of the exact value (fixed seed)."""
+        expected = ceiling(load_task(name, n=n, limit=1).samples, sampler)
+        assert expected.kind == "exact"
+        assert expected.low == expected.mean == expected.high
+        right = decoded_share(model, name, n, sampler, 300)
+        if expected.mean in (0, 1):
+            assert right == 300 * expected.mean
+        else:
+            assert binomtest(right, 300, expected.mean).pvalue > 1e-3, f"{right} of 300, expected {expected.mean:.4f}"
+
+    @pytest.mark.parametrize("op", ["shuffle", "replace_random"])
+    @pytest.mark.parametrize(
+        "sampler",
+        ["random-k2", "random-k3+t1.0", "confidence-k2", "margin-k4", "threshold-0.3", "threshold-0.9", "factor-1.3"],
+    )
+    @pytest.mark.parametrize("n", [3, 6, 10])
+    def test_equals_the_closed_form_on_list_ops(self, op: str, sampler: str, n: int) -> None:
+        sample = load_task(f"list_ops/{op}", n=n, limit=1).samples[0]
+        name = parse(sampler)
+        value = exact(answer_distribution(sample), policy(name), name)
+        assert value == pytest.approx(accuracy(op, n, sampler), abs=1e-9)
+
+    @pytest.mark.parametrize("edge", ["threshold-0.5", "threshold-0.25", "factor-1.5", "threshold-0.5+t1.0"])
+    @pytest.mark.parametrize("n", [2, 4])
+    def test_noise_decides_equalities_as_in_the_closed_form(self, edge: str, n: int) -> None:
+        """γ = ½ and ¼ and a factor that confidences just reach."""
+        sample = load_task("list_ops/shuffle", n=n, limit=1).samples[0]
+        name = parse(edge)
+        value = exact(answer_distribution(sample), policy(name), name)
+        assert value == pytest.approx(accuracy("shuffle", n, edge), abs=1e-9)
+
+    @pytest.mark.parametrize("n", [10])
+    def test_long_waiting_lines(self, n: int) -> None:
+        """The lengths of Tables 5–7 are enumerated, too; more tokens a step never help here."""
+        for op in ("shuffle", "insert_random", "remove_random", "replace_random"):
+            samples = load_task(f"waiting_line/{op}", n=n, limit=2).samples
+            values = [ceiling(samples, f"random-k{k}") for k in (1, 2, 4, 8)]
+            assert {value.kind for value in values[1:]} == {"exact"}
+            assert [value.mean for value in values] == sorted((value.mean for value in values), reverse=True)
+
+
+class TestKinds:
+    def test_one_answer_or_one_token_at_a_time_is_always_right(self) -> None:
+        copy = load_task("waiting_line/copy", limit=4).samples
+        shuffle = load_task("waiting_line/shuffle", limit=4).samples
+        for samples, sampler in ((copy, "wino-0.6"), (shuffle, "entropy-k1+t1.0"), (shuffle, "ar")):
+            value = ceiling(samples, sampler)
+            assert (value.mean, value.kind, value.low, value.high) == (1.0, "closed", 1.0, 1.0)
+
+    def test_list_ops_have_formulas(self) -> None:
+        value = ceiling(load_task("list_ops/shuffle", n=4, limit=3).samples, "random-k2")
+        assert (value.mean, value.kind) == (0.375, "closed")
+
+    @pytest.mark.parametrize("sampler", ["random-k4", "confidence-k4", "confidence-k2+rcr", "klass-0.5"])
+    def test_the_rest_is_sampled_with_an_interval(self, model: Ideal, sampler: str) -> None:
+        """Latin squares; decoding with `ideal` itself agrees."""
+        samples = load_task("puzzle/latin_square", limit=3).samples
+        value = ceiling(samples, sampler, draws=400)
+        assert value.kind == "sampled"
+        assert value.low <= value.mean <= value.high
+        right = decoded_share(model, "puzzle/latin_square", None, sampler, 60)
+        assert binomtest(right, 60, min(max(value.mean, 0.005), 0.995)).pvalue > 1e-3
+
+    def test_sampling_is_repeatable(self) -> None:
+        task = load_task("waiting_line/shuffle", n=3, limit=1)
+        name = parse("confidence-k2+eos_stop")
+        from pbcore.ceilings.ceiling import _sampled
+
+        distribution = answer_distribution(task.samples[0])
+        assert _sampled(distribution, policy(name), name, 200) == _sampled(distribution, policy(name), name, 200)
+
+    def test_sampled_and_exact_agree(self) -> None:
+        """Both ways on what both can do."""
+        from pbcore.ceilings.ceiling import _sampled
+
+        for task, n, sampler in (("shuffle", 4, "random-k4"), ("insert_random", 4, "confidence-k2+t1.0")):
+            distribution = answer_distribution(load_task(f"waiting_line/{task}", n=n, limit=1).samples[0])
+            name = parse(sampler)
+            sampled = _sampled(distribution, policy(name), name, 1000)
+            try:
+                value = exact(distribution, policy(name), name)
+            except NotExact:
+                value = decoded_share(Ideal(), f"waiting_line/{task}", n, sampler, 300) / 300
+                assert abs(value - sampled.mean) < 0.1
+            else:
+                assert sampled.low - 0.01 <= value <= sampled.high + 0.01
+
+
+class TestCells:
+    def test_the_mean_is_over_samples(self) -> None:
+        """Lengths 3, 4, 5, 6, 3: a third counts twice."""
+        task = load_task("waiting_line/shuffle", limit=5)
+        each = [ceiling([sample], "random-k4").mean for sample in task.samples]
+        assert ceiling(task.samples, "random-k4").mean == pytest.approx(sum(each) / 5)
+        assert each[0] == each[4]
+
+    def test_caches_change_nothing(self) -> None:
+        samples = load_task("waiting_line/shuffle", limit=4).samples
+        assert ceiling(samples, "confidence-k4+b8+dual") == ceiling(samples, "confidence-k4+b8")
+
+    @pytest.mark.parametrize(
+        ("task", "sampler", "said"),
+        [
+            ("text_writing/w2s_easy", "random-k2", "can't be listed"),
+            ("waiting_line/shuffle", "joint-0.5", "review"),
+            ("waiting_line/shuffle", "pc-k2", "frequency"),
+            ("waiting_line/shuffle", "random-k2+b5", "doesn't divide"),
+        ],
+    )
+    def test_what_ideal_can_not_do_is_refused(self, task: str, sampler: str, said: str) -> None:
+        with pytest.raises(NoCeiling, match=said):
+            ceiling(load_task(task, limit=2).samples, sampler)

@@ -1,0 +1,105 @@
+"""What theory says of cells: ceilings by task, bits lost by recorded steps, answers in a model's own tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pbcore.ceilings.ceiling import ceiling
+from pbcore.ceilings.cells import Ceilings, answers_of, mean_bits_lost
+from pbcore.decoding.run import decode
+from pbcore.models.ideal import Ideal
+from pbcore.models.registry import load_model
+from pbcore.tasks.base import Sample
+from pbcore.tasks.registry import load_task
+from pbcore.theory import answer_distribution
+from pbcore.theory.lost import bits_lost
+from pbcore.theory.problems import structure
+
+
+class Pieces:
+    """A tokenizer of two characters a token."""
+
+    def piece(self, text: str) -> list[int]:
+        return [hash_of(text[i : i + 2]) for i in range(0, len(text), 2)]
+
+
+def hash_of(text: str) -> int:
+    return sum(ord(letter) << 8 * i for i, letter in enumerate(text))
+
+
+class Stub:
+    name, mask_id, tokenizer = "stub", -5, Pieces()
+
+
+class TestCeilings:
+    def test_by_task_and_sampler(self) -> None:
+        task = load_task("waiting_line/shuffle", limit=4)
+        assert Ceilings().of(task, "random-k4") == ceiling(task.samples, "random-k4")
+
+    def test_none_for_answers_with_steps(self) -> None:
+        """Their canvas holds more than the answers that `ideal` knows."""
+        assert Ceilings().of(load_task("waiting_line/shuffle", limit=4, cot=True), "random-k4") is None
+
+    @pytest.mark.parametrize(
+        ("task", "sampler", "block"),
+        [
+            ("text_writing/w2s_easy", "random-k2", None),
+            ("waiting_line/shuffle", "analytic-s32", None),
+            ("waiting_line/shuffle", "joint-0.5", None),
+            ("waiting_line/shuffle", "random-k2", 4),
+        ],
+    )
+    def test_none_where_ideal_says_nothing(self, task: str, sampler: str, block: int | None) -> None:
+        assert Ceilings().of(load_task(task, limit=2), sampler, block) is None
+
+
+class TestBitsLost:
+    def test_the_mean_over_answers(self) -> None:
+        model, task = Ideal(), load_task("waiting_line/shuffle", limit=6)
+        out = decode(model, task.samples, "random-k8")
+        pairs = [(sample, one.steps) for sample, one in zip(task.samples, out, strict=True)]
+        each = [bits_lost(answer_distribution(sample), steps) for sample, steps in pairs]
+        assert mean_bits_lost(model, "random-k8", pairs) == pytest.approx(sum(each) / 6)
+        assert sum(each) > 0
+
+    def test_one_token_at_a_time_loses_nothing(self) -> None:
+        model, task = Ideal(), load_task("puzzle/latin_square", limit=2)
+        out = decode(model, task.samples, "confidence-k1")
+        assert mean_bits_lost(model, "confidence-k1", zip(task.samples, (one.steps for one in out), strict=True)) == 0
+
+    @pytest.mark.parametrize("sampler", ["confidence-k2+rcr", "confidence-k2+remdm1", "wino-0.6", "analytic-s8"])
+    def test_samplers_without_a_partition(self, sampler: str) -> None:
+        sample = load_task("waiting_line/shuffle", limit=1).samples[0]
+        assert mean_bits_lost(Ideal(), sampler, [(sample, [0] * 32)]) is None
+
+    def test_none_without_steps_or_answers(self) -> None:
+        names = "waiting_line/shuffle", "text_writing/w2s_easy"
+        shuffle, text = (load_task(name, limit=1).samples[0] for name in names)
+        assert mean_bits_lost(Ideal(), "random-k2", [(shuffle, [])]) is None
+        assert mean_bits_lost(Ideal(), "random-k2", [(text, [0] * 64)]) is None
+        assert mean_bits_lost(Ideal(), "random-k2", []) is None
+
+
+class TestTokens:
+    @pytest.mark.parametrize("task", ["waiting_line/shuffle", "waiting_line/insert_random", "puzzle/latin_square"])
+    def test_tiny_has_the_words_of_ideal(self, task: str) -> None:
+        sample = load_task(task, limit=1).samples[0]
+        assert structure(answers_of(load_model("tiny"), sample)) == structure(answer_distribution(sample))
+
+    def test_other_tokens(self) -> None:
+        """In pieces of two characters "ab" and "ac" differ in one token; the second pair in both."""
+        sample = Sample("own/x", 0, ({"role": "user", "content": "?"},), {}, {"answers": ["abcd", "abce"]}, 4)
+        two = replace(sample, label={"answers": ["abcd", "efgh"]})
+        one_open, both_open = (answers_of(Stub(), each) for each in (sample, two))
+        assert bits_lost(one_open, [0, 0, 0, 0]) == 0
+        assert bits_lost(both_open, [0, 0, 0, 0]) == pytest.approx(1)
+        assert bits_lost(both_open, [0, 1, 1, 1]) == pytest.approx(0)
+
+    def test_too_many_answers_and_no_tokenizer(self) -> None:
+        long = load_task("waiting_line/shuffle", n=8, limit=1).samples[0]
+        with pytest.raises(ValueError, match="too many"):
+            answers_of(Stub(), long)
+        with pytest.raises(ValueError, match="no tokenizer"):
+            answers_of(object(), long)

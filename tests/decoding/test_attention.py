@@ -1,0 +1,263 @@
+"""Samplers that read attention, against replays in plain Python and hand-made graphs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pbcore.decoding import decode, resolve
+from pbcore.models import load_model
+from pbcore.names import SamplerNameError
+from pbcore.tasks import load_task
+from tests.decoding.test_policies import probabilities, table
+from tests.decoding.toys import MASK, Toy, web
+
+SLOTS, TOKENS = 6, 4
+Graph = list[list[float]]
+Chosen = Callable[["State"], set[int]]
+
+
+class State:
+    """One row before a step: probabilities, attention, and what is masked."""
+
+    def __init__(self, canvas: list[int], probs: list[list[float]], graph: Graph, block: range) -> None:
+        self.canvas, self.probs, self.graph, self.block = canvas, probs, graph, block
+        self.masks = [i for i in block if canvas[i] == MASK]
+        self.left = canvas.count(MASK)
+
+    def sure(self, i: int) -> float:
+        return max(self.probs[i])
+
+    def best(self) -> set[int]:
+        return {min(self.masks, key=lambda i: (-self.sure(i), i))}
+
+    def both(self, i: int, j: int) -> float:
+        """Attention of two masks, symmetric."""
+        return (self.graph[i][j] + self.graph[j][i]) / 2 if i != j else 0.0
+
+
+def replay(rule: Any, graph: Any, choose: Chosen, block: int) -> tuple[list[int], int]:
+    canvas, nfe = [MASK] * SLOTS, 0
+    for start in range(0, SLOTS, block):
+        while MASK in canvas[start : start + block]:
+            probs = probabilities(rule, tuple(canvas), range(SLOTS))
+            state = State(canvas, probs, graph(tuple(canvas)), range(start, start + block))
+            for i in choose(state):
+                canvas[i] = probs[i].index(state.sure(i))
+            nfe += 1
+    return canvas, nfe
+
+
+def dapd_set(state: State, among: list[int], low: float, high: float) -> set[int]:
+    norm = {i: max(max(state.both(i, k) for k in state.masks), 1e-8) for i in state.masks}
+    degree = {i: sum(state.both(i, k) for k in state.masks) * state.sure(i) for i in among}
+    bound, taken = low + (high - low) * (1 - state.left / SLOTS), list[int]()
+    for i in sorted(among, key=lambda i: (-degree[i], i)):
+        if all(state.both(i, j) / norm[i] <= bound for j in taken):
+            taken.append(i)
+    return set(taken)
+
+
+def staged(low: float, high: float, sure: float) -> Chosen:
+    def choose(state: State) -> set[int]:
+        late = {i for i in state.masks if state.sure(i) >= sure} if 1 - state.left / SLOTS >= 0.5 else set()
+        return dapd_set(state, state.masks, low, high) | late
+
+    return choose
+
+
+def direct(low: float, high: float, sure: float) -> Chosen:
+    def choose(state: State) -> set[int]:
+        certain = {i for i in state.masks if state.sure(i) >= sure}
+        rest = [i for i in state.masks if i not in certain]
+        return certain | dapd_set(state, rest, low, high) or state.best()
+
+    return choose
+
+
+def of_clad(low: float, high: float, sure: float) -> Chosen:
+    def choose(state: State) -> set[int]:
+        progress = 1 - len(state.masks) / len(state.block)
+        if progress > 0.5:
+            return {i for i in state.masks if state.sure(i) > sure} or state.best()
+        bound, taken = low + (high - low) * progress, list[int]()
+        degree = {i: sum(state.both(i, k) for k in state.masks) * state.sure(i) for i in state.masks}
+        for i in sorted(state.masks, key=lambda i: (-degree[i], i)):
+            if all(state.both(i, j) <= bound for j in taken):
+                taken.append(i)
+        return set(taken)
+
+    return choose
+
+
+def dawn(gamma: float, edge: float, induce: float, least: float, sink: float) -> Chosen:
+    def choose(state: State) -> set[int]:
+        columns = range(SLOTS)
+        sunk = {j for j in columns if sum(state.graph[i][j] for i in columns) / SLOTS > sink}
+        edges = {(i, j) for i in columns for j in columns if i != j and j not in sunk and state.graph[i][j] >= edge}
+        anchors = [j for j in columns if state.canvas[j] != MASK and state.sure(j) >= gamma]
+        certain = {i for i in state.masks if state.sure(i) >= gamma}
+        induced = {i for i in state.masks if state.sure(i) >= induce and any((i, j) in edges for j in anchors)}
+        joined = lambda i, j: (i, j) in edges or (j, i) in edges  # noqa: E731
+        rest = [i for i in state.masks if state.sure(i) >= least and i not in certain | induced]
+        rest = [i for i in rest if not any(joined(i, j) for j in certain & induced)]
+        taken: list[int] = []
+        for i in sorted(rest, key=lambda i: (-state.sure(i), i)):
+            if not any(joined(i, j) for j in taken):
+                taken.append(i)
+        return certain | induced | set(taken) or state.best()
+
+    return choose
+
+
+def clad(gamma: float) -> Chosen:
+    def choose(state: State) -> set[int]:
+        chosen = sorted({i for i in state.masks if state.sure(i) >= gamma} or state.best())
+        runs: list[list[int]] = []
+        for i in chosen:
+            if runs and runs[-1][-1] == i - 1:
+                runs[-1].append(i)
+            else:
+                runs.append([i])
+        strong = lambda i, j: max(state.graph[i][j], state.graph[j][i])  # noqa: E731
+        one_way = lambda a, b: max(sum(strong(i, j) for j in b) / len(b) for i in a)  # noqa: E731
+        count = len(runs)
+        rel = [[max(one_way(a, b), one_way(b, a)) if a is not b else 0.0 for b in runs] for a in runs]
+        gone: set[int] = set()
+        for a in range(count):
+            for b in range(a + 1, count):
+                mutual = max(rel[a]) == rel[a][b] == max(rel[b])
+                means = [sum(rel[k]) / (count - 1) for k in (a, b)]
+                if mutual and rel[a][b] >= (1.2 / len(state.block) if count == 2 else max(means)):
+                    gone |= set(runs[b] if len(runs[a]) >= len(runs[b]) else runs[a])
+        return set(chosen) - gone
+
+    return choose
+
+
+TWINS: list[tuple[str, Chosen]] = [
+    ("dapd_staged-0.1-high0.6-sure0.7", staged(0.1, 0.6, 0.7)),
+    ("dapd_staged-0.5-high0.9", staged(0.5, 0.9, 0.9)),
+    ("dapd_direct-0.2-high0.5-sure0.8", direct(0.2, 0.5, 0.8)),
+    ("dapd_clad-0.05-high0.2-sure0.6", of_clad(0.05, 0.2, 0.6)),
+    ("dawn-0.8-edge0.2-induce0.5-least0.4-sink0.3", dawn(0.8, 0.2, 0.5, 0.4, 0.3)),
+    ("dawn-0.6-edge0.1-induce0.4-least0.3-sink1.0", dawn(0.6, 0.1, 0.4, 0.3, 1.0)),
+    ("clad-0.4", clad(0.4)),
+    ("clad-0.6", clad(0.6)),
+]
+
+
+class TestReplays:
+    @pytest.mark.parametrize(("sampler", "choose"), TWINS, ids=[name for name, _ in TWINS])
+    @pytest.mark.parametrize("block", [6, 3])
+    @settings(max_examples=8, deadline=None, derandomize=True)
+    @given(seed=st.integers(0, 10_000), sharpness=st.sampled_from([0.5, 2.0, 5.0]))
+    def test_equals_the_rule_as_written(
+        self, sampler: str, choose: Chosen, block: int, seed: int, sharpness: float
+    ) -> None:
+        """Tokens and forwards, with one block and with two."""
+        rule, graph = table(seed, sharpness), web(0.7)
+        toy = Toy(rule, vocab_size=TOKENS, web=graph)
+        (generation,) = decode(toy, [[5]], f"{sampler}+b{block}", max_new_tokens=SLOTS)
+        assert (list(generation.token_ids), generation.nfe) == replay(rule, graph, choose, block)
+
+
+def fixed(graph: Graph, sure: list[float]) -> Toy:
+    """Three masks with this attention and these confidences, at every step."""
+
+    def rule(canvas: tuple[int, ...], position: int, key: int) -> list[float]:
+        p = sure[position]
+        return [0.0, *[math.log((1 - p) / 3)] * 3, math.log(p)]
+
+    return Toy(rule, vocab_size=5, web=lambda canvas: graph)
+
+
+class TestGraphs:
+    # The example of three masks: s01 = .04, s02 = .01, s12 = .02; row maxima .04, .04, .02.
+    GRAPH: ClassVar[Graph] = [[0.0, 0.04, 0.01], [0.04, 0.0, 0.02], [0.01, 0.02, 0.0]]
+
+    @pytest.mark.parametrize(("bound", "first"), [("0.3", {0}), ("0.5", {0, 2}), ("0.6", {0, 2}), ("1.0", {0, 1, 2})])
+    def test_edges_are_relative_to_the_row(self, bound: str, first: set[int]) -> None:
+        """Degrees times confidence .031, .030 and .012: 0 is first; 2 has .5 with it, 1 has 1, and ≤ τ may join."""
+        toy = fixed(self.GRAPH, [0.62, 0.5, 0.4])
+        (generation,) = decode(toy, [[5]], f"dapd_direct-{bound}-high{bound}", max_new_tokens=3)
+        assert {i for i, step in enumerate(generation.steps) if step == 0} == first
+
+    def test_a_tie_goes_to_the_lowest_position(self) -> None:
+        """Two masks alone, equally sure: the left one."""
+        toy = fixed([[0.0, 0.5], [0.5, 0.0]], [0.5, 0.5])
+        (generation,) = decode(toy, [[5]], "dapd_direct-0.1-high0.1", max_new_tokens=2)
+        assert generation.steps == (0, 1)
+
+    def test_without_anything_sure_the_best_is_revealed(self) -> None:
+        """dawn: nothing reaches its bounds."""
+        toy = fixed(self.GRAPH, [0.3, 0.5, 0.4])
+        (generation,) = decode(toy, [[5]], "dawn-0.9", max_new_tokens=3)
+        assert generation.steps == (2, 0, 1)
+
+
+class TestAdas:
+    @settings(max_examples=15, deadline=None, derandomize=True)
+    @given(seed=st.integers(0, 10_000), k=st.integers(1, 4), alpha=st.sampled_from([0.5, 3.0, 40.0]))
+    def test_the_order_discounts_attention_to_unsure_picks(self, seed: int, k: int, alpha: float) -> None:
+        """A replay: each of a step's k picks has the largest c − α Σ A(1 − c)."""
+        rule, graph = table(seed, 2.0), web(0.7)
+
+        def choose(state: State) -> set[int]:
+            taken: list[int] = []
+            while len(taken) < min(k, len(state.masks)):
+                rest = [i for i in state.masks if i not in taken]
+                cost = {i: sum(state.graph[i][s] * (1 - state.sure(s)) for s in taken) for i in rest}
+                taken.append(min(rest, key=lambda i: (alpha * cost[i] - state.sure(i), i)))
+            return set(taken)
+
+        toy = Toy(rule, vocab_size=TOKENS, web=graph)
+        (generation,) = decode(toy, [[5]], f"confidence-k{k}+adas{alpha}", max_new_tokens=SLOTS)
+        assert (list(generation.token_ids), generation.nfe) == replay(rule, graph, choose, SLOTS)
+
+    @pytest.mark.parametrize("sampler", ["threshold-0.5", "factor-1.0", "eb-0.5", "frechet-0.1", "margin-k2"])
+    def test_alpha_zero_orders_by_confidence(self, sampler: str) -> None:
+        """confidence, threshold, factor and frechet stay as they are; the others get another order, and end."""
+        toy = Toy(table(3, 2.0), vocab_size=TOKENS)
+        plain, walked = (decode(toy, [[5]], f"{sampler}{extra}", max_new_tokens=SLOTS)[0] for extra in ("", "+adas0"))
+        assert MASK not in walked.token_ids
+        if sampler.startswith(("threshold", "factor", "frechet")):
+            assert (plain.token_ids, plain.steps) == (walked.token_ids, walked.steps)
+
+    def test_rules_without_an_order_are_refused(self) -> None:
+        """klass reveals what is stable, in no order."""
+        with pytest.raises(SamplerNameError, match=r"\+adas changes the order in which confidence, "):
+            resolve("klass-0.9+adas40")
+
+
+class TestRefusals:
+    def test_a_model_without_attention(self) -> None:
+        """`ideal` gives none, and the message says who does."""
+        task = load_task("waiting_line/copy", limit=1)
+        with pytest.raises(ValueError, match="reads attention weights, and ideal gives none; masked models"):
+            decode(load_model("ideal"), task.samples, "dapd_staged-0.01")
+
+    def test_a_cache(self) -> None:
+        """A cache holds no attention of what isn't computed again."""
+        with pytest.raises(ValueError, match=r"which a cache no longer computes; leave \+dual out"):
+            decode(Toy(), [[5]], "clad-0.7+b4+dual", max_new_tokens=8)
+
+
+class TestOracle:
+    def test_pairs_are_not_enough_for_latin_squares(self) -> None:
+        """With perfect pairwise dependence dapd answers every shuffle, and errs on some Latin squares: a third token
+        can be impossible though every pair is possible."""
+        model = load_model("ideal-mi")
+        rate = {}
+        for name in ("waiting_line/shuffle", "puzzle/latin_square"):
+            task = load_task(name, limit=40, seed=1)
+            answers = decode(model, task.samples, "dapd_direct-0.01")
+            scores = [task.score(a.text, s)["accuracy"] for a, s in zip(answers, task.samples, strict=True)]
+            rate[name] = sum(scores) / len(scores)
+        assert rate["waiting_line/shuffle"] == 1.0
+        assert 0.5 < rate["puzzle/latin_square"] < 1.0

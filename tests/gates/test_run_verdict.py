@@ -1,0 +1,200 @@
+"""What a whole run is judged by, and what that says on the screen, in JUnit and in Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.errors import InputError
+from pbcore.gates.run_verdict import Ruling, _rule_on_gate, check_gates, nothing_to_judge, rule
+from pbcore.gates.text import rerun_command
+from pbcore.grid.plan import make_plan
+from pbcore.grid.settings import Settings
+from pbcore.results import RunDir, create
+from pbcore.results.baseline import write_baseline
+from tests.results import factory
+
+NAME = "tiny/shuffle/confidence-k2"
+BELOW = "* accuracy>=0.98"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    """A run of one cell, 18 of 20 right."""
+    made = factory.write(create(tmp_path, "run"), [factory.cell()])
+    made.write_run({"machine": {"cpu": "x"}})
+    return made
+
+
+def ruled(run: RunDir, complete: bool = True, **settings: Any) -> Ruling:
+    plan = make_plan(Settings(model=("ideal",), task=("copy",), **settings))
+    return rule(plan, run, complete, rerun_command, print)
+
+
+def baseline(path: Path, **facts: Any) -> Path:
+    run = factory.write(create(path.parent, f"run of {path.stem}"), [factory.cell(**facts)])
+    return write_baseline(path, run.read_cells())
+
+
+class TestGates:
+    def test_each_baseline_is_judged_and_names_its_failures(self, run: RunDir, tmp_path: Path) -> None:
+        """The same cell passes against the one and fails against the other; both stand in text and Markdown."""
+        same, faster = baseline(tmp_path / "same.json"), baseline(tmp_path / "faster.json", nfe=8)
+        ruling = ruled(run, gate=(same, faster))
+        assert [text.split(":")[0] for text in ruling.text] == [
+            f"gate PASSED against {same}",
+            f"gate FAILED against {faster}",
+        ]
+        assert len(ruling.markdown) == 2
+        ((name, reason),) = ruling.failures
+        assert name == f"{faster}::{NAME}"
+        assert reason.startswith("slower: greedy decoding must repeat exactly")
+
+    def test_floors_are_judged_once_beside_several_baselines(self, run: RunDir, tmp_path: Path) -> None:
+        """With the first of them."""
+        both = (baseline(tmp_path / "a.json"), baseline(tmp_path / "b.json"))
+        assert [name for name, _ in ruled(run, gate=both, floor=(BELOW,)).failures] == [f"{both[0]}::{NAME}"]
+
+    def test_floors_alone_say_nothing_of_comparisons(self, run: RunDir) -> None:
+        """Title and broken cells on the screen, in Markdown and in JUnit."""
+        ruling = ruled(run, floor=(BELOW, "* nfe<=16"))
+        assert ruling.text[0] == "floors BROKEN: 2 asked for, 1 cell below"
+        assert ruling.text[1].startswith(f"  FLOOR    {NAME}: accuracy is 0.9")
+        assert [name for name, _ in ruling.failures] == [f"floors::{NAME}"]
+        assert ruling.markdown == [f"### {ruling.text[0]}\n\n- `{NAME}`: accuracy is 0.9 (floor '* accuracy>=0.98')\n"]
+        kept = ruled(run, floor=("* nfe<=16",))
+        assert (kept.text, kept.failures) == (["floors kept: 1 asked for, 0 cells below"], [])
+
+    def test_a_floor_without_a_cell_is_not_counted_as_a_cell_below(self, run: RunDir) -> None:
+        """A misspelt pattern is told from a score that is too low."""
+        ruling = ruled(run, floor=(BELOW, "tny/* accuracy>=0.5"))
+        assert ruling.text[0] == "floors BROKEN: 2 asked for, 1 cell below, 1 without a cell"
+
+    def test_a_baseline_of_other_cells_fails(self, run: RunDir, tmp_path: Path) -> None:
+        """Its rows are missing, the run's are new: nothing passed."""
+        other = baseline(tmp_path / "other.json", sampler="random-k1")
+        assert [reason.split(":")[0] for _, reason in ruled(run, gate=(other,)).failures] == ["missing"]
+
+    def test_a_run_without_settings_to_judge_by_passes(self, run: RunDir) -> None:
+        """Nothing is said."""
+        assert ruled(run) == Ruling()
+
+
+class TestTime:
+    def test_cells_that_are_slower_fail_and_are_named(self, run: RunDir, tmp_path: Path) -> None:
+        """A time gate that could judge no cell fails as a whole: here a run has one round only."""
+        earlier = factory.write(create(tmp_path, "earlier"), [factory.cell()])
+        earlier.write_run({"machine": {"cpu": "x"}})
+        ruling = ruled(run, gate=(earlier.path,), gate_time=0.1)
+        assert ruling.failures == [("time", "no cell's time could be judged, for the reasons given with each base")]
+        assert "1 and 1 rounds" in "\n".join(ruling.text)
+        assert ruling.text[-1].startswith("timing FAILED: ")
+        assert ruling.markdown[-1].startswith(f"### timing against {earlier.path}:")
+
+    def test_a_slower_cell_fails_by_name(self, run: RunDir, tmp_path: Path) -> None:
+        """A time gate that judged some cell has no failure of its own; the base that each failure is against is named,
+        on the screen and in Markdown, too."""
+        runs = []
+        for name, seconds in (("head", 2.0), ("fast", 1.0), ("slow", 3.0)):
+            record, samples = factory.cell()
+            one = factory.write(create(tmp_path, name), [(replace(record, rounds=(seconds,) * 3), samples)])
+            one.write_run({"machine": {"cpu": "x"}})
+            runs.append(one)
+        head, fast, slow = runs
+        ruling = ruled(head, gate=(fast.path, slow.path), gate_time=0.1)
+        ((name, reason),) = ruling.failures
+        assert name == f"time against {fast.path}::{NAME}"
+        assert reason.startswith("slower by more than 10 %")
+        titles = [f"timing FAILED against {fast.path}:", f"timing passed against {slow.path}:"]
+        for title in titles:
+            assert len([line for line in ruling.text if line.startswith(title)]) == 1
+            assert len([text for text in ruling.markdown if text.startswith(f"### {title}")]) == 1
+
+    def test_only_gated_cells_are_timed_again(
+        self, run: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Against code: those that a baseline has, or all without one."""
+        asked: list[Any] = []
+        monkeypatch.setattr(
+            "pbcore.gates.run_verdict.judge_time", lambda plan, run, complete, gated, say: asked.append(gated) or []
+        )
+        ruled(
+            run, gate=(baseline(tmp_path / "a.json"), baseline(tmp_path / "b.json", sampler="random-k1")), gate_time=0.1
+        )
+        ruled(run, against="main", gate_time=0.1)
+        assert asked == [{NAME, "tiny/shuffle/random-k1"}, None]
+
+
+class TestUpdate:
+    def test_a_complete_run_becomes_the_baseline(self, run: RunDir, tmp_path: Path) -> None:
+        """The screen says where it is."""
+        file = tmp_path / "new.json"
+        ruling = ruled(run, update_baseline=file)
+        assert (ruling.text, ruling.failures) == ([f"baseline written: {file} (1 cell)"], [])
+        assert ruled(run, gate=(file,)).failures == []
+
+    def test_a_part_of_a_run_does_not(self, run: RunDir, tmp_path: Path) -> None:
+        """Rows that are missing would be missing in every later gate; a file that can't be written fails, too."""
+        file = tmp_path / "new.json"
+        ruling = ruled(run, complete=False, update_baseline=file)
+        assert ruling.text == ["no baseline written: the run is not complete"]
+        assert ruling.failures == [(f"update of {file}", ruling.text[0])]
+        assert not file.exists()
+        assert [name for name, _ in ruled(run, update_baseline=tmp_path).failures] == [f"update of {tmp_path}"]
+
+
+class TestNothingToJudge:
+    def test_what_the_command_line_requests_fails(self) -> None:
+        """With the options as written."""
+        ruling = nothing_to_judge(["--gate", "--floor"], None)
+        assert ruling.failures[0][1].startswith("--gate and --floor: the run has no cell")
+        assert ruling.markdown == [f"### gate FAILED\n\n{ruling.failures[0][1]}\n"]
+
+    def test_what_the_ini_file_sets_is_told(self) -> None:
+        """A project's other tests run under it, too."""
+        ruling = nothing_to_judge([], Path("pytest.ini"))
+        assert (ruling.failures, ruling.markdown) == ([], [])
+        assert "pytest.ini sets were not applied" in ruling.text[0]
+
+
+class TestLevel:
+    def test_a_gates_level_is_the_settings(self, run: RunDir, tmp_path: Path) -> None:
+        """It stands in the words on power."""
+        (text,) = ruled(run, gate=(baseline(tmp_path / "a.json"),), gate_level=0.01).text
+        assert "1 % false alarms" in text
+
+    def test_an_empty_run_against_a_baseline_without_its_cells(self, tmp_path: Path) -> None:
+        """Nothing was judged and nothing failed by itself, so the gate fails as a whole."""
+        empty = factory.write(create(tmp_path, "run"), [factory.cell("new")])
+        verdictless = rule_on(empty, tmp_path)
+        assert [name for name, _ in verdictless.failures] == [str(tmp_path / "b.json")]
+        assert verdictless.text[-1] == (
+            f"gate FAILED against {tmp_path / 'b.json'}: the baseline has no row for any cell of this run, so nothing "
+            "was judged"
+        )
+
+
+def rule_on(run: RunDir, folder: Path) -> Ruling:
+    """Against a baseline without rows, which only another program could write."""
+    ruling = Ruling()
+    _rule_on_gate(folder / "b.json", {}, run.read_cells(), [], 0.05, rerun_command, ruling)
+    return ruling
+
+
+class TestCheckGates:
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"gate": (Path("no.json"),)}, "--gate: no baseline at no.json"),
+            ({"floor": ("x",)}, "--floor: floor 'x' can't be parsed"),
+            ({"against": "no-such-branch"}, "--against: 'no-such-branch' is neither"),
+        ],
+    )
+    def test_what_cannot_be_read_is_named_before_the_run(self, settings: dict[str, Any], said: str) -> None:
+        """With the option that gave it."""
+        with pytest.raises(InputError) as raised:
+            check_gates(Settings(**settings))
+        assert str(raised.value).startswith(said)

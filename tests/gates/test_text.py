@@ -1,0 +1,128 @@
+"""pbcore.gates.text: a verdict on one screen, and all of it in Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pbcore.gates.judge import Judgement, Verdict
+from pbcore.gates.text import gate_markdown, gate_text, power_text, rerun_command
+
+
+def verdict(*judgements: Judgement, **facts: Any) -> Verdict:
+    known = {"level": 0.05, "judged": 4, "smallest_n": 50, "churn": 0.0, "detectable": 0.125, "detectable_churn": None}
+    return Verdict(judgements, **{**known, **facts})
+
+
+def again(cell_id: str, sample: int) -> str:
+    return f"rerun {cell_id} {sample}"
+
+
+class TestText:
+    def test_failures_come_first_by_kind(self) -> None:
+        """Quality, speed, errors and refusals, missing cells, floors; then flips, new cells and what is detectable."""
+        told = gate_text(
+            verdict(
+                Judgement("m/t/a", "floor", "accuracy is 50 %"),
+                Judgement("m/t/b", "missing", "not in the run"),
+                Judgement("m/t/c", "error", "boom"),
+                Judgement("m/t/d", "slower", "NFE 16 → 17"),
+                Judgement("m/t/e", "worse", "90 % → 50 %", newly_wrong=(3, 7), newly_right=(5,)),
+                Judgement("m/t/f", "passed", newly_right=(2,)),
+                Judgement("m/t/g", "passed", newly_wrong=(4,)),
+                Judgement("m/t/h", "passed"),
+                Judgement("m/t/i", "new"),
+                Judgement("m/t/j", "refused", "seeds differ"),
+            ),
+            "main.json",
+            again,
+        )
+        assert told.splitlines() == [
+            "gate FAILED against main.json: 1 error, 1 floor, 1 missing, 1 new, 3 passed, 1 refused, 1 slower, 1 worse",
+            "  WORSE    m/t/e: 90 % → 50 %",
+            "           newly wrong 3, 7; newly right 5: rerun m/t/e 3",
+            "  SLOWER   m/t/d: NFE 16 → 17",
+            "  ERROR    m/t/c: boom",
+            "  REFUSED  m/t/j: seeds differ",
+            "  MISSING  m/t/b: not in the run",
+            "  FLOOR    m/t/a: accuracy is 50 %",
+            "  flipped  m/t/f: newly right 2",
+            "  flipped  m/t/g: newly wrong 4: rerun m/t/g 4",
+            "  new, not judged: m/t/i (1)",
+            "  at 50 samples and 4 tests (Holm, 5 % false alarms per run) a drop of 12.5 points is detectable in one "
+            "cell with 80 % power, assuming no answer improves",
+        ]
+
+    def test_a_pass_is_short(self) -> None:
+        """The headline and what is detectable."""
+        first, second = gate_text(verdict(Judgement("a/b/c", "passed"))).splitlines()
+        assert first == "gate PASSED against baseline: 1 passed"
+        assert second.startswith("  at 50 samples")
+
+    def test_long_lists_are_cut(self) -> None:
+        """Eight failures, eight cells with flips, four new cells and twelve samples of a cell; the rest is counted."""
+        worse = [Judgement(f"m/t/w{i}", "worse", "x") for i in range(9)]
+        flipped = [Judgement(f"m/t/f{i}", "passed", newly_right=tuple(range(13))) for i in range(10)]
+        new = [Judgement(f"m/t/n{i}", "new") for i in range(5)]
+        told = gate_text(verdict(*worse, *flipped, *new)).splitlines()
+        assert told[8:10] == ["  WORSE    m/t/w7: x", "  … and 1 more"]
+        assert told[10] == "  flipped  m/t/f0: newly right 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 … (13)"
+        assert told[18] == "  … and 2 more cells with flipped samples"
+        assert told[19] == "  new, not judged: m/t/n0, m/t/n1, m/t/n2, m/t/n3 … (5)"
+        assert " … (4)" not in gate_text(verdict(*new[:4]))
+        assert "11 … (" not in gate_text(verdict(Judgement("a/b/c", "passed", newly_right=tuple(range(12)))))
+
+    def test_the_command_finds_the_cell_by_its_parts(self) -> None:
+        """A model's name may have slashes of its own."""
+        assert rerun_command("org/m/copy/ar", 3) == "pytest benches --model org/m --task copy --sampler ar --sample 3"
+
+
+class TestMarkdown:
+    def test_a_row_for_each_cell_that_is_not_simply_passed(self) -> None:
+        """Failed, flipped either way, or new; the commands of newly wrong samples follow."""
+        told = gate_markdown(
+            verdict(
+                Judgement("m/t/a", "passed"),
+                Judgement("m/t/b", "new"),
+                Judgement("m/t/c", "passed", newly_right=(1,)),
+                Judgement("m/t/d", "worse", "why", newly_wrong=(2, 3)),
+            ),
+            "main",
+            again,
+        )
+        assert told.splitlines()[0] == "### gate FAILED against main: 1 new, 2 passed, 1 worse"
+        assert told.splitlines()[4:] == [
+            "| cell | verdict | why | newly wrong | newly right |",
+            "|---|---|---|---|---|",
+            "| `m/t/b` | new |  |  |  |",
+            "| `m/t/c` | passed |  |  | 1 |",
+            "| `m/t/d` | worse | why | 2, 3 |  |",
+            "",
+            "Rerun the newly wrong samples (the first 12 of each cell):",
+            "",
+            "```",
+            "rerun m/t/d 2",
+            "rerun m/t/d 3",
+            "```",
+        ]
+
+    def test_twelve_commands_a_cell(self) -> None:
+        """Without a newly wrong answer there are none."""
+        many = gate_markdown(verdict(Judgement("a/b/c", "worse", newly_wrong=tuple(range(14)))), rerun=again)
+        assert [number for number in range(14) if f"rerun a/b/c {number}\n" in many] == list(range(12))
+        assert "Rerun" not in gate_markdown(verdict(Judgement("a/b/c", "passed", newly_right=(1,))))
+
+
+class TestPower:
+    def test_what_is_not_detectable_is_said(self) -> None:
+        """No tests, no claim; samples too few for any drop, no drop."""
+        assert power_text(verdict(judged=0)) == "nothing was compared, so no drop is detectable"
+        assert ") no drop is detectable in one cell" in power_text(verdict(detectable=None))
+
+    def test_flips_both_ways_and_graded_scores_have_their_own_drops(self) -> None:
+        """Each only where it occurs."""
+        plain = power_text(verdict())
+        churn = power_text(verdict(churn=0.02, detectable_churn=0.15))
+        assert churn == plain + ", and 15.0 points at this run's rate of two-way flips (2.0 %)"
+        assert power_text(verdict(churn=0.5)).endswith("and none at this run's rate of two-way flips (50.0 %)")
+        graded = power_text(verdict(detectable_graded=0.075))
+        assert graded == plain + "; for means over seeds and graded scores up to 7.5 points, depending on the cell"

@@ -1,0 +1,51 @@
+"""`--max-new-tokens` and `--cot`: the length that a server is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import pbcore
+from tests.integrations.servers.fake import FakeServer
+from tests.integrations.servers.served import MINE, declare, stored
+from tests.plugin.conftest import Run
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent"),
+    [("", 1024), ("--max-new-tokens 16", 16), ("--max-new-tokens 2000", 2000), ("--cot", 1024)],
+)
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "vllm"])
+def test_servers_are_sent_the_length_that_is_asked_for(
+    kind: str, asked: str, sent: int, run: Run, project: pytest.Pytester, server: FakeServer, monkeypatch: Any
+) -> None:
+    """And the record and the estimate say what was sent; without the option it is the declared limit."""
+    monkeypatch.setenv("A_KEY", "0123456789")
+    declare(project, server, kind=kind, **({"key": "A_KEY"} if kind == "anthropic" else {}))
+    output = run(f"{MINE} --task copy --limit 2 --out out {asked}")
+    assert {one.body["max_tokens"] for one in server.asked} == {sent}
+    row = pbcore.results.load(project.path / "out").iloc[0]
+    assert row["decoding"]["max_new_tokens"] == {str(sent): 2}
+    output.stdout.fnmatch_lines([f"*at most {2 * sent:,} answer tokens*"])
+
+
+@pytest.mark.parametrize(("asked", "sent"), [("--max-new-tokens 16", 16), ("--cot", 256), ("", 128)])
+def test_a_declared_limit_below_the_steps_gives_way(
+    asked: str, sent: int, run: Run, project: pytest.Pytester, server: FakeServer
+) -> None:
+    """As with `mercury`, whose declared limit is 128 tokens."""
+    declare(project, server, max_tokens=128)
+    run(f"{MINE} --task copy --limit 1 --out out {asked}").assert_outcomes(passed=1)
+    assert server.asked[-1].body["max_tokens"] == sent
+
+
+def test_equal_lengths_differ_in_their_key(run: Run, project: pytest.Pytester, server: FakeServer) -> None:
+    """32 tokens are the task's canvas; asked for, they limit a server, too, and that is another measurement."""
+    declare(project, server)
+    asked = (f"{MINE} --task copy --limit 1 --out", "--max-new-tokens 32")
+    run(asked[0] + " plain")
+    run(f"{asked[0]} limited {asked[1]}")
+    plain, limited = (stored(project, run=name).cell.conditions for name in ("plain", "limited"))
+    assert plain.data_hash == limited.data_hash
+    assert plain.key != limited.key
