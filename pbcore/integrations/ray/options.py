@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pbcore.errors import InputError
 from pbcore.grid.option import OptionGroup, Role, option
 from pbcore.grid.values import positive
+from pbcore.links import docs
 
 if TYPE_CHECKING:
     from pbcore.grid.settings import Settings
@@ -39,7 +40,7 @@ class RayOptions(OptionGroup):
     ray: str | None = option(
         Role.COMPUTES,
         "run the cells on a Ray cluster: HOST:PORT of its head, or local (default: the running cluster, else a local "
-        "one; docs/cluster.md)",
+        f"one); more: {docs('cluster.md')}",
         address,
         metavar="ADDRESS",
         const="auto",
