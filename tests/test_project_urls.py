@@ -1,4 +1,4 @@
-"""What is read outside the repository (the README on a package index, an installed package's messages) links to the web."""
+"""What is read outside the repository (the README on a package index, messages of a wheel) links to the web."""
 
 from __future__ import annotations
 
