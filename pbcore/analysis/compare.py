@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pbcore.analysis.overall import Overall, overall
-from pbcore.analysis.paired import holm, interval, two_sided
+from pbcore.analysis.paired import compare, holm, interval, two_sided
 from pbcore.analysis.pairs import Pair, pair_cells
 from pbcore.printable import first_line
 from pbcore.results.baseline import BaselineCell, baseline_cell
@@ -221,21 +221,15 @@ def _scored(row: BaselineCell, side: str) -> dict[str, Any]:
 
 def _difference(head: _Side, base: _Side, metric: str) -> dict[str, Any]:
     """The scores, their difference with interval and test, and the flips, of a pair that can be compared."""
-    before, after = base.row.scores[metric], head.row.scores[metric]
-    differences = [new - old for new, old in zip(after, before, strict=True)]
-    binary = all(value in (0, 1) for value in (*before, *after))
-    low, high = interval(differences, binary)
+    paired = compare(head.row.by_sample(metric), base.row.by_sample(metric))
+    low, high = interval(paired.differences, paired.binary)
     flips = _flips(head, base, metric)
-    n = len(differences)
     forwards = zip(head.row.nfe, base.row.nfe, strict=True) if head.row.nfe and base.row.nfe else ()
     return {
-        "n": n,
-        "base": sum(before) / n,
-        "head": sum(after) / n,
-        "change": sum(differences) / n,
+        **{name: getattr(paired, name) for name in ("n", "base", "head", "change")},
         "low": low,
         "high": high,
-        "p": two_sided(differences, binary),
+        "p": two_sided(paired.differences, paired.binary),
         "worse": tuple(flip for flip in flips if flip.head < flip.base),
         "better": tuple(flip for flip in flips if flip.head > flip.base),
         "nfe_differs": sum(new != old for new, old in forwards),

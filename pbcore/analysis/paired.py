@@ -21,29 +21,39 @@ GRID = 400_000
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """One score of one cell in two runs. `change` = head − base (means); `p` is one-sided: the probability of such a
-    drop by chance.
+    """One score of one cell in two runs: the means `base` and `head`, and each sample's difference, head − base.
 
-    `worse` and `better` are the sample indices whose score fell or rose (for binary scores: newly wrong, newly right);
-    `spread` is the standard deviation of the differences.
+    `worse` and `better` are the sample indices whose score fell or rose (for binary scores: newly wrong, newly right).
     """
 
-    n: int
     base: float
     head: float
-    p: float
     binary: bool
     worse: tuple[int, ...]
     better: tuple[int, ...]
-    spread: float = 0.0
+    differences: tuple[float, ...]
+
+    @property
+    def n(self) -> int:
+        return len(self.differences)
 
     @property
     def change(self) -> float:
         return self.head - self.base
 
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the differences."""
+        return float(np.std(self.differences))
+
+    @property
+    def p(self) -> float:
+        """One-sided: the probability of such a drop by chance."""
+        return mcnemar(len(self.worse), len(self.better)) if self.binary else graded_drop(self.differences)
+
 
 def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
-    """Compares scores by sample index: exact one-sided McNemar test for 0/1 scores, else `graded_drop`.
+    """Compares scores by sample index: exact McNemar test for 0/1 scores, else `graded_drop`.
 
     For several seeds give each index its mean over seeds. Raises InputError if the indices differ or there are none.
     """
@@ -56,10 +66,8 @@ def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
     worse = tuple(i for i in indices if head[i] < base[i])
     better = tuple(i for i in indices if head[i] > base[i])
     binary = all(value in (0, 1) for values in (head, base) for value in values.values())
-    differences = [head[i] - base[i] for i in indices]
-    p = mcnemar(len(worse), len(better)) if binary else graded_drop(differences)
     before, after = (float(np.mean([values[i] for i in indices])) for values in (base, head))
-    return Paired(len(indices), before, after, p, binary, worse, better, float(np.std(differences)))
+    return Paired(before, after, binary, worse, better, tuple(head[i] - base[i] for i in indices))
 
 
 def mcnemar(newly_wrong: int, newly_right: int) -> float:

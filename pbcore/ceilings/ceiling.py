@@ -155,8 +155,6 @@ def _formula(distribution: AnswerDistribution, name: SamplerName) -> float | Non
 
 def exact(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> float:
     """The expected accuracy by enumeration. Raises NotExact where that isn't known how, or takes too long."""
-    if name.together or name.gap:
-        raise NotExact(f"sampler {name}: tokens chosen together, or at a distance, are decoded")
     if name.remask or name.eos_stop or name.no_early_eos or name.eos_last:
         raise NotExact(f"sampler {name}: remasking and rules for EOS are decoded")
     if name.together or name.gap or name.adas is not None:

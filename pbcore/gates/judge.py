@@ -184,7 +184,7 @@ def _judge_cell(pair: Pair, stored: StoredCell | None, base: BaselineCell | None
 def _by_score(cell: BaselineCell, base: BaselineCell, metric: str) -> Judgement:
     """The judgement by the score before Holm's correction: a raw p-value."""
     if not metric:
-        paired = Paired(len(cell.indices), 0.0, 0.0, 1.0, True, (), ())
+        paired = Paired(0.0, 0.0, True, (), (), (0.0,) * len(cell.indices))
     else:
         paired = compare(cell.by_sample(metric), base.by_sample(metric))
     return Judgement(

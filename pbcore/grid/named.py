@@ -1,4 +1,4 @@
-"""Resolves tasks, cells, models and samplers named by options and node ids; errors list the alternatives."""
+"""What options and node ids name: tasks, cells, models and samplers, found or refused with what there is instead."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def default_models(profile: Profile) -> tuple[str, ...]:
 
 
 def check_model(name: str, option: str = "--model") -> None:
-    """Raises InputError, which begins with the option, for a model that can't be resolved."""
+    """Raises InputError, which begins with the option, for a model that can't be had."""
     from pbcore.models.registry import resolve_model
 
     try:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pbcore.grid.settings import Settings
+from typing import Any, Protocol
 
 
 class Role(StrEnum):
@@ -72,6 +69,13 @@ def option(
     return field(default=default, metadata={"option": arguments})
 
 
+class CommonOptions(Protocol):
+    """What an integration's options are checked against: some of `grid.settings.Settings`."""
+
+    @property
+    def estimate(self) -> bool: ...
+
+
 class OptionGroup:
     """Options of an integration: a frozen dataclass whose fields are made by `option`, derived from this class."""
 
@@ -91,7 +95,7 @@ class OptionGroup:
         """
         return patterns
 
-    def check(self, settings: Settings) -> None:
+    def check(self, settings: CommonOptions) -> None:
         """Raises InputError for options that exclude each other or lack one another."""
 
 

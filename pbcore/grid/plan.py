@@ -49,6 +49,7 @@ class Plan:
     _loaded: dict[tuple[str, int | None], Task] = field(default_factory=dict)
     _items: dict[str, CellName] = field(default_factory=dict)
     _unread: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    _targets: dict[tuple[str, str], set[int]] = field(default_factory=dict)  # masked tokens of the samples
 
     def limit(self, model: str) -> int | None:
         """The most samples a task for this model; None: all."""
@@ -173,7 +174,11 @@ class Plan:
         from pbcore.names import parse as parse_sampler
 
         block = parse_sampler(sampler).block
-        if block is None or all(masked_tokens(sample) % block == 0 for sample in self.task(task, model).samples):
+        if block is None:
+            return None
+        if (model, task) not in self._targets:
+            self._targets[model, task] = {masked_tokens(sample) for sample in self.task(task, model).samples}
+        if all(count % block == 0 for count in self._targets[model, task]):
             return None
         return f"{task.split('/')[0]} × +b{block}: blocks of {block} don't divide the answers' length"
 

@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.grid.option import Option
+from pbcore.package_data import package_yaml
 from pbcore.registry import hint
 
 
@@ -30,9 +30,7 @@ class Preset:
 @cache
 def presets() -> dict[str, Preset]:
     """All presets by name."""
-    import yaml  # at first use: every pytest run imports this module
-
-    data = yaml.safe_load((files("pbcore.grid") / "data" / "presets.yaml").read_text(encoding="utf-8"))
+    data = package_yaml("pbcore.grid", "presets.yaml")
     return {name: Preset(name, entry["source"], entry["options"]) for name, entry in data.items()}
 
 

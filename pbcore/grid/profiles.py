@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from typing import Any
+
+from pbcore.package_data import package_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,7 @@ class Profile:
 @cache
 def profiles() -> dict[str, Profile]:
     """All profiles by name."""
-    import yaml  # at first use: every pytest run imports this module
-
-    data = yaml.safe_load((files("pbcore.grid") / "data" / "profiles.yaml").read_text(encoding="utf-8"))
+    data = package_yaml("pbcore.grid", "profiles.yaml")
     return {
         name: Profile(
             name,

@@ -9,18 +9,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from pbcore.errors import InputError
-from pbcore.extensions import provided
+from pbcore.extensions import named, provided
 from pbcore.models.entry import LoadOptions, ModelEntry, ModelSource
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, family_of_folder, family_of_hub
+from pbcore.package_data import package_yaml
 from pbcore.printable import shown
 from pbcore.registry import Registry, hint
 
@@ -189,8 +187,7 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
     family = "masked" if entry.family == "causal" and given.mask_id is not None else entry.family
     if given.adapter is not None and family != "masked":
         raise ModelError(f"model {name!r}: adapters are merged into masked diffusion models, and this one is {family}")
-    module, _, function = (entry.loader or _LOADERS[family]).partition(":")
-    loaded: Model = getattr(import_module(module), function)(entry, device, dtype, given)
+    loaded: Model = named(entry.loader or _LOADERS[family])(entry, device, dtype, given)
     return loaded
 
 
@@ -255,7 +252,7 @@ def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:
 
 @cache
 def _table() -> Mapping[str, ModelEntry]:
-    data = yaml.safe_load((_HERE / "data" / "models.yaml").read_text(encoding="utf-8"))
+    data = package_yaml("pbcore.models", "models.yaml")
     return {name: _entry(name, values, data["shapes"]) for name, values in data["models"].items()}
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from pbcore.grid.cellid import CellName
-from pbcore.grid.plan import shard_of
 from pbcore.plugin.options import given
 from pbcore.plugin.state import cell_name, plan, settings
 
@@ -120,6 +119,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [next(cells) if item in names else item for item in items]
     shard = settings(config).shard
     if shard is not None:
+        from pbcore.grid.plan import shard_of
+
         mine = shard_of([name for item in items if (name := names.get(item))], *shard)
         dropped = [item for item in items if item in names and names[item] not in mine]
         items[:] = [item for item in items if item not in names or names[item] in mine]

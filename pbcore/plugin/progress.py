@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pbcore.grid.cellid import CellName, bracketed
-from pbcore.grid.cost import Clock, Remaining
-from pbcore.grid.cost_model import weights
 from pbcore.plugin.state import cell_of, plan
+
+if TYPE_CHECKING:
+    from pbcore.grid.cost import Clock
 
 NAME = "pbcore-progress"
 INTERVAL = 60.0  # seconds between two lines in a log
@@ -86,6 +87,9 @@ class Progress:
         cells = {node_id: cell for node_id in node_ids if (cell := cell_of(self._config, node_id)) is not None}
         if cells and not self._total:
             self._total, self._waiting, self._began = len(cells), cells, time.monotonic()
+            from pbcore.grid.cost import Clock, Remaining
+            from pbcore.grid.cost_model import weights
+
             self._clock = Clock(Remaining(weights(plan(self._config))))
             self._take_over()
 

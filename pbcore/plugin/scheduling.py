@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from pbcore.grid.capabilities import served
 from pbcore.plugin.state import cell_of, settings
 
 Group = tuple[str, str]  # a model and one of its tasks, or "" for all of them
@@ -174,6 +173,8 @@ class ModelScheduling:
 
 def group_of(config: pytest.Config, node_id: str) -> Group:
     """The model of the cell that a node id names, and its task if cells share forwards; empty for other tests."""
+    from pbcore.grid.capabilities import served
+
     name = cell_of(config, node_id)
     if name is None:
         return "", ""
@@ -205,6 +206,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> CellsOrOther
     if config.getvalue("dist") != "load":
         return None
     from xdist.scheduler import LoadScheduling
+
+    from pbcore.grid.capabilities import served
 
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     complain = terminal.write_line if terminal else log

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import os
 import uuid
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
-from pbcore.grid.plan import Plan, make_plan
 from pbcore.grid.settings import Settings
 from pbcore.plugin import options
 from pbcore.plugin.omp_wait_policy import choose_waiting
 
+if TYPE_CHECKING:
+    from pbcore.grid.plan import Plan
+
 _SETTINGS = pytest.StashKey[Settings]()
-_PLAN = pytest.StashKey[Plan]()
+_PLAN = pytest.StashKey["Plan"]()
 HANDS_OUT = pytest.StashKey[bool]()  # set by a plugin that hands this process's cells to workers, as xdist's does
 
 
@@ -43,7 +46,9 @@ def plan(config: pytest.Config) -> Plan:
     Raises pytest.UsageError that names close matches.
     """
     if _PLAN not in config.stash:
-        choose_waiting(config)  # making the plan imports torch
+        from pbcore.grid.plan import make_plan
+
+        choose_waiting(config)  # before the run imports torch
         try:
             made = make_plan(settings(config), config.args, bool(config.getoption("maxfail", 0) == 1))
             made.items()  # a task that can't be loaded is reported here, not as an error of every file

@@ -41,4 +41,4 @@ def points(axis: Axes, x: ArrayLike, y: ArrayLike, low: ArrayLike, high: ArrayLi
     """Points with their intervals; an interval that isn't known has no bar."""
     middle = np.asarray(y, dtype=float)
     spread = np.nan_to_num(np.clip(np.vstack([middle - np.asarray(low), np.asarray(high) - middle]), 0, None))
-    return axis.errorbar(x, middle, yerr=spread, **{"elinewidth": 0.8, "capsize": 1.8, **look})
+    return axis.errorbar(np.asarray(x, dtype=float), middle, yerr=spread, **{"elinewidth": 0.8, "capsize": 1.8, **look})

@@ -5,31 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pbcore.printable import printable
 from pbcore.results.check import LoadError
-
-if TYPE_CHECKING:
-    from pbcore.results.record import CellRecord, SampleRecord
-
-TOLERANCE = 1e-6  # of numbers that were computed in another order, or by a first version
-
-
-def check_headline(cell: CellRecord, where: str) -> None:
-    """Raises LoadError for a score whose mean is outside its own interval, or a headline that was neither measured nor
-    declared absent."""
-    for name, score in cell.scores.items():
-        if not score.low - TOLERANCE <= score.mean <= score.high + TOLERANCE:
-            raise LoadError(
-                f"{where}: field scores.{printable(name, 40)}.mean is {score.mean:g}, outside its interval "
-                f"[{score.low:g}, {score.high:g}]: edited or damaged"
-            )
-    if cell.status == "ok" and cell.headline and cell.scores and cell.headline not in {*cell.scores, *cell.absent}:
-        raise LoadError(
-            f"{where}: field headline is {printable(cell.headline, 40)!r}, which is neither among scores "
-            f"({', '.join(printable(name, 40) for name in list(cell.scores)[:8])}) nor absent: edited or damaged"
-        )
+from pbcore.results.record import TOLERANCE, CellRecord, SampleRecord
 
 
 def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:

@@ -11,11 +11,12 @@ from annotated_types import Interval
 
 from pbcore.extensions import provided
 from pbcore.printable import printable, shown
-from pbcore.results.aggregates import check_headline
 from pbcore.results.check import LoadError, adapter, checked, shape
 from pbcore.theory.ceiling import Ceiling
 
 SCHEMA = 2
+
+TOLERANCE = 1e-6  # of numbers that were computed in another order, or by a first version
 
 # Ranges that hold for every real run; reading checks them, together with the types.
 Count = Annotated[int, Interval(ge=0, le=10**15)]
@@ -228,8 +229,24 @@ class CellRecord:
         ceiling = None if valid.get("ceiling") is None else Ceiling(**valid["ceiling"])
         parts = {"scores": scores, "conditions": Conditions(**valid["conditions"]), "served": told, "ceiling": ceiling}
         record = cls(**{**valid, **parts})
-        check_headline(record, where)
+        _check_headline(record, where)
         return record
+
+
+def _check_headline(cell: CellRecord, where: str) -> None:
+    """Raises LoadError for a score whose mean is outside its own interval, or a headline that was neither measured nor
+    declared absent."""
+    for name, score in cell.scores.items():
+        if not score.low - TOLERANCE <= score.mean <= score.high + TOLERANCE:
+            raise LoadError(
+                f"{where}: field scores.{printable(name, 40)}.mean is {score.mean:g}, outside its interval "
+                f"[{score.low:g}, {score.high:g}]: edited or damaged"
+            )
+    if cell.status == "ok" and cell.headline and cell.scores and cell.headline not in {*cell.scores, *cell.absent}:
+        raise LoadError(
+            f"{where}: field headline is {printable(cell.headline, 40)!r}, which is neither among scores "
+            f"({', '.join(printable(name, 40) for name in list(cell.scores)[:8])}) nor absent: edited or damaged"
+        )
 
 
 CONDITIONS = tuple(f.name for f in fields(Conditions))

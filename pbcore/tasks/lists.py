@@ -6,13 +6,11 @@ import json
 import string
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from importlib.resources import files
 from random import Random
 from typing import Any
 
-import yaml
-
 from pbcore.errors import InputError
+from pbcore.package_data import package_yaml
 from pbcore.printable import shown
 from pbcore.tasks.generators import Generator, Item, Settings, drawn, power_of_two
 
@@ -38,8 +36,7 @@ OPERATIONS = (
 @lru_cache(maxsize=1)
 def people() -> tuple[str, ...]:
     """The fixed pool of 120 people, `First Last`; each first name and each last name occurs once."""
-    text = files("pbcore.tasks").joinpath("data/people.yaml").read_text(encoding="utf-8")
-    return tuple(yaml.safe_load(text)["people"])
+    return tuple(package_yaml("pbcore.tasks", "people.yaml")["people"])
 
 
 def symbols(count: int) -> tuple[str, ...]:

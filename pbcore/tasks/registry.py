@@ -221,7 +221,7 @@ def identity(spec: TaskSpec) -> str:
 
     The samples have their own digest, so the location of a file of rows and the number of samples are not part of it.
     """
-    left_out = {"rows", "count", "official", "canvas", *(() if spec.cot else ("cot", "cot_answer"))}
+    left_out = {"rows", "count", "official", "canvas", "asked_by", *(() if spec.cot else ("cot", "cot_answer"))}
     declared = {name: value for name, value in asdict(spec).items() if name not in left_out}
     chosen = scorers()[spec.scorer]
     facts = {**declared, "metrics": list(chosen.metrics), "scorer code": source_of(chosen)}

@@ -18,7 +18,6 @@ from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.naming import category
 from pbcore.tasks.puzzles import PUZZLE_GENERATORS
 from pbcore.tasks.scoring import scorers
-from pbcore.tasks.sources import asked_by
 from pbcore.tasks.texts import TEXT_GENERATORS
 
 GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS}
@@ -37,8 +36,8 @@ class TaskSpec:
 
     `kind` is the generator's name, or `rows`; `lengths` the default values of n; `official` the location of the
     official rows, `folder/file` without `.jsonl`; `prompt_single` replaces `prompt` for n = 1; with `cot` the question
-    asks for steps (`pbcore.tasks.cot`), and `cot_answer` says what of the answer is
-    scored; `canvas` is the canvas length in tokens where a run gives it.
+    asks for steps (`pbcore.tasks.cot`), and `cot_answer` says what of the answer is scored; `canvas` is the canvas
+    length in tokens where a run gives it; `asked_by` names who asks and scores it in its own way.
     """
 
     name: str
@@ -57,6 +56,7 @@ class TaskSpec:
     cot: bool = False
     canvas: int | None = None
     cot_answer: str = "marked"
+    asked_by: str | None = None
 
     @property
     def category(self) -> str:
@@ -81,8 +81,7 @@ class TaskSpec:
         """Why this task supports neither chain of thought nor another canvas; None if it does."""
         if self.infills:
             return "its canvas is given in part"
-        source = asked_by(self.name)
-        return None if source is None else f"{source.name} asks it in its own way"
+        return None if self.asked_by is None else f"{self.asked_by} asks it in its own way"
 
     def asked(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Those of a run's WAYS that apply to this task, as options of `load_task`; empty for the task's defaults."""

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from pbcore.decoding.outcomes import outcomes
 from torch import Tensor
 
 import pbcore
+from pbcore.ceilings.outcomes import outcomes
 from pbcore.decoding import DecodingError, Move, Probe, Step, decode, denoise, resolve
 from pbcore.decoding.policies.confidence import Confidence
 from pbcore.decoding.protocol import traits

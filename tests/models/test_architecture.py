@@ -65,6 +65,12 @@ class TestLlada:
         with pytest.raises(ModelError, match=r"here: this LLaDA variant has \{'alibi': True\}"):
             read(LLADA, alibi=True)
 
+    def test_every_missing_size_is_named_at_once(self) -> None:
+        """In one error, as for the other families; the mask id that config.json lacks is that of the authors' code."""
+        with pytest.raises(ModelError, match=r"config.json has no n_heads, d_model, n_layers"):
+            read(LLADA, n_heads=None, d_model=None, n_layers=None)
+        assert read(LLADA, mask_token_id=None, vocab_size=126464, embedding_size=126464).mask_id == 126336
+
 
 def shape_of(model: str) -> dict[str, Any]:
     shape = resolve_model(model).shape

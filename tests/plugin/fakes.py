@@ -58,6 +58,7 @@ class Config:
             drilled=drilled,
             items=lambda: {name.item_id: name for name in cells},
             limit=lambda model: self.settings.limit,
+            recorded=lambda task: self.settings.recorded,
             numbered=False,
             settings=self.settings,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,8 +26,8 @@ def run(root: Path, task: str = "list_ops/shuffle", questions: bool = True, name
     entries = []
     for sampler in SAMPLERS:
         digest = loaded.data_hash if questions else "d1"
-        cell, samples = factory.cell("tiny", task, sampler, right=(1.0, 0.0, 1.0, 0.0), nfe=2, data_hash=digest)
-        entries.append((cell, [replace(one, canvas_tokens=4) for one in samples]))
+        right = (1.0, 0.0, 1.0, 0.0)
+        entries.append(factory.cell("tiny", task, sampler, right=right, nfe=2, canvas=4, data_hash=digest))
     return factory.write(made, entries)
 
 

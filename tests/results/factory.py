@@ -36,6 +36,7 @@ def cell(
     right: Sequence[float] | float = 0.9,
     n: int = 20,
     nfe: Sequence[int] | int = 16,
+    canvas: int = 32,
     headline: str = "accuracy",
     seed: int = 0,
     seeds: int = 1,
@@ -71,7 +72,7 @@ def cell(
     number = len(scored) // seeds
     return build_cell(
         record,
-        [answer(nfe=count) for count in steps],
+        [answer(nfe=count, canvas=canvas, length=min(18, canvas)) for count in steps],
         scored,
         rounds=[1.5],
         indices=list(range(number)) * seeds,

@@ -13,6 +13,7 @@ from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import bernoulli, categorical
 
 ACCEPT, RESIDUAL = 1, 2  # salts of random numbers
+CERTAIN = 0.99  # a mask of this confidence lets others go first: it follows in the next step anyway
 
 
 @register_policy("spec")
@@ -21,14 +22,17 @@ class Spec:
     """Drafts the surest tokens, and reveals them while each keeps `beta` of its probability once those before it are
     written.
 
-    One forward of at most `rows` nested what-if rows a step: the canvas with every token of probability `sure` or more
-    (at least the best one; a `sure` above 1 is none), then with one drafted token more each. A token that becomes less
-    probable once others are known conflicts with them; it and what follows it wait. The what-if row with all revealed
-    tokens serves as the next step's forward, so an answer takes one forward more than steps.
+    One forward of at most `rows` nested what-if rows a step: the canvas with its sure tokens, then with one drafted
+    token more each. Sure are those whose error probabilities 1 − p add up to at most 1 − `sure` (above 1: none), at
+    least the best one, and a last mask beside them; errors that add up to less than 1 leave an answer possible however
+    tokens depend on each other (Fréchet). A draft that becomes less probable once others are known conflicts with them;
+    it and what follows it wait. So does a draft with less than `near` of the probability of another mask by then: a
+    position that has become surer goes first. The what-if row with all revealed tokens serves as the next step's
+    forward, so an answer takes one forward more than steps.
 
     `lossless` is speculative sampling (arXiv 2302.01318): a draft from p is accepted with probability min(1, q/p),
     where q is its distribution once those before it are written, and the first that isn't is replaced by a draw from
-    the normalised (q − p)₊. Only tokens of probability 1 need no check. Positions are ordered by their largest
+    the normalised (q − p)₊. Only tokens of probability 1 are sure. Positions are ordered by their largest
     probability, whatever was drawn, so answers have the law of one token at a time in that order. At temperature 0 a
     distribution is its likeliest token.
     """
@@ -36,13 +40,14 @@ class Spec:
     rows: int = 8
     beta: float = 0.9
     sure: float = 0.99
+    near: float = 0.0
     lossless: bool = False
     rewrites: bool = field(default=False, init=False, repr=False)
     needs: ClassVar[frozenset[str]] = frozenset({"probe"})
 
     def __post_init__(self) -> None:
-        if self.rows < 1 or self.beta < 0 or self.sure < 0:
-            raise ValueError(f"spec takes at least 1 what-if row, and beta and sure of at least 0, not {self}")
+        if self.rows < 1 or min(self.beta, self.sure, self.near) < 0:
+            raise ValueError(f"spec takes at least 1 what-if row, and numbers of at least 0, not {self}")
         object.__setattr__(self, "rewrites", self.lossless)
 
     def select(self, step: Step) -> Move | Probe:
@@ -68,8 +73,10 @@ class Spec:
         """How many drafts of each row need no check (R,), and the rank of each draft (R, C)."""
         if "spec" not in step.notes:
             best = step.rowwise(lambda log_probs: log_probs.max(-1).values.exp()) if self.lossless else step.confidence
-            sure = step.masked & (best >= (1 if self.lossless else self.sure))
-            step.notes["spec"] = sure.sum(-1).maximum((~step.stale).long()), step.rank(best)
+            errors = step.ordered(best, (1 - best).masked_fill(~step.masked, torch.inf)).cumsum(-1)  # (R, C)
+            sure, left = (errors <= (0 if self.lossless else 1 - self.sure)).sum(-1), step.masked.sum(-1)
+            free = torch.where(sure == left - 1, left, sure.clamp(min=1))
+            step.notes["spec"] = torch.where(step.stale, sure, free), step.rank(best)
         drafted: tuple[Tensor, Tensor] = step.notes["spec"]
         return drafted
 
@@ -78,7 +85,10 @@ class Spec:
         row, token = answers.row, step.token[answers.row]
         if not self.lossless:
             now = answers.probability(checks, token)  # (W, C)
-            return checks.any(-1) & ((now >= self.beta * step.confidence[row]) | ~checks).all(-1)
+            least = self.beta * step.confidence[row]
+            if self.near:
+                least = least.maximum(self.near * _surest_other(step, answers, checks))
+            return checks.any(-1) & ((now >= least) | ~checks).all(-1)
         place = step.scatter(torch.arange(len(step.logits), device=row.device))  # (R, C) of a slot in step.logits
         p = distribution(step.logits[place[row][checks]], step.temperature)  # (K, V)
         q = distribution(answers.logits(checks), step.temperature)
@@ -97,3 +107,9 @@ class Spec:
         left = (q - p).clamp(min=0)
         left = torch.where(left.any(-1, keepdim=True), left, q)
         return step.token.masked_scatter(failed, categorical(left.log(), step.uniform(RESIDUAL)[failed]))
+
+
+def _surest_other(step: Step, answers: Answers, checks: Tensor) -> Tensor:
+    """The largest probability (W, 1) among the masks of each what-if row that aren't sure and have no check."""
+    _, confidence = answers.predict(answers.masked & ~checks)
+    return confidence.masked_fill(confidence >= CERTAIN, 0.0).max(-1, keepdim=True).values

@@ -152,7 +152,7 @@ TASKS = HarnessTasks()
 
 
 def contradicts(sample: Sample, sampler: SamplerName) -> str | None:
-    """Why a sampler contradicts a harness task's generation settings (`do_sample`, `temperature` …)."""
+    """Why a sampler can't answer a harness task's question as that asks for it (`do_sample`, `temperature` …)."""
     try:
         asked(sample.input["generation_kwargs"], sampler, MAX_GEN_TOKS)
     except InputError as error:
@@ -197,7 +197,8 @@ def _spec(name: str, task: Any, unsafe: bool) -> TaskSpec:
     kwargs = task.get_config("generation_kwargs") or {}
     room = asked(kwargs, None, MAX_GEN_TOKS).length
     settings = {"n_shot": task.get_config("num_fewshot"), "harness": scorer.version}
-    return TaskSpec(full, KIND, "", full, scorer.metrics[0], room, settings, len(task.eval_docs))
+    documents = len(task.eval_docs)
+    return TaskSpec(full, KIND, "", full, scorer.metrics[0], room, settings, documents, asked_by=TASKS.name)
 
 
 def _why_not(task: Any, unsafe: bool) -> str | None:

@@ -6,12 +6,11 @@
 | spec | what a server's model is declared to be; reading `--models FILE` |
 | kinds | what kinds of servers accept and report |
 | reply | the request and the reply of one answer, and its digest |
-| openai_client, anthropic_client | one request through each SDK |
+| openai_client, anthropic_client, draft | one request through each SDK, and what both share |
 | failures | errors without keys |
 | store | answers on disk as they come |
 | money, api_cost | prices, the estimate before a run, the limit during it |
 | model | the model: concurrent requests, answers kept, a session's facts |
-| preflight | is the server up, the key there, the model known |
 """
 
 from pbcore.extensions import Integration

@@ -39,7 +39,7 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     if not server_models(unfinished):
         return
     from pbcore.integrations.servers.keys import short_key
-    from pbcore.integrations.servers.preflight import check_server
+    from pbcore.integrations.servers.model import client_of
 
     try:
         check_limit(plan(config), unfinished)
@@ -52,7 +52,7 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
         return
     try:
         for spec in server_models(unfinished).values():
-            check_server(spec)
+            client_of(spec).check()
     except PbcoreError as error:
         raise pytest.UsageError(str(error)) from None
 

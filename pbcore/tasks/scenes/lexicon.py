@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
-import yaml
+from pbcore.package_data import package_yaml
 
 VOWELS = "aeiou"
 
@@ -16,8 +15,7 @@ VOWELS = "aeiou"
 @lru_cache(maxsize=1)
 def data() -> Mapping[str, Any]:
     """The content of scenes.yaml, read once."""
-    text = files("pbcore.tasks").joinpath("data/scenes.yaml").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = yaml.safe_load(text)
+    loaded: dict[str, Any] = package_yaml("pbcore.tasks", "scenes.yaml")
     return loaded
 
 

@@ -10,8 +10,6 @@ import pytest
 import pbcore
 from pbcore.cli import main
 from tests.integrations.lm_eval.harness import copy_task, needs_harness, write_task
-from tests.integrations.servers.fake import FakeServer
-from tests.integrations.servers.served import MINE, declare
 from tests.plugin.conftest import Run
 
 ANSWER = ["--model", "speaker", "--sampler", "eb-0.1", "--out", "out"]
@@ -50,18 +48,6 @@ def test_the_harness_asks_and_scores(run: Run, project: pytest.Pytester, monkeyp
         "exact_match": 0,
     }
     assert cell.conditions.data_source == "lm_eval"
-
-
-@pytest.mark.usefixtures("harness")
-def test_its_length_is_its_own(run: Run, project: pytest.Pytester, server: FakeServer) -> None:
-    """A server is sent what the harness asks for, not its declared limit; another length is refused."""
-    folder = write_task(project.path / "tasks", "sums", SUMS, **SCORED)
-    declare(project, server)
-    asked = f"{MINE} --task lm_eval/sums --limit 1 --lm-eval-path {folder}"
-    run(asked).assert_outcomes(passed=1)
-    assert [one.body["max_tokens"] for one in server.asked] == [16]
-    refused = run(f"{asked} --max-new-tokens 64")
-    refused.stdout.fnmatch_lines(["left out: 1 cells, lm_eval/sums with --max-new-tokens: lm-evaluation-harness asks*"])
 
 
 @pytest.mark.usefixtures("harness")

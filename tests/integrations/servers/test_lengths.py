@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 import pbcore
+from tests.integrations.lm_eval.harness import needs_harness, write_task
+from tests.integrations.lm_eval.test_run import SCORED, SUMS
 from tests.integrations.servers.fake import FakeServer
 from tests.integrations.servers.served import MINE, declare, stored
 from tests.plugin.conftest import Run
@@ -49,3 +51,15 @@ def test_equal_lengths_differ_in_their_key(run: Run, project: pytest.Pytester, s
     plain, limited = (stored(project, run=name).cell.conditions for name in ("plain", "limited"))
     assert plain.data_hash == limited.data_hash
     assert plain.key != limited.key
+
+
+def test_a_harness_task_has_its_own_length(run: Run, project: pytest.Pytester, server: FakeServer) -> None:
+    """A server is sent what the harness asks for, not its declared limit; another length is refused."""
+    needs_harness()
+    folder = write_task(project.path / "tasks", "sums", SUMS, **SCORED)
+    declare(project, server)
+    asked = f"{MINE} --task lm_eval/sums --limit 1 --lm-eval-path {folder}"
+    run(asked).assert_outcomes(passed=1)
+    assert [one.body["max_tokens"] for one in server.asked] == [16]
+    refused = run(f"{asked} --max-new-tokens 64")
+    refused.stdout.fnmatch_lines(["left out: 1 cell, lm_eval/sums with --max-new-tokens: lm-evaluation-harness asks*"])

@@ -145,7 +145,13 @@ class TestResume:
 
 
 class TestEnds:
-    @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+    @pytest.mark.parametrize(
+        "end",
+        [
+            pytest.param(signal.SIGKILL, id="killed"),
+            pytest.param(signal.SIGINT, id="interrupted", marks=pytest.mark.slow),
+        ],
+    )
     def test_what_was_paid_for_is_kept(self, project: pytest.Pytester, run: Run, end: signal.Signals) -> None:
         """A run that is killed, or interrupted, in the middle of a cell has its answers on disk: of those that the
         server gave no more are asked again than were under way.

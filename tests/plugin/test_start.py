@@ -1,0 +1,79 @@
+"""What is imported, and when: a start loads what it uses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.conftest import SMALL
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("torch", "transformers", "tokenizers", "pandas", "scipy", "matplotlib")
+WATCH = """
+import json, sys
+from pathlib import Path
+
+def pytest_runtest_logreport(report):
+    if report.when == "teardown":
+        cells = [path.name for path in Path("out/cells").glob("*.json")]
+        there = [name for name in ("pandas", "matplotlib", "transformers") if name in sys.modules]
+        with open("seen.jsonl", "a") as file:
+            file.write(json.dumps([len(cells), there]) + "\\n")
+"""
+
+
+def imported(code: str) -> list[str]:
+    """Which of the heavy packages a fresh process has imported after some code, from the repository's folder."""
+    code = f"import sys\n{code}\nprint('\\n', *[name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    return done.stdout.splitlines()[-1].split()
+
+
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        ("from pbcore.cli import main; main(['samplers'])", []),
+        ("import pbcore.report; from pbcore.analysis import oracle, order; import pbcore.gates.floors", []),
+        ("import pbcore; pbcore.analysis.pbx([(1, 90)], 80)", ["pandas"]),
+    ],
+)
+def test_an_import_takes_what_it_uses(code: str, heavy: list[str]) -> None:
+    """Samplers are listed without torch; curves alone take pandas."""
+    assert imported(code) == heavy
+
+
+def test_cells_are_collected_without_torch() -> None:
+    """Listing the cells imports no library for models, tables or plots, nor the engine's benchmarks."""
+    code = "import pytest; assert pytest.main(['benches', '--co', '-q', '-p', 'no:hypothesispytest', '-n', '0']) == 0"
+    assert imported(code) == []
+
+
+def test_the_engines_benchmarks_can_be_named() -> None:
+    """A mark expression that selects them, or a file of theirs, finds them."""
+    from benches.conftest import pytest_ignore_collect
+
+    class Config:
+        def __init__(self, markexpr: str) -> None:
+            self.option = self
+            self.markexpr = markexpr
+
+    file = ROOT / "benches" / "test_engine_speed.py"
+    assert pytest_ignore_collect(file, Config("not speed and not nightly"))  # type: ignore[arg-type]
+    assert not pytest_ignore_collect(file, Config("speed"))  # type: ignore[arg-type]
+    stock = ROOT / "benches" / "test_waiting_line.py"
+    assert not pytest_ignore_collect(stock, Config("not speed and not nightly"))  # type: ignore[arg-type]
+
+
+def test_a_record_is_on_disk_before_tables_and_plots_are_loaded(project: pytest.Pytester) -> None:
+    """After the last cell neither pandas nor matplotlib is there, nor, for a model that needs none, transformers."""
+    with (project.path / "conftest.py").open("a") as stream:
+        stream.write(WATCH)
+    cells = ["--task", "copy", "--task", "sort", "--sampler", "random-k2"]
+    project.runpytest_subprocess("benches", *SMALL, *cells).assert_outcomes(passed=2)
+    seen = [json.loads(line) for line in (project.path / "seen.jsonl").read_text().splitlines()]
+    assert seen == [[1, []], [2, []]]
+    assert (project.path / "out" / "report.html").is_file()
