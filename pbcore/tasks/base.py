@@ -10,7 +10,7 @@ from pbcore.errors import InputError
 from pbcore.tasks.cot import final_answer
 from pbcore.tasks.naming import category
 from pbcore.tasks.sample import Message, Sample
-from pbcore.tasks.scoring import Scored, scorer
+from pbcore.tasks.scoring import Scored, score_all, scorer
 
 __all__ = ["Message", "Sample", "Task"]
 
@@ -70,9 +70,9 @@ class Task:
             raise InputError(f"{self.name} has no metric {sorted(unknown)}; it has {sorted(score.metrics)}")
         wanted = frozenset(score.metrics if metrics is None else metrics)
         if not self.cot or self.cot_answer == "whole":
-            return score.score(predictions, samples, wanted)
+            return score_all(self.scorer, predictions, samples, wanted)
         answers = [final_answer(text) for text in predictions]
-        scored = score.score([answer or "" for answer in answers], samples, wanted)
+        scored = score_all(self.scorer, [answer or "" for answer in answers], samples, wanted)
         return [one if answer else _unanswered(one) for one, answer in zip(scored, answers, strict=True)]
 
 

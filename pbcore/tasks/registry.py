@@ -20,7 +20,7 @@ from pbcore.tasks.generators import Asked, Order
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.official import official_rows, read_rows
 from pbcore.tasks.prompt_options import as_asked, first
-from pbcore.tasks.scoring import scorers
+from pbcore.tasks.scoring import score_all, scorers
 from pbcore.tasks.sources import TaskSource, asked_by, folders_of
 from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_scorer
 
@@ -116,10 +116,10 @@ def _probe(spec: TaskSpec, where: str) -> None:
         if sample.answer is None:
             continue
         try:
-            [scored] = chosen.score([sample.answer], [sample], frozenset({"accuracy"}))
+            [scored] = score_all(spec.scorer, [sample.answer], [sample], frozenset({"accuracy"}))
         except ValueError as error:
             raise InputError(f"{where}: {error}; choose another scorer") from None
-        if scored.scores["accuracy"] != 1:
+        if scored.scores.get("accuracy") != 1:
             raise InputError(
                 f"{where}, sample {sample.index}: its own label {sample.answer!r} is wrong under the scorer "
                 f"{spec.scorer} "

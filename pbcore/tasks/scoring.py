@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pbcore.errors import InputError
+from pbcore.printable import counted, shown
 from pbcore.registry import Registry
 
 if TYPE_CHECKING:
     from pbcore.tasks.sample import Sample
+
+
+class ScorerError(InputError):
+    """A scorer gave something else than scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,30 @@ def register_scorer(name: str, scorer: Scorer) -> None:
 def scorer(name: str) -> Scorer:
     """The scorer registered under `name`. Raises KeyError with close matches, or else all names."""
     return SCORERS[name]
+
+
+def score_all(
+    name: str, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]
+) -> list[Scored]:
+    """The scores of answers by a registered scorer, one of a user's included. Raises ScorerError unless it gives a
+    `Scored` for each answer, in which every score is a number from 0 to 1."""
+    scored = scorer(name).score(predictions, samples, metrics)
+    if not isinstance(scored, Sequence) or len(scored) != len(predictions):
+        given = f"{len(scored)} results" if isinstance(scored, Sequence) else shown(scored)
+        raise ScorerError(
+            f"scorer {name!r} gave {given} for {counted(len(predictions), 'answer')}; give a list, one each"
+        )
+    for one, sample in zip(scored, samples, strict=True):
+        where = f"scorer {name!r}, sample {sample.index} of {sample.task}"
+        if not isinstance(one, Scored):
+            raise ScorerError(f"{where}: it gave {shown(one)}; give a pbcore.tasks.scoring.Scored")
+        for metric, value in one.scores.items():
+            if not isinstance(value, Real) or not 0 <= float(value) <= 1:
+                raise ScorerError(
+                    f"{where}: {shown(metric)} is {shown(value)}; scores are numbers from 0 to 1, and one that can't "
+                    "be measured is left out, with the reason in details['absent']"
+                )
+    return list(scored)
 
 
 def scorers() -> Mapping[str, Scorer]:
