@@ -14,6 +14,7 @@ from pbcore.decoding.state import State
 from pbcore.decoding.what_if import Answers
 from pbcore.errors import InputError
 from pbcore.lazy_torch import Tensor, torch
+from pbcore.links import docs
 from pbcore.models.base import Attention
 from pbcore.models.counter_rng import Draw, uniform
 
@@ -261,4 +262,4 @@ class Step:
                     f"step.{name} no longer exists; keep state with step.state(name, fill, per='slot' or 'row') and "
                     "change it in place"
                 )
-            raise AttributeError(f"a step has no {name!r}; docs/samplers.md lists what it has")
+            raise AttributeError(f"a step has no {name!r}; {docs('samplers.md')} lists what it has")

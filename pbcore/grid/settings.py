@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pbcore.extensions import provided
 from pbcore.grid import values
 from pbcore.grid.option import OptionGroup, Role, option, options_of
+from pbcore.links import docs
 
 BASELINE = Path("reports/baselines/embedded-cpu.json")
 PROFILES = ("quick", "ci", "paper", "full")
@@ -49,7 +50,9 @@ class Settings:
     )
     dtype: str | None = option(Role.ANSWERS, "dtype of the model: float32, bfloat16, float16, float64", metavar="DTYPE")
     quantization: str | None = option(
-        Role.LOADS, "load weights quantized: bitsandbytes-4bit, torchao-int8 … (docs/models.md)", metavar="KIND"
+        Role.LOADS,
+        f"load weights quantized: bitsandbytes-4bit, torchao-int8 …; more: {docs('models.md')}",
+        metavar="KIND",
     )
     attn_implementation: str | None = option(
         Role.LOADS, "attention of transformers: sdpa, eager, flash_attention_2 …", metavar="NAME"

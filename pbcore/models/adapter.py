@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from pbcore.models.architecture import Architecture
 from pbcore.models.errors import ModelError
+from pbcore.printable import printable, shown
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _KEY = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])(?:\.default)?\.weight")
@@ -72,6 +73,8 @@ def read_adapter(folder: Path) -> Adapter:
         rank, alpha, rslora = int(config["r"]), float(config["lora_alpha"]), bool(config.get("use_rslora"))
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{folder / CONFIG} can't be read ({error!r}); write the adapter again") from error
+    if rank < 1:
+        raise ModelError(f"{folder / CONFIG}: r is {rank}, it should be at least 1; write the adapter again")
     odd = [f"{key} {config[key]!r}" for key, plain in _PLAIN.items() if key in config and config[key] not in plain]
     if config.get("peft_type", "LORA") != "LORA":
         odd.insert(0, f"peft_type {config['peft_type']!r}")
@@ -103,7 +106,7 @@ def merge(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
         a, b = adapter.pairs[name]
         weight = weights.get(key)
         if weight is None or weight.shape != (b.shape[0], a.shape[1]):
-            odd.append(f"{key} of shape {(b.shape[0], a.shape[1])}")
+            odd.append(f"{printable(key)} of shape {(b.shape[0], a.shape[1])}")
             continue
         if weight.is_meta:
             raise ModelError(
@@ -134,8 +137,13 @@ def _pairs(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
     for key, tensor in tensors.items():
         match = _KEY.fullmatch(key)
         if match is None:
-            raise ModelError(f"{folder / WEIGHTS}: {key} is no matrix of a LoRA adapter; only those can be merged")
+            raise ModelError(
+                f"{folder / WEIGHTS}: {shown(key)} is no matrix of a LoRA adapter; only those can be merged"
+            )
         found.setdefault(match[1], {})[match[2]] = tensor
+    odd = [name for name, pair in found.items() if not all(bool(one.isfinite().all()) for one in pair.values())]
+    if odd:
+        raise ModelError(f"{folder / WEIGHTS}: {shown(odd[0])} holds NaN or infinity; train the adapter again")
     lone = [name for name, pair in found.items() if len(pair) < 2]
     if lone or not found:
         what = f"{lone[0]} has one matrix of two" if lone else "it holds no matrices"

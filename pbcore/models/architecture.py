@@ -11,9 +11,10 @@ import torch
 import transformers
 from transformers import PretrainedConfig
 
-from pbcore.models.bodies import body
+from pbcore.models.bodies import INVALID, body
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, Family, recognised
+from pbcore.printable import printable
 
 _BODIES = {
     **{name: family for name, family in FAMILIES.items() if name != "sedd"},
@@ -53,8 +54,17 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
 
     LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full attention in every
     implementation; the other families are in `families`. Ids that config.json lacks are those of the authors' code,
-    where the vocabulary has them. Raises ModelError for other architectures and for LLaDA options that Llama lacks.
+    where the vocabulary has them. Raises ModelError for other architectures, for LLaDA options that Llama lacks, and
+    for keys that are missing or have values that no model can be built with.
     """
+    try:
+        return _architecture(raw, where, layers)
+    except INVALID as error:
+        said = printable(" ".join(str(error).split()), 300)
+        raise ModelError(f"{where}: config.json can't be used ({said}); mend the named value") from error
+
+
+def _architecture(raw: Mapping[str, Any], where: str, layers: int | None) -> Architecture:
     name = recognised(raw) or str(raw.get("model_type", "")).lower()
     family = _BODIES.get(name)
     if family is None:

@@ -6,9 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
 from transformers import PretrainedConfig
 
 from pbcore.models.errors import ModelError
+from pbcore.printable import printable
+
+# What transformers' own checks of a config's values raise, and what sizes that make no sense lead to.
+INVALID = (TypeError, ValueError, ArithmeticError, StrictDataclassError)
 
 # The values with which a LLaDA config describes Llama's architecture.
 _LLADA_MUST = dict.fromkeys(
@@ -222,13 +227,14 @@ def body(name: str, config_class: Any, raw: Mapping[str, Any], where: str) -> tu
     Raises ModelError that names every missing key together with the rest, since no body can be built without them.
     """
     keys = Keys(raw, where)
-    values = _VALUES.get(name, _plain)(keys)
-    problem = [f"config.json has no {', '.join(dict.fromkeys(keys.missing))}"] if keys.missing else []
+    problem: list[str] = []
     config: PretrainedConfig | None = None
     try:
-        config = config_class(**values)
-    except (TypeError, ValueError, ZeroDivisionError) as error:  # transformers' own checks of a config's values
-        problem = problem or [str(error)]
+        config = config_class(**_VALUES.get(name, _plain)(keys))
+    except INVALID as error:
+        problem = [printable(" ".join(str(error).split()), 300)]
+    if keys.missing:
+        problem = [f"config.json has no {', '.join(dict.fromkeys(keys.missing))}"]
     if problem or config is None:
         raise ModelError(f"{where} ({name}): {'; '.join([*problem, *keys.problems])}. Complete config.json")
     return config, tuple(keys.problems)

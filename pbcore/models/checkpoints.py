@@ -18,6 +18,7 @@ from pbcore.models.architecture import Architecture
 from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
 from pbcore.models.packing import place, slots, split, spread
+from pbcore.printable import shown
 
 _IGNORED = ("rotary_emb.inv_freq",)  # buffers stored in older checkpoints; every model computes them
 
@@ -26,7 +27,13 @@ def shards(folder: Path) -> list[Path]:
     """The safetensors files of a checkpoint, in the index's order. Raises ModelError naming those that are missing."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        names = dict.fromkeys(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        try:
+            names = dict.fromkeys(map(str, json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelError(f"{index} can't be read ({error!r}); download the checkpoint again") from error
+        outside = [name for name in names if not name or Path(name).name != name]
+        if outside:
+            raise ModelError(f"{index} names {shown(outside[0])}, which is not a file of this folder")
         missing = [name for name in names if not (folder / name).is_file()]
         if missing:
             count = f"{len(missing)} of {len(names)} shards are missing ({', '.join(missing)})"

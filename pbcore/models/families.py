@@ -18,6 +18,7 @@ from tabulate import tabulate
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.sedd.config import is_sedd
+from pbcore.printable import shown
 
 CAUSAL, MASKED, SEDD = "causal", "masked", "sedd"
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")  # a model_type of these families begins so
@@ -250,7 +251,7 @@ def _config(folder: Path) -> Mapping[str, Any]:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """A checkpoint's config.json. Raises ModelError if it is missing or not valid JSON."""
+    """A checkpoint's config.json. Raises ModelError if it is missing, not valid JSON or no mapping."""
     path = folder / "config.json"
     try:
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -261,4 +262,6 @@ def read_config(folder: Path) -> dict[str, Any]:
         ) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{path} is not valid JSON ({error}); download the checkpoint again") from error
+    if not isinstance(config, dict):
+        raise ModelError(f"{path} holds {shown(config)}; it should be a mapping. Download the checkpoint again")
     return config

@@ -115,9 +115,9 @@ def read_top_k(kind: str, folder: Path) -> int | None:
         return 50
     try:
         top_k = json.loads(path.read_text(encoding="utf-8")).get("top_k")
-    except json.JSONDecodeError as error:
-        raise ModelError(f"{path} is not valid JSON ({error}); download the checkpoint again") from error
-    return int(top_k) if top_k else None
+        return int(top_k) if top_k else None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ModelError(f"{path} can't be read ({error}); download the checkpoint again") from error
 
 
 def _assemble(

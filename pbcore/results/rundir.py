@@ -167,7 +167,17 @@ def cell_file(cell_id: str) -> str:
 
 
 def write_atomic(path: Path, text: str) -> Path:
-    """Writes `text` atomically: after a crash at any moment `path` holds either the whole old or the whole new text."""
+    """Writes `text` atomically: after a crash at any moment `path` holds either the whole old or the whole new text.
+
+    Raises OSError, which names `path`.
+    """
+    try:
+        return _write_atomic(path, text)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+def _write_atomic(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name[:60]}-{secrets.token_hex(8)}.tmp"
     # tempfile would make files that only their owner can read, but results are for others too. The umask applies to

@@ -17,6 +17,7 @@ from pbcore.train import card, evaluate, loop, vocabulary
 from pbcore.train.recipe import Recipe, read_recipe
 
 HERE = Path(pbcore.train.__file__).parent
+SAMPLES = 100  # that a checkpoint is scored on, of each task
 # Objective → the embedded model that it trains; model → its recipe.
 MODELS = {"diffusion": "tiny", "causal": "tiny-ar", "sedd": "tiny-sedd"}
 RECIPES = {
@@ -47,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     if options.evaluate is not None:
         folder = options.evaluate or HERE.parent / "models" / model
-        print(evaluate.scores_table(list(_progress(folder, options.samples, options.device))))
+        print(evaluate.scores_table(list(_progress(folder, options.samples or SAMPLES, options.device))))
         return 0
     return _train(options)
 
@@ -77,8 +78,15 @@ def _train(options: argparse.Namespace) -> int:
         loop.save(run, options.out)
     folder = options.out / "checkpoint"
     card.export(run, folder)
-    results = list(_progress(folder, options.samples, options.device, recipe.tasks))
-    (folder / "README.md").write_text(card.card(run, results, options.samples, loop.CLIP), encoding="utf-8")
+    if run.step < recipe.steps and options.samples is None:
+        print(
+            f"written to {folder}, not scored, as step {run.step} is not the last of {recipe.steps}; the same command "
+            f"without --steps goes on, `python -m pbcore.train --evaluate {folder}` scores it"
+        )
+        return 0
+    samples = options.samples or SAMPLES
+    results = list(_progress(folder, samples, options.device, recipe.tasks))
+    (folder / "README.md").write_text(card.card(run, results, samples, loop.CLIP), encoding="utf-8")
     print(f"{evaluate.scores_table(results)}\n\nwritten to {folder}")
     return 0
 
@@ -127,7 +135,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--out", type=Path, help="folder of the run (default: reports/train-MODEL); resumes if it already holds a run"
     )
-    parser.add_argument("--steps", type=int, help="stop after this step (default: the recipe's last)")
+    parser.add_argument(
+        "--steps", type=int, help="stop after this step, without scoring (default: the recipe's last, with scores)"
+    )
     parser.add_argument("--save-minutes", type=float, default=3.0, help="minutes between two saved states")
     parser.add_argument(
         "--evaluate",
@@ -137,7 +147,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="score a checkpoint instead of training (default: the embedded one)",
     )
-    parser.add_argument("--samples", type=int, default=100, help="test samples per task")
+    parser.add_argument(
+        "--samples",
+        type=int,
+        help=f"test samples per task (default: {SAMPLES}; none where --steps ends a run before its last step)",
+    )
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")
     return parser

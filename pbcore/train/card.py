@@ -11,6 +11,7 @@ import yaml
 from safetensors.torch import save_file
 from transformers import LlamaForCausalLM
 
+from pbcore.links import docs
 from pbcore.models.sedd.load import save
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.train.evaluate import Result, scores_table
@@ -62,7 +63,8 @@ _WORDS = {
         "ends": "answers padded with EOS to the canvas",
         "decoding": "one block, in percent. `confidence-k4` reveals the four most\nconfident tokens per step.",
         "objective": "absorbing-state diffusion, cross-entropy over masked tokens. The noise and the token weights change "
-        "from phase to phase; see\n  the recipe below, whose keys docs/training.md explains. EOS tokens after the first "
+        "from phase to phase; see\n  the recipe below, whose keys "
+        f"{docs('training.md')} explains. EOS tokens after the first "
         "one have weight 0.1.",
         "file": "recipe.yaml",
     },

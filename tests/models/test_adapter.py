@@ -175,11 +175,30 @@ class TestRefused:
             ({}, "it holds no matrices"),
             ({f"{LAYERS}.q_proj.lora_A.weight": torch.ones(2, 32)}, "q_proj has one matrix of two"),
             ({f"{LAYERS}.q_proj.lora_magnitude_vector": torch.ones(2)}, "is no matrix of a LoRA adapter"),
+            (
+                {f"{LAYERS}.q_proj.lora_{one}.weight": torch.full((2, 2), float("nan")) for one in "AB"},
+                "q_proj' holds NaN or infinity",
+            ),
         ],
     )
     def test_odd_weights(self, tensors: dict[str, torch.Tensor], message: str, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match=message):
             read_adapter(write(tmp_path / "adapter", tensors))
+
+    @pytest.mark.parametrize("name", ["../../../etc/passwd", "/etc/passwd", "model.layers.0.\x1b[31m.q_proj"])
+    def test_names_that_lead_elsewhere(self, name: str, tmp_path: Path) -> None:
+        """A weight's name is looked up in the model, and nowhere else."""
+        tensors = {f"base_model.model.{name}.lora_{one}.weight": torch.ones(2, 2) for one in "AB"}
+        adapter = write(tmp_path / "adapter", tensors)
+        with pytest.raises(ModelError) as caught:
+            load_model(f"tiny+{adapter}")
+        assert "belongs to another model" in str(caught.value)
+        assert "\x1b" not in str(caught.value)
+
+    @pytest.mark.parametrize("rank", [0, -1])
+    def test_a_rank_that_is_none(self, rank: int, tmp_path: Path) -> None:
+        with pytest.raises(ModelError, match=f"r is {rank}, it should be at least 1"):
+            read_adapter(write(tmp_path / "adapter", r=rank))
 
     def test_damaged_weights(self, tmp_path: Path) -> None:
         """A file cut short is to be written again."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from pbcore.models.architecture import Architecture, architecture
 from pbcore.models.errors import ModelError
+from pbcore.models.registry import resolve_model
 
 LLADA: dict[str, Any] = {
     "model_type": "llada",
@@ -68,6 +70,50 @@ class TestLlada:
         with pytest.raises(ModelError, match=r"config.json has no n_heads, d_model, n_layers"):
             read(LLADA, n_heads=None, d_model=None, n_layers=None)
         assert read(LLADA, mask_token_id=None, vocab_size=126464, embedding_size=126464).mask_id == 126336
+
+
+def shape_of(model: str) -> dict[str, Any]:
+    shape = resolve_model(model).shape
+    assert shape is not None
+    return dict(shape)
+
+
+SHAPES = (
+    "llada-8b",
+    "dream-7b",
+    "sdar-4b",
+    "sdar-30b-a3b",
+    "fast-dllm-v2-1.5b",
+    "stable-diffcoder-8b",
+    "llada2.0-mini",
+)
+DROPPED = object()
+
+
+class TestDamagedConfigs:
+    @pytest.mark.parametrize("model", SHAPES)
+    @pytest.mark.parametrize("value", [DROPPED, "x", [1], {}, -1, 0, 1.5, None, True])
+    def test_any_key(self, model: str, value: Any) -> None:
+        """Without any one key, or with an odd value for it, a config is read or refused in one line."""
+        for key in shape_of(model):
+            raw = {**shape_of(model), key: value}
+            if value is DROPPED:
+                del raw[key]
+            with suppress(ModelError):
+                architecture(raw, "here")
+
+    @pytest.mark.parametrize(
+        ("model", "key", "said"),
+        [
+            ("llada-8b", "mlp_hidden_size", r"has no mlp_ratio or mlp_hidden_size\. Complete"),
+            ("llada-8b", "n_heads", "has no n_heads"),
+            ("sdar-4b", "rms_norm_eps", "config.json has no rms_norm_eps"),
+        ],
+    )
+    def test_a_missing_key_is_named(self, model: str, key: str, said: str) -> None:
+        raw = {name: value for name, value in shape_of(model).items() if name != key}
+        with pytest.raises(ModelError, match=said):
+            architecture(raw, "here")
 
 
 class TestIds:

@@ -108,6 +108,35 @@ class TestWrongCheckpoints:
         with pytest.raises(ModelError, match=r"1 of 3 shards are missing \(model-00002-of-00003"):
             load_model(str(folder))
 
+    @pytest.mark.parametrize(
+        ("index", "said"),
+        [
+            ("[1]", "can't be read"),
+            ("{", "can't be read"),
+            ("{}", r"can't be read \(KeyError\('weight_map'\)\)"),
+            ('{"weight_map": [1]}', "can't be read"),
+            (
+                '{"weight_map": {"a": "../other/model.safetensors"}}',
+                "names '../other/model.safetensors', which is not a",
+            ),
+            ('{"weight_map": {"a": "/etc/passwd"}}', "names '/etc/passwd', which is not a file of this folder"),
+            ('{"weight_map": {"a": ""}}', "names '', which is not a file of this folder"),
+        ],
+    )
+    def test_odd_indices(self, index: str, said: str, tmp_path: Path) -> None:
+        """One line with the file; no index leads out of its folder."""
+        folder = llama_checkpoint(tmp_path)
+        (folder / "model.safetensors.index.json").write_text(index)
+        with pytest.raises(ModelError, match=rf"index\.json {said}"):
+            load_model(str(folder))
+
+    @pytest.mark.parametrize("text", ["[1]", "1", '"x"', "null"])
+    def test_a_config_that_is_no_mapping(self, text: str, tmp_path: Path) -> None:
+        folder = llama_checkpoint(tmp_path)
+        (folder / "config.json").write_text(text)
+        with pytest.raises(ModelError, match=r"config\.json holds .*; it should be a mapping"):
+            load_model(str(folder))
+
     def test_cut_off_file(self, tmp_path: Path) -> None:
         """A file that ends early is named with what to do."""
         folder = llama_checkpoint(tmp_path)

@@ -44,6 +44,18 @@ class TestCommands:
         assert command("report", tmp_path / "none") == 2
         assert "does not exist" in capsys.readouterr().err
 
+    def test_what_is_rewritten_is_told(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A run that is reported again into its own directory names the files that it replaces."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell()])
+        marks = []
+        for _ in range(2):
+            assert command("report", run.path, "--out", run.path) == 0
+            told = [line for line in capsys.readouterr().out.splitlines() if line.startswith(str(run.path))]
+            marks.append({line.removesuffix(" (rewritten)"): line.endswith(" (rewritten)") for line in told})
+        assert {run.path / "report.md", run.path / "report.html"} <= set(map(Path, marks[0]))
+        assert marks[0].keys() == marks[1].keys()
+        assert (set(marks[0].values()), set(marks[1].values())) == ({False}, {True})
+
     def test_the_page_of_a_run_has_its_facts(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """With --out every file that is written is named on the screen, and the page says how the run was made."""
         run = factory.write(create(tmp_path, "a"), factory.grid(("tiny",), TWO, ks=(1, 2)))

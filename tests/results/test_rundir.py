@@ -166,6 +166,15 @@ class TestAssemble:
             file.unlink()
         assert load_samples(run.path) == before
 
+    def test_write_atomic_names_the_file(self, tmp_path: Path) -> None:
+        """That was to be written, and not the temporary one beside it."""
+        (tmp_path / "f").mkdir()
+        for path, kind in ((Path("/proc/x.md"), OSError), (tmp_path / "f", IsADirectoryError)):
+            with pytest.raises(kind) as caught:
+                write_atomic(path, "text")
+            assert caught.value.filename == str(path)
+        assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
     def test_write_atomic_replaces(self, tmp_path: Path) -> None:
         """The second text replaces the first whole."""
         write_atomic(tmp_path / "x" / "f", "long text")

@@ -51,3 +51,16 @@ def test_an_objective_chooses_one_of_the_two_recipes_only(capsys: pytest.Capture
     with pytest.raises(SystemExit):
         main(["--objective", "causal", "--recipe", "mine.yaml"])
     assert "has the key `objective`" in capsys.readouterr().err
+
+
+def test_a_run_that_stops_early_is_not_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A try of two steps takes what two steps take; it leaves a checkpoint, and says how to go on and to score it."""
+    (tmp_path / "recipe.yaml").write_text(f"objective: diffusion\n{RECIPE}")
+    command = ["--recipe", str(tmp_path / "recipe.yaml"), "--out", str(tmp_path / "run")]
+    assert main([*command, "--steps", "2"]) == 0
+    checkpoint = tmp_path / "run" / "checkpoint"
+    said = capsys.readouterr()
+    assert f"written to {checkpoint}, not scored, as step 2 is not the last of 4; the same command" in said.out
+    assert "waiting_line/" not in said.err
+    assert (checkpoint / "model.safetensors").is_file()
+    assert not (checkpoint / "README.md").exists()

@@ -25,6 +25,7 @@ example: pbcore lm-eval --model_args pretrained=llada-1.5,sampler=threshold-0.9+
 
 --model pbcore, --batch_size auto and --log_samples are added unless given; without --output_path the harness's own
 files go into the run directory, reports/<date-time>/lm_eval."""
+UNKNOWN = "Tasks not found"  # the harness's words
 COMMANDS = ("run", "ls", "validate", "import")
 
 
@@ -115,7 +116,7 @@ def _show(folder: Path) -> None:
 
 
 def _harness(arguments: Sequence[str]) -> int:
-    """The harness's command line; its exit status."""
+    """The harness's command line; its exit status. Raises InputError for tasks that it doesn't know."""
     from lm_eval.__main__ import cli_evaluate
 
     from pbcore.integrations.lm_eval.model import register
@@ -126,6 +127,10 @@ def _harness(arguments: Sequence[str]) -> int:
             cli_evaluate()
         except SystemExit as stop:
             return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        except ValueError as error:
+            if not str(error).startswith(UNKNOWN):
+                raise
+            raise InputError(f"{error}; `pbcore lm-eval ls tasks` lists the harness's tasks") from error
     return 0
 
 

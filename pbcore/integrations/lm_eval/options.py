@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pbcore.grid.cellid import bracketed
 from pbcore.grid.option import OptionGroup, Role, option
+from pbcore.links import docs
 
 PREFIX = "lm_eval/"
 
@@ -20,7 +21,8 @@ class HarnessOptions(OptionGroup):
 
     lm_eval_path: Path | None = option(
         Role.ANSWERS,
-        "folder with task files of your own for lm-evaluation-harness, for --task lm_eval/NAME (docs/lm-eval.md)",
+        "folder with task files of your own for lm-evaluation-harness, for --task lm_eval/NAME; more: "
+        f"{docs('lm-eval.md')}",
         Path,
         metavar="DIR",
     )

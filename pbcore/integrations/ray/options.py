@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pbcore.errors import InputError
 from pbcore.grid.option import CommonOptions, OptionGroup, Role, option
 from pbcore.grid.values import positive
+from pbcore.links import docs
 
 
 def address(text: str) -> str:
@@ -35,7 +36,7 @@ class RayOptions(OptionGroup):
     ray: str | None = option(
         Role.COMPUTES,
         "run the cells on a Ray cluster: HOST:PORT of its head, or local (default: the running cluster, else a local "
-        "one; docs/cluster.md)",
+        f"one); more: {docs('cluster.md')}",
         address,
         metavar="ADDRESS",
         const="auto",

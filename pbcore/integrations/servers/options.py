@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pbcore.errors import InputError
 from pbcore.grid.option import OptionGroup, Role, option
+from pbcore.links import docs
 
 
 def dollars(text: str) -> float:
@@ -24,7 +25,7 @@ class ServerOptions(OptionGroup):
 
     models: tuple[Path, ...] = option(
         Role.ANSWERS,
-        "YAML file with models behind servers (repeatable; docs/servers.md)",
+        f"YAML file with models behind servers (repeatable); more: {docs('servers.md')}",
         Path,
         many=True,
         metavar="FILE",

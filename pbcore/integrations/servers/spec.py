@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from pbcore.errors import InputError
 from pbcore.integrations.servers.kinds import KINDS
+from pbcore.links import docs
 from pbcore.names import SamplerName, canonical, parse
 from pbcore.printable import printable, shown
 from pbcore.tasks.files import read_text, read_yaml
@@ -104,7 +105,9 @@ def add_models_file(path: str | Path, taken: Mapping[str, Any] | None = None) ->
     """
     file = Path(path)
     if not file.is_file():
-        raise FileNotFoundError(f"no models file {file}; give a YAML file with one entry per model (docs/servers.md)")
+        raise FileNotFoundError(
+            f"no models file {file}; give a YAML file with one entry per model ({docs('servers.md')})"
+        )
     read = read_specs(read_text(file), str(file))
     for name in read:
         if name in (taken or {}):
@@ -151,7 +154,7 @@ def _spec(name: str, entry: Mapping[str, Any], where: str) -> ServerSpec:
     if unknown:
         raise InputError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(KEYS)}")
     kind = entry.get("kind", "openai")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f"{where}: kind {shown(kind)}; give one of {', '.join(KINDS)}")
     default = {"base_url": KINDS[kind].base_url} if KINDS[kind].base_url else {}
     spec = _validated({"name": name, **default, **entry}, where)

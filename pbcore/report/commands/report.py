@@ -108,8 +108,8 @@ def run(args: argparse.Namespace) -> int:
         written = [] if args.out is None else _write(cells, args.paths, args.out, section)
     except (InputError, ValueError) as error:
         return refused("report", error)
-    for path in written:
-        show(str(path))
+    for path, rewritten in written:
+        show(f"{path} (rewritten)" if rewritten else str(path))
     return 0
 
 
@@ -126,10 +126,12 @@ def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside]
     return beside_published(cells, args.published, same)
 
 
-def _write(cells: pd.DataFrame, sources: list[Path], out: Path, section: str) -> list[Path]:
+def _write(cells: pd.DataFrame, sources: list[Path], out: Path, section: str) -> list[tuple[Path, bool]]:
+    """Writes report.md, report.html and the curves. Returns each file with whether it replaced one."""
+    before = set(out.glob("*"))
     plots = [*write_plots(cells, out), *write_speed(cells, out)]
     facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
     name, rooms = ", ".join(path.name for path in sources), frontier_of_runs(cells, sources)
     page = report_text(cells, name, facts, [plot.name for plot in plots], rooms)
     markdown = write_atomic(out / "report.md", f"{page}\n{section}" if section else page)
-    return [markdown, rebuild(cells, sources, out), *plots]
+    return [(path, path in before) for path in (markdown, rebuild(cells, sources, out), *plots)]

@@ -15,6 +15,7 @@ import torch
 
 from pbcore.errors import InputError, PbcoreError
 from pbcore.grid import values
+from pbcore.links import docs
 from pbcore.models import resolve_model
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import add_tasks_file, all_task_names
@@ -125,7 +126,7 @@ def _say(run: LoraRun, text: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m pbcore.train", description=__doc__.split(": ", 1)[1], epilog="More: docs/fine-tune.md"
+        prog="python -m pbcore.train", description=__doc__.split(": ", 1)[1], epilog=f"More: {docs('fine-tune.md')}"
     )
     default = {field.name: field.default for field in fields(LoraSettings)}
 

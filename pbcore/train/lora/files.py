@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from pbcore.links import docs
 from pbcore.models.adapter import digest
 from pbcore.models.sedd import load as sedd
 from pbcore.train.lora.run import LoraRun, put
@@ -39,7 +40,7 @@ the validation examples; step 0 is the model before. Trained on {train:,} exampl
 {planned:,} steps, {minutes:.1f} minutes on {device} in {dtype}; `loss.csv` and `loss.png` have every step's loss. The
 loss is the {loss}, with t ~ U(0, 1) for each row.
 
-Settings (docs/fine-tune.md explains them):
+Settings ({page} explains them):
 
 ```yaml
 {settings}```
@@ -116,6 +117,7 @@ def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
     judged = [row for row in run.log if "score" in row]
     adapter = settings.method == "lora"
     return ((ADAPTER if adapter else WHOLE) + CARD).format(
+        page=docs("fine-tune.md"),
         model=settings.model,
         task=settings.task,
         digest=digest(folder) if adapter else "",

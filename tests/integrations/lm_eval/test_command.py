@@ -98,3 +98,9 @@ def test_an_error_of_ours_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixt
     arguments = ["--tasks", "toy_copy", "--include_path", str(tasks), "--output_path", str(tmp_path)]
     assert main(["lm-eval", "--model_args", "pretrained=tiny", *arguments]) == 2
     assert "needs a model and a sampler" in capsys.readouterr().err
+
+
+def test_an_unknown_task_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--model_args", "pretrained=tiny,sampler=threshold-0.9", "--output_path", str(tmp_path)]
+    assert main(["lm-eval", *arguments, "--tasks", "nope_task"]) == 2
+    assert "pbcore lm-eval: Tasks not found: nope_task; `pbcore lm-eval ls tasks` lists" in capsys.readouterr().err

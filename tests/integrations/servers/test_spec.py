@@ -64,6 +64,7 @@ class TestReading:
             ("a: {base_url: http://h/v1, model: x, retries: two}", "retries 'two'; it should be a valid integer"),
             ("a: {base_url: http://h/v1, model: x, stream: 'yes'}", "stream 'yes'; it should be a valid boolean"),
             ("a: {base_url: http://h/v1, model: x, kind: tgi}", "kind 'tgi'; give one of openai, anthropic, vllm"),
+            ("a: {base_url: http://h/v1, model: x, kind: [1]}", "kind [1]; give one of openai, anthropic, vllm"),
             ("a: {base_url: http://h/v1, model: x, prices: {input: 1}}", "missing prices.output"),
             ("a: {base_url: http://h/v1, model: x, prices: {input: 1, output: 1, in: 1}}", "unknown key prices.in"),
             ("a: {base_url: http://h/v1, model: x, prices: {input: -1, output: 1}}", "not below 0"),
