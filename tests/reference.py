@@ -33,5 +33,5 @@ def reference_cases(name: str) -> Any:
 
 def _found(path: Path, remedy: str) -> Path:
     if not path.exists():
-        pytest.skip(f"reference data not here: {path.name} ({remedy})")
+        pytest.skip(f"reference data not here: {'/'.join(path.parts[-2:])} ({remedy})")
     return path

@@ -36,7 +36,16 @@ def imported(folder: Path, *arguments: str) -> tuple[set[str], set[str]]:
     """What the repository's own cells import under the clock, and all modules of their process."""
     (folder / "watch_imports.py").write_text(WATCH)
     command = [sys.executable, "-m", "pytest", str(ROOT / "benches"), "-q", "-p", "watch_imports", "--out", "out"]
-    place = ("-p", "no:cacheprovider", "-p", "no:xdist", "-c", str(ROOT / "pyproject.toml"))
+    place = (
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:hypothesispytest",
+        "-p",
+        "no:xdist",
+        "-c",
+        str(ROOT / "pyproject.toml"),
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]), "OMP_NUM_THREADS": "1"}
     done = subprocess.run([*command, *place, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
