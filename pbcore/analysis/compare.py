@@ -15,8 +15,12 @@ from pbcore.printable import first_line
 from pbcore.results.baseline import BaselineCell, baseline_cell
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import StoredCell
+from pbcore.results.table_row import rate
 
-RATES = ("nfe", "tokens_per_step", "tokens_per_forward", "samples_per_second", "tokens_per_second")
+RATES = (
+    *("nfe", "rows", "tokens_per_step", "tokens_per_row", "tokens_per_forward"),
+    *("samples_per_second", "tokens_per_second"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class CellComparison:
     to `high` (`analysis.paired.interval`), over `n` samples; `p` is two-sided, `p_adjusted` Holm's over all compared
     cells. `worse` and `better` are the flipped answers, in the order of the samples; `differs` names conditions that
     differ, e.g. the dtype, though the questions are the same. `rates`: name of `RATES` → (base, head), None where not
-    measured; `nfe_differs` counts the samples with another NFE.
+    measured; `nfe_differs` counts the samples with another NFE or other rows.
     """
 
     id: str
@@ -81,7 +85,7 @@ class CellComparison:
 
     @property
     def unchanged(self) -> bool:
-        """Whether every sample has the same score and the same NFE in both runs."""
+        """Whether every sample has the same score, the same NFE and the same rows in both runs."""
         return self.status == "compared" and not (self.worse or self.better or self.nfe_differs)
 
 
@@ -224,7 +228,8 @@ def _difference(head: _Side, base: _Side, metric: str) -> dict[str, Any]:
     paired = compare(head.row.by_sample(metric), base.row.by_sample(metric))
     low, high = interval(paired.differences, paired.binary)
     flips = _flips(head, base, metric)
-    forwards = zip(head.row.nfe, base.row.nfe, strict=True) if head.row.nfe and base.row.nfe else ()
+    counts = [list(zip(row.nfe, row.forwarded, strict=True)) for row in (head.row, base.row)]
+    forwards = zip(*counts, strict=True) if all(counts) else ()
     return {
         **{name: getattr(paired, name) for name in ("n", "base", "head", "change")},
         "low": low,
@@ -284,9 +289,10 @@ def _rate(side: _Side | None, name: str) -> float | None:
     if side is None:
         return None
     if side.cell is not None:
-        value: float | None = getattr(side.cell, "nfe_mean" if name == "nfe" else name)
-        return value
+        return rate(side.cell, name)
     row = side.row
-    if name == "nfe":
-        return sum(row.nfe) / len(row.nfe) / max(1, len(row.seeds)) if row.nfe else None
-    return row.tokens_per_step if name == "tokens_per_step" else None
+    if name in ("nfe", "rows"):
+        counts = row.nfe if name == "nfe" else row.forwarded
+        return sum(counts) / len(counts) / max(1, len(row.seeds)) if counts else None
+    known = name == "tokens_per_step" or (name == "tokens_per_row" and not row.rows)
+    return row.tokens_per_step if known else None

@@ -21,15 +21,16 @@ from pbcore.results.record import id_order
 from pbcore.results.rundir import StoredCell
 
 RATE_TOLERANCE = 1e-6
+TESTS = ("p", "p_forwards", "p_rows")
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One cell's verdict. `status`: passed, worse (quality), slower (NFE or tokens per step), refused (can't be
+    """One cell's verdict. `status`: passed, worse (quality), slower (NFE, rows or tokens per step), refused (can't be
     compared), missing (in the baseline, not in the run), error (could not be run), new (no baseline row), floor
     (violated).
 
-    `p` and `p_forwards` are Holm-adjusted; `change` is the change of the judged score, in its own units.
+    `p`, `p_forwards` and `p_rows` are Holm-adjusted; `change` is the change of the judged score, in its own units.
     """
 
     id: str
@@ -40,6 +41,7 @@ class Judgement:
     change: float | None = None
     p: float | None = None
     p_forwards: float | None = None
+    p_rows: float | None = None  # only against a row of the baseline with rows of its own
     newly_wrong: tuple[int, ...] = ()
     newly_right: tuple[int, ...] = ()
     spread: float | None = (
@@ -91,7 +93,7 @@ def judge(
 
     Quality: the headline score sample by sample, by the exact one-sided McNemar test, or `paired.graded_drop` for
     graded scores. NFE and tokens per step must be equal for greedy samplers; for others `graded_drop` looks for more
-    forwards. Holm's correction covers all tests, so the chance of any false alarm in the run is at most `level`.
+    forwards. Where a baseline row has rows that aren't its forwards, they are judged as NFE is. Holm's correction covers all tests, so the chance of any false alarm in the run is at most `level`.
     Baseline rows missing in the run fail; cells that differ in data, model, sampler, seed, precision or samples are
     refused.
 
@@ -202,42 +204,51 @@ def _by_score(cell: BaselineCell, base: BaselineCell, metric: str) -> Judgement:
 
 
 def _with_forwards(judgement: Judgement, cell: BaselineCell, base: BaselineCell) -> Judgement:
-    """The judgement with the forwards': the exact comparison of NFE for greedy samplers, else a raw p-value."""
+    """The judgement with the forwards': the exact comparison of NFE and rows for greedy samplers, else raw p-values."""
     if bool(cell.nfe) != bool(base.nfe):
         has, lacks = ("the run", "the baseline") if cell.nfe else ("the baseline", "the run")
         return replace(judgement, status="refused", p=None, reason=f"{has} has forwards, {lacks} doesn't report them")
     if not cell.nfe:
         return judgement
     if not greedy(cell.sampler):
-        rises = [before - after for before, after in zip(base.nfe, cell.nfe, strict=True)]
-        return replace(judgement, p_forwards=graded_drop(rises))
+        rows = _rise(base.rows, cell.forwarded) if base.rows else None
+        return replace(judgement, p_forwards=_rise(base.nfe, cell.nfe), p_rows=rows)
+    if base.rows and cell.forwarded != base.rows:
+        return replace(judgement, status="slower", reason=_forwards(cell, base))
     if cell.nfe != base.nfe or abs((cell.tokens_per_step or 0) - (base.tokens_per_step or 0)) > RATE_TOLERANCE:
         return replace(judgement, status="slower", reason=_forwards(cell, base))
     return judgement
 
 
+def _rise(before: Sequence[int], now: Sequence[int]) -> float:
+    """The one-sided p of more forwards, or rows, per sample than before."""
+    return graded_drop([old - new for old, new in zip(before, now, strict=True)])
+
+
 def _forwards(cell: BaselineCell, base: BaselineCell) -> str:
-    changed = [i for i, new, old in zip(cell.indices, cell.nfe, base.nfe, strict=True) if new != old]
+    kinds = [(cell.nfe, base.nfe), *([(cell.forwarded, base.rows)] if base.rows else [])]
+    pairs = [list(zip(*kind, strict=True)) for kind in kinds]
+    changed = [i for i, *counts in zip(cell.indices, *pairs, strict=True) if any(new != old for new, old in counts)]
+    means = [f"{np.mean(old):.4g} → {np.mean(new):.4g}" for new, old in kinds]
     text = (
-        f"greedy decoding must repeat exactly: NFE {np.mean(base.nfe):.4g} → {np.mean(cell.nfe):.4g}, "
+        f"greedy decoding must repeat exactly: NFE {', rows '.join(means)}, "
         f"tokens per step {base.tokens_per_step:.4g} → {cell.tokens_per_step:.4g}, changed at samples {changed[:5]}"
     )
-    return text + ("; if the speed-up is intended, update the baseline" if sum(cell.nfe) < sum(base.nfe) else "")
+    faster = [sum(new) - sum(old) for new, old in kinds]
+    intended = min(faster) < 0 and max(faster) <= 0
+    return text + ("; if the speed-up is intended, update the baseline" if intended else "")
 
 
 def _apply_holm(judgements: Sequence[Judgement], level: float) -> list[Judgement]:
     """Adjusts all p-values of the run together and fails the cells with significant ones."""
     tests = [
-        (i, kind)
-        for i, judgement in enumerate(judgements)
-        for kind in ("p", "p_forwards")
-        if getattr(judgement, kind) is not None
+        (i, kind) for i, judgement in enumerate(judgements) for kind in TESTS if getattr(judgement, kind) is not None
     ]
     adjusted = dict(zip(tests, holm([getattr(judgements[i], kind) for i, kind in tests]), strict=True))
     out = []
     for i, raw in enumerate(judgements):
-        quality, forwards = adjusted.get((i, "p")), adjusted.get((i, "p_forwards"))
-        judgement = replace(raw, p=quality, p_forwards=forwards)
+        quality, forwards, rows = (adjusted.get((i, kind)) for kind in TESTS)
+        judgement = replace(raw, p=quality, p_forwards=forwards, p_rows=rows)
         if quality is not None and quality <= level:
             flips = f"{len(raw.newly_wrong)} worse, {len(raw.newly_right)} better of {raw.n}"
             slower = f"; also {raw.reason}" if raw.status == "slower" else ""
@@ -248,6 +259,9 @@ def _apply_holm(judgements: Sequence[Judgement], level: float) -> list[Judgement
         elif forwards is not None and forwards <= level:
             reason = f"more forwards than the baseline (one-sided p = {forwards:.2g})"
             judgement = replace(judgement, status="slower", reason=reason)
+        elif rows is not None and rows <= level:
+            reason = f"more rows than the baseline (one-sided p = {rows:.2g})"
+            judgement = replace(judgement, status="slower", reason=reason)
         out.append(judgement)
     return out
 
@@ -255,7 +269,7 @@ def _apply_holm(judgements: Sequence[Judgement], level: float) -> list[Judgement
 def _with_power(judgements: Sequence[Judgement], level: float) -> Verdict:
     """The verdict: the judgements with the drops that these tests can detect."""
     compared = [judgement for judgement in judgements if judgement.p is not None]
-    tests = sum((judgement.p is not None) + (judgement.p_forwards is not None) for judgement in judgements)
+    tests = sum(getattr(judgement, kind) is not None for judgement in judgements for kind in TESTS)
     if not compared:
         return Verdict(tuple(judgements), level, 0, 0, 0.0, None, None)
     n, strictest = min(judgement.n for judgement in compared), level / tests

@@ -9,13 +9,21 @@ from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.gates.judge import Verdict
 from pbcore.gates.text import power_text
 from pbcore.printable import counted, printable
+from pbcore.report.row_counts import NOTE
 from pbcore.text import NAME, code, md
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's
 ROOM = 40  # characters for a cell's id there
 FLIPS = 12  # flipped answers named per cell
-HEADER = ("B", "A", "difference", "95 % interval", "p", "worse", "better", "NFE", "tok/step", "samples/s")
+SCORES = ("B", "A", "difference", "95 % interval", "p", "worse", "better")
+RATES = {  # columns of a comparison, those of rows only where rows and calls differ
+    "nfe": "NFE",
+    "rows": "rows",
+    "tokens_per_step": "tok/step",
+    "tokens_per_row": "tok/row",
+    "samples_per_second": "samples/s",
+}
 
 
 def comparison_text(comparison: Comparison, head: str, base: str, width: int = 120, limit: int = LINES) -> str:
@@ -23,7 +31,8 @@ def comparison_text(comparison: Comparison, head: str, base: str, width: int = 1
     cell in which something changed, worst first; cells without any change are counted. Names of cells are shortened to
     fit `width`."""
     shown = _changed(comparison)
-    table: list[tuple[str, ...]] = [HEADER, *(_columns(cell) for cell in shown[:limit])]
+    rates = rates_shown(comparison)
+    table: list[tuple[str, ...]] = [_header(rates), *(_columns(cell, rates) for cell in shown[:limit])]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     if width - sum(widths) - 2 * len(widths) < ROOM:
         table, widths = [row[:-1] for row in table], widths[:-1]  # without samples/s, which machines vary most in
@@ -48,19 +57,20 @@ def comparison_markdown(
     """The comparison as a comment on a pull request: headline, the cells that could not be compared by their reason, a
     table of those that changed, worst first (at most `limit`), and their flipped answers, folded. `verdict`: the
     gate's, whose sentence then comes first."""
-    shown, common = _changed(comparison), _common(comparison)
+    shown, common, rates = _changed(comparison), _common(comparison), rates_shown(comparison)
     lines = [f"### {md(headline(comparison, head, base), 600)}", ""]
     if verdict is not None:
         lines += [_gate(verdict, any(cell.renamed for cell in comparison.cells)), ""]
     for reason, ids in _uncompared(comparison).items():
         lines.append(f"- {md(reason)}: {_some([code(name, 120) for name in ids], FLIPS)}")
     if shown:
-        lines += ["", f"| cell | {' | '.join(HEADER)} |", f"|---|{'---:|' * len(HEADER)}"]
+        header = _header(rates)
+        lines += ["", f"| cell | {' | '.join(header)} |", f"|---|{'---:|' * len(header)}"]
     for cell in shown[:limit]:
         name = code(cell.name, 120, cell=True)
         if comparison.significant(cell):
             name = f"**{'worse' if (cell.change or 0) < 0 else 'better'}** {name}"
-        lines.append(f"| {name} | {' | '.join(_columns(cell))} |")
+        lines.append(f"| {name} | {' | '.join(_columns(cell, rates))} |")
     if len(shown) > limit:
         lines.append(f"\n… and {counted(len(shown) - limit, 'more cell')} that changed.")
     lines += ["", *(f"{md(note, 400)}  " for note in _notes(comparison))]
@@ -131,8 +141,19 @@ def joined(comparison: Comparison) -> str:
     return ", ".join(parts)
 
 
-def _columns(cell: CellComparison) -> tuple[str, ...]:
-    """A cell's entries under `HEADER`."""
+def rates_shown(comparison: Comparison) -> list[str]:
+    """The names of RATES to show: tokens per row and rows where a compared cell's rows aren't its calls."""
+    pairs = [(cell.rates.get("nfe"), cell.rates.get("rows")) for cell in comparison.of("compared")]
+    differ = any(rows is not None and rows != calls for calls, rows in pairs)
+    return [name for name in RATES if differ or name not in ("rows", "tokens_per_row")]
+
+
+def _header(rates: Sequence[str]) -> tuple[str, ...]:
+    return (*SCORES, *(RATES[name] for name in rates))
+
+
+def _columns(cell: CellComparison, rates: Sequence[str]) -> tuple[str, ...]:
+    """A cell's entries under the header."""
     interval = "" if cell.low is None or cell.high is None else f"{100 * cell.low:+.1f} to {100 * cell.high:+.1f}"
     change = "" if cell.change is None else f"{100 * cell.change:+.1f}"
     return (
@@ -143,9 +164,7 @@ def _columns(cell: CellComparison) -> tuple[str, ...]:
         "" if cell.p_adjusted is None else _p(cell.p_adjusted),
         str(len(cell.worse)),
         str(len(cell.better)),
-        _change(cell, "nfe"),
-        _change(cell, "tokens_per_step"),
-        _change(cell, "samples_per_second"),
+        *(_change(cell, name) for name in rates),
     )
 
 
@@ -187,6 +206,7 @@ def _notes(comparison: Comparison) -> list[str]:
         f"scores in %, differences A − B in points; p: two-sided, adjusted for {counted(len(compared), 'cell')} "
         "(Holm), while a gate's is one-sided; intervals are not adjusted; worse, better: flipped answers"
         f"{'; names in cells: B→A' if renamed else ''}",
+        *([NOTE] if "rows" in rates_shown(comparison) else []),
     ]
 
 

@@ -19,6 +19,7 @@ from pbcore.report.ceilings import ceiling_section
 from pbcore.report.frontier_section import frontier_of_runs, frontier_section
 from pbcore.report.parts import sections, told
 from pbcore.report.plots import write_plots
+from pbcore.report.row_counts import NOTE, differ
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import markdown, prompts_note, trade_off_tables
 from pbcore.results.load import load
@@ -50,9 +51,8 @@ def report_text(
     tables = trade_off_tables(cells)
     parts += [f"## {md(table.title)}\n\n{markdown(table)}" for table in tables]
     if plots:
-        parts.append(
-            "## Trade-off curves\n\n" + "\n\n".join(f"![{plot.removesuffix('.png')}]({plot})" for plot in plots) + "\n"
-        )
+        images = [f"![{plot.removesuffix('.png')}]({plot})" for plot in plots]
+        parts.append("## Trade-off curves\n\n" + "\n\n".join([*images, *_rows_note(cells)]) + "\n")
     parts += [
         section
         for section in (
@@ -92,6 +92,10 @@ def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     return "| | |\n|---|---|\n" + "".join(f"| {key} | {value} |\n" for key, value in rows.items() if value)
 
 
+def _rows_note(cells: pd.DataFrame) -> list[str]:
+    return [f"{NOTE[0].upper()}{NOTE[1:]}."] if differ(cells).any() else []
+
+
 def _joined(cells: pd.DataFrame, column: str) -> str:
     texts = sorted({str(value) for value in cells[column].dropna()} - {""}) if column in cells else []
     return ", ".join(listed([md(text, NAME) for text in texts], 20))
@@ -122,11 +126,11 @@ def _speed(cells: pd.DataFrame) -> str:
     )
     if ran.empty:
         return ""
-    rows = []
+    rows, told = [], _rows_note(ran)
     for names, group in ran.groupby(["model", "sampler"], sort=False):
         model, sampler = map(str, names)
         seconds, samples = group["seconds"].sum(), group["n"].sum()
-        forwards = (group["nfe"] * group["n"]).sum(min_count=len(group))
+        forwards, canvases = ((group[kind] * group["n"]).sum(min_count=len(group)) for kind in ("nfe", "rows"))
         shared = "*" if group["shared_device"].any() else ""
         rows.append(
             {
@@ -134,6 +138,7 @@ def _speed(cells: pd.DataFrame) -> str:
                 "sampler": sampler,
                 "cells": len(group),
                 "NFE": forwards / samples,
+                **({"rows": canvases / samples} if told else {}),
                 "tokens per forward": (group["tokens_per_forward"] * group["nfe"] * group["n"]).sum(
                     min_count=len(group)
                 )
@@ -148,7 +153,9 @@ def _speed(cells: pd.DataFrame) -> str:
     rows.sort(key=lambda row: (str(row["model"]), natural(str(row["sampler"]))))
     note = "\\* inexact: measured while workers shared a device.\n" if ran["shared_device"].any() else ""
     text = _table(pd.DataFrame(rows), ".2f")
-    return f"## Speed\n\n{text}\n\nTokens are counted in the answers, before the first EOS.\n{note}"
+    return (
+        f"## Speed\n\n{text}\n\n{' '.join(['Tokens are counted in the answers, before the first EOS.', *told])}\n{note}"
+    )
 
 
 def _estimated(cells: pd.DataFrame) -> str:

@@ -4,7 +4,6 @@ per step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,8 @@ import pandas as pd
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import printable
 from pbcore.report.parts import elsewhere
+from pbcore.report.row_counts import NOTE, differ
+from pbcore.report.terminal_column import Column
 from pbcore.tasks.naming import REWRITE
 from pbcore.text import NAME, ascii_text, code, md, name
 
@@ -23,13 +24,16 @@ FAILED = "error"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One cell of a table. Scores in percent; `low` and `high` bound the 95 % interval; None if not measured."""
+    """One cell of a table. Scores in percent; `low` and `high` bound the 95 % interval; `rate` in tokens per step,
+    `row_rate` per row. None if not measured.
+    """
 
     status: str  # "ok" | "unmeasured" | "error" | "absent"
     score: float | None = None
     low: float | None = None
     high: float | None = None
     rate: float | None = None
+    row_rate: float | None = None
     decimals: int = 0
 
     def text(self, rate: bool = True) -> str:
@@ -39,7 +43,11 @@ class Entry:
             return FAILED
         score = NOT_MEASURED if self.score is None else f"{self.score:.{self.decimals}f}"
         interval = "" if self.low is None or self.high is None else f" [{self.low:.0f}–{self.high:.0f}]"
-        return f"{score}{interval} {_rate(self.rate)}" if rate and self.score is not None else f"{score}{interval}"
+        return f"{score}{interval} {self.rates()}" if rate and self.score is not None else f"{score}{interval}"
+
+    def rates(self) -> str:
+        """Tokens per step, and behind a slash per row where they are others."""
+        return _rate(self.rate) + ("" if self.row_rate in (None, self.rate) else f" / {_rate(self.row_rate)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +64,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One category's trade-off table with the footnotes that explain its marks."""
+    """One category's trade-off table with the footnotes that explain its marks. `rows`: some cell forwarded more rows
+    than its calls, so that tokens per row are shown.
+    """
 
     title: str
     tasks: tuple[str, ...]
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column on the terminal: the scores of its entries end in the same place, and their intervals follow."""
-
-    header: str
-    score: int  # columns of the score
-    width: int
-    intervals: bool
-
-    @classmethod
-    def of(cls, header: str, texts: list[str]) -> Column:
-        """The narrowest column for these entries, `100`, `100 [91–100]` or a mark."""
-        scores = [text.split(" ")[0] for text in texts if " " in text]
-        score = max(map(len, scores or texts), default=0)
-        longest = max((score + len(text) - len(text.split(" ")[0]) for text in texts), default=0)
-        return cls(header, score, max([len(header), longest, *map(len, texts)]), bool(scores))
-
-    def title(self) -> str:
-        return f"{self.header:<{self.width}}" if self.intervals else f"{self.header:>{self.width}}"
-
-    def entry(self, text: str) -> str:
-        score, space, interval = text.partition(" ")
-        aligned = f"{score:>{self.score}}{space}{interval}"
-        return f"{aligned:<{self.width}}" if self.intervals else f"{text:>{self.width}}"
+    rows: bool = False
 
 
 def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
@@ -102,7 +87,7 @@ def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
 
 def to_frame(table: Table) -> pd.DataFrame:
     """The table as numbers: index (model, sampler); columns (task, score | low | high | tokens_per_step), in percent
-    and tokens.
+    and tokens; where rows and calls differ, also tokens_per_row.
     """
     columns: dict[tuple[str, str], list[float | None]] = {}
     for number, task in enumerate((*table.tasks, "mean")):
@@ -111,6 +96,8 @@ def to_frame(table: Table) -> pd.DataFrame:
         columns[task, "low"] = [entry.low for entry in entries]
         columns[task, "high"] = [entry.high for entry in entries]
         columns[task, "tokens_per_step"] = [entry.rate for entry in entries]
+        if table.rows:
+            columns[task, "tokens_per_row"] = [entry.row_rate for entry in entries]
     index = pd.MultiIndex.from_tuples([(line.model, line.sampler) for line in table.lines], names=["model", "sampler"])
     return pd.DataFrame(columns, index=index, dtype="float64")
 
@@ -119,11 +106,15 @@ def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
     """The table as aligned text, at most `width` columns wide; task columns that don't fit continue in another part.
     `ascii` for outputs without other signs.
 
-    A sampler's line has its scores. If its tokens per step differ between tasks, a second line shows them.
+    A sampler's line has its scores. If its tokens per step differ between tasks, a second line shows them; where it
+    forwards what-if rows, a third its tokens per row.
     """
     plain = ascii_text if ascii else str
-    header = [plain(text) for text in (*(name(short(task)) for task in table.tasks), "mean", "tok/step")]
-    rows = [_plain_rows(line, plain) for line in table.lines]
+    header = [plain(text) for text in (*(name(short(task)) for task in table.tasks), "mean", *_rate_heads(table))]
+    rows = [
+        [(plain(label), [plain(text) for text in texts]) for label, texts in _text_rows(line, table.rows)]
+        for line in table.lines
+    ]
     flat = [row for lines in rows for row in lines]
     first = max((len(label) for label, _ in flat), default=0)
     columns = [Column.of(title, [texts[i] for _, texts in flat]) for i, title in enumerate(header)]
@@ -138,10 +129,6 @@ def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
             for label, texts in lines:
                 out.append(f"{label:<{first}}{''.join(f' {columns[i].entry(texts[i])}' for i in part)}".rstrip())
     return "\n".join([*out, *(plain(f"  {printable(note, 400)}") for note in table.notes)])
-
-
-def _plain_rows(line: Line, plain: Callable[[str], str]) -> list[tuple[str, list[str]]]:
-    return [(plain(label), [plain(text) for text in texts]) for label, texts in _text_rows(line)]
 
 
 def markdown(table: Table) -> str:
@@ -166,8 +153,10 @@ def _table(category: str, cells: pd.DataFrame) -> Table:
     for model, sampler in sorted(rows, key=lambda key: (models.index(key[0]), natural(key[1]))):
         entries = tuple(rows[model, sampler].get(task, Entry("absent")) for task in tasks)
         lines.append(Line(model, sampler, entries, _mean(entries)))
-    title = f"{name(category)}: score in % [95 % interval], then tokens per step{_samples(cells)}"
-    return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)))
+    rows_differ = bool(differ(cells).any())
+    rates = f"tokens per step{' / per row' if rows_differ else ''}"
+    title = f"{name(category)}: score in % [95 % interval], then {rates}{_samples(cells)}"
+    return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), rows_differ)
 
 
 def _samples(cells: pd.DataFrame) -> str:
@@ -181,21 +170,21 @@ def _samples(cells: pd.DataFrame) -> str:
 def _entry(record: dict[str, Any]) -> Entry:
     if record["status"] != "ok":
         return Entry("error")
-    rate = _percent(record["tokens_per_step"], 1)
+    rates = _percent(record["tokens_per_step"], 1), _percent(record.get("tokens_per_row"), 1)
     if pd.isna(record["score"]):
-        return Entry("unmeasured", rate=rate)
+        return Entry("unmeasured", None, None, None, *rates)
     score = 100 * float(record["score"])
     low, high = _percent(record.get("score_low")), _percent(record.get("score_high"))
-    return Entry("ok", score, low, high, rate)
+    return Entry("ok", score, low, high, *rates)
 
 
 def _mean(entries: tuple[Entry, ...]) -> Entry:
     """Plain means over tasks; None if a task is missing, since means over different tasks can't be compared."""
-    scores = [entry.score for entry in entries if entry.score is not None]
-    rates = [entry.rate for entry in entries if entry.rate is not None]
-    score = sum(scores) / len(scores) if len(scores) == len(entries) else None
-    rate = sum(rates) / len(rates) if len(rates) == len(entries) else None
-    return Entry("ok" if score is not None else "unmeasured", score, rate=rate, decimals=1)
+    score, rate, row_rate = (
+        None if None in values else sum(values) / len(values)
+        for values in zip(*((entry.score, entry.rate, entry.row_rate) for entry in entries), strict=True)
+    )
+    return Entry("ok" if score is not None else "unmeasured", score, None, None, rate, row_rate, 1)
 
 
 def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
@@ -210,7 +199,7 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
     silent = cells[elsewhere(cells) & cells["tokens_per_step"].isna() & (cells["status"] == "ok")]["model"]
     if len(silent):
         notes.append(f"{NOT_MEASURED} tokens per step: not reported by {', '.join(map(name, dict.fromkeys(silent)))}")
-    return [*notes, *prompts_note(cells)]
+    return [*notes, *([NOTE] if differ(cells).any() else []), *prompts_note(cells)]
 
 
 def prompts_note(cells: pd.DataFrame) -> list[str]:
@@ -234,24 +223,40 @@ def _reasons(cells: pd.DataFrame) -> list[str]:
 
 
 def _uniform(line: Line) -> bool:
-    return len({entry.rate for entry in line.entries if entry.rate is not None}) <= 1
+    return all(
+        len({rate for rate in rates if rate is not None}) <= 1
+        for rates in zip(*((entry.rate, entry.row_rate) for entry in line.entries), strict=True)
+    )
 
 
-def _text_rows(line: Line) -> list[tuple[str, list[str]]]:
-    """A line's label and texts for the terminal, and a second row with the rates if they differ between tasks."""
-    scores = [*(entry.text(rate=False) for entry in line.entries), line.mean.text(rate=False), _rate(line.mean.rate)]
+def _rate_heads(table: Table) -> list[str]:
+    return ["tok/step", *(["tok/row"] if table.rows else [])]
+
+
+def _text_rows(line: Line, rows: bool) -> list[tuple[str, list[str]]]:
+    """A line's label and texts for the terminal, with a column of tokens per step and, with `rows`, one of tokens per
+    row; and further rows with the rates of tasks, if they differ between them.
+    """
+    scores = [*(entry.text(rate=False) for entry in line.entries), line.mean.text(rate=False)]
+    label, kinds = f"  {name(line.sampler)}", (("tokens per step", "rate"), ("tokens per row", "row_rate"))[: 1 + rows]
+    of_tasks = [[getattr(entry, kind) for entry in line.entries] for _, kind in kinds]
     if _uniform(line):
-        scores[-1] = _rate(next((entry.rate for entry in line.entries if entry.rate is not None), None))
-        return [(f"  {name(line.sampler)}", scores)]
-    rates = ["" if entry.rate is None else _rate(entry.rate) for entry in line.entries]
-    return [(f"  {name(line.sampler)}", scores), ("    tokens per step", [*rates, "", ""])]
+        same = [next((rate for rate in rates if rate is not None), None) for rates in of_tasks]
+        return [(label, [*scores, *map(_rate, same)])]
+    further = [
+        (f"    {title}", [*("" if rate is None else _rate(rate) for rate in rates), "", *[""] * len(kinds)])
+        for (title, _), rates in zip(kinds, of_tasks, strict=True)
+        if rates != of_tasks[0] or title == kinds[0][0]
+    ]
+    return [(label, [*scores, *(_rate(getattr(line.mean, kind)) for _, kind in kinds)]), *further]
 
 
 def _grid(table: Table) -> list[list[str]]:
     """Header and rows for Markdown. If every row has one rate for all its tasks, the rate gets its own column."""
     names = [*(md(short(task), NAME) for task in table.tasks), "mean"]
     if all(_uniform(line) for line in table.lines):
-        return [[*names, "tok/step"], *(_text_rows(line)[0][1] for line in table.lines)]
+        texts = (_text_rows(line, table.rows)[0][1] for line in table.lines)
+        return [[*names, *_rate_heads(table)], *texts]
     return [names, *([entry.text() for entry in (*line.entries, line.mean)] for line in table.lines)]
 
 

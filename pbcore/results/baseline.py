@@ -9,7 +9,7 @@ The file is sorted JSON with one line per cell, so that a diff shows which cells
 
 Values are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones and means over seeds as
 numbers with four decimals, forwards (summed over seeds) run-length encoded (`16x100 15x8`: sixteen a hundred times,
-then fifteen eight times).
+then fifteen eight times), and so are rows, where they aren't the forwards.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class BaselineError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
-    """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe`: forwards per index,
-    summed over seeds; both in the order of `indices`. `official_text`: the scores include text after the first EOS;
+    """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe` and `rows`: forwards and
+    canvases forwarded per index, summed over seeds; all in the order of `indices`. `official_text`: the scores include text after the first EOS;
     `whole_cot`: they are of answers with their steps."""
 
     id: str
@@ -66,6 +66,12 @@ class BaselineCell:
     tokens_per_step: float | None
     official_text: bool = False
     whole_cot: bool = False
+    rows: tuple[int, ...] = ()  # empty where all are the forwards, and in files from before rows were counted
+
+    @property
+    def forwarded(self) -> tuple[int, ...]:
+        """The canvases forwarded per index, as `rows`; the forwards where those are left out."""
+        return self.rows or self.nfe
 
     def by_sample(self, name: str) -> dict[int, float]:
         """A score by the sample's index."""
@@ -77,6 +83,7 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
     cell, answers = stored.cell, by_index(stored.samples)
     conditions, info = cell.conditions, cell.conditions.model_info or {}
     names = [name for name in sorted(cell.scores) if all(name in sample.scores for sample in stored.samples)]
+    nfe, rows = _forwards(answers.values()), _rows(answers.values())
     return BaselineCell(
         id=cell.id,
         model=cell.model,
@@ -93,7 +100,8 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
             name: tuple(round(fmean(one.scores[name] for one in same), 4) for same in answers.values())
             for name in names
         },
-        nfe=_forwards(answers.values()),
+        nfe=nfe,
+        rows=() if rows == nfe else rows,
         tokens_per_step=None if cell.tokens_per_step is None else round(cell.tokens_per_step, 6),
         official_text=bool(conditions.options.get("official_text")),
         whole_cot=conditions.options.get("cot_answer") == "whole",
@@ -104,6 +112,12 @@ def _forwards(answers: Iterable[Sequence[SampleRecord]]) -> tuple[int, ...]:
     """The forwards of each sample, summed over its seeds; empty if the model doesn't report them."""
     counts = [[one.nfe for one in same if one.nfe is not None] for same in answers]
     return tuple(map(sum, counts)) if all(counts) else ()
+
+
+def _rows(answers: Iterable[Sequence[SampleRecord]]) -> tuple[int, ...]:
+    """The canvases forwarded for each sample, summed over its seeds; empty if the model doesn't report its forwards."""
+    counts = [[one.rows or one.nfe for one in same if one.nfe is not None] for same in answers]
+    return tuple(sum(filter(None, same)) for same in counts) if all(counts) else ()
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
@@ -184,7 +198,8 @@ def unpack_runs(text: str) -> tuple[int, ...]:
 
 def _packed(cell: BaselineCell) -> dict[str, Any]:
     row = {name: value for name, value in asdict(cell).items() if name != "id"}
-    for name in ("official_text", "whole_cot"):
+    row["rows"] = pack_runs(cell.rows)
+    for name in ("official_text", "whole_cot", "rows"):
         if not row[name]:
             del row[name]
     consecutive = cell.indices == tuple(range(len(cell.indices)))
@@ -213,6 +228,7 @@ class _Row:
     tokens_per_step: Amount | None
     official_text: bool = False
     whole_cot: bool = False
+    rows: str = ""
 
 
 _row = adapter(lambda: shape(_Row))
@@ -226,12 +242,14 @@ def _unpacked(where: str, name: str, row: Any) -> BaselineCell:
         raise BaselineError(str(error)) from error
     try:
         values["indices"] = _unpack_indices(values["indices"])
-        values["nfe"], values["seeds"] = unpack_runs(values["nfe"]), tuple(values["seeds"])
+        values |= {key: unpack_runs(values.get(key, "")) for key in ("nfe", "rows")}
+        values["seeds"] = tuple(values["seeds"])
         values["scores"] = {key: _unpack_scores(key, value) for key, value in values["scores"].items()}
     except ValueError as error:
         raise BaselineError(f"{where}: {error}") from error
     cell = BaselineCell(id=name, **values)
-    counts = {key: len(column) for key, column in (*cell.scores.items(), *([("nfe", cell.nfe)] if cell.nfe else ()))}
+    counted = [(key, column) for key, column in (("nfe", cell.nfe), ("rows", cell.rows)) if column]
+    counts = {key: len(column) for key, column in (*cell.scores.items(), *counted)}
     differing = [printable(key, 40) for key, count in counts.items() if count != len(cell.indices)]
     if differing:
         raise BaselineError(f"{where} has {len(cell.indices)} indices but other counts for {differing[:5]}")

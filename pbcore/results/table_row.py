@@ -88,8 +88,7 @@ def row(cell: CellRecord) -> dict[str, Any]:
     }
     for name, score in cell.scores.items():
         flat |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
-    flat |= {name: getattr(cell, _FIELDS.get(name, name)) if ran else None for name in RATES}
-    flat |= {name: flat[same] for name, same in _BEFORE_ROWS.items() if flat[name] is None}
+    flat |= {name: rate(cell, name) if ran else None for name in RATES}
     told = cell.served
     values = [None] * len(SERVED) if told is None or isinstance(told, dict) else told.columns()
     flat |= dict(zip(SERVED, values, strict=True))
@@ -101,6 +100,12 @@ def row(cell: CellRecord) -> dict[str, Any]:
         "seeds": ",".join(map(str, cell.conditions.seeds)),
         "text_after_eos": cell.text_after_eos if ran else None,
     }
+
+
+def rate(cell: CellRecord, name: str) -> float | None:
+    """A cell's column of RATES."""
+    value: float | None = getattr(cell, _FIELDS.get(name, name))
+    return rate(cell, _BEFORE_ROWS[name]) if value is None and name in _BEFORE_ROWS else value
 
 
 def theory(cell: CellRecord) -> dict[str, Any]:

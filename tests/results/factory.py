@@ -23,10 +23,13 @@ class FakeAnswer:
     steps: tuple[int, ...] = ()
     confidences: tuple[float, ...] = ()
     text_after_eos: bool | None = False
+    rows: int | None = None
 
 
-def answer(nfe: int = 16, canvas: int = 32, length: int = 18, text: str = "an answer") -> FakeAnswer:
-    return FakeAnswer(text, tuple(range(canvas)), nfe, length)
+def answer(
+    nfe: int = 16, canvas: int = 32, length: int = 18, text: str = "an answer", rows: int | None = None
+) -> FakeAnswer:
+    return FakeAnswer(text, tuple(range(canvas)), nfe, length, rows=rows)
 
 
 def cell(
@@ -36,6 +39,7 @@ def cell(
     right: Sequence[float] | float = 0.9,
     n: int = 20,
     nfe: Sequence[int] | int = 16,
+    rows: Sequence[int] | int | None = None,
     canvas: int = 32,
     headline: str = "accuracy",
     seed: int = 0,
@@ -52,6 +56,7 @@ def cell(
         wrong = set(random.Random(f"{name}{seed}").sample(range(n), round(n * (1 - right))))
         right = [float(i not in wrong) for i in range(n)]
     steps = [nfe] * len(right) if isinstance(nfe, int) else list(nfe)
+    canvases = list(rows) if isinstance(rows, Sequence) else [rows] * len(right)
     known = {
         "data_source": "own",
         "data_hash": "d1",
@@ -72,7 +77,10 @@ def cell(
     number = len(scored) // seeds
     return build_cell(
         record,
-        [answer(nfe=count, canvas=canvas, length=min(18, canvas)) for count in steps],
+        [
+            answer(nfe=count, canvas=canvas, length=min(18, canvas), rows=forwarded)
+            for count, forwarded in zip(steps, canvases, strict=True)
+        ],
         scored,
         rounds=[1.5],
         indices=list(range(number)) * seeds,

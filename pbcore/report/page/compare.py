@@ -9,17 +9,24 @@ from pathlib import Path
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.analysis.order import short
 from pbcore.printable import counted
-from pbcore.report.comparison import joined
+from pbcore.report.comparison import joined, rates_shown
 from pbcore.report.page.data import Answers
 from pbcore.report.page.figures import Row
 from pbcore.report.page.svg import text
 from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, html_table, link, words
 from pbcore.report.page.write import SIZE, assembled, questions_of
+from pbcore.report.row_counts import NOTE
 from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 
 SIDES = ("A", "B")
 Place = tuple[str, str]  # a side and the id of a cell there
-RATES = (("nfe", "NFE", 1), ("tokens_per_step", "tokens/step", 2), ("samples_per_second", "samples/s", 1))
+RATES = {
+    "nfe": ("NFE", 1),
+    "rows": ("rows", 1),
+    "tokens_per_step": ("tokens/step", 2),
+    "tokens_per_row": ("tokens/row", 2),
+    "samples_per_second": ("samples/s", 1),
+}
 
 
 def write_comparison(
@@ -103,7 +110,10 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> str:
         f"compared, {worse} significantly worse in A, {better} significantly better ({level}).</p>"
     ]
     if compared:
-        parts.append(html_table(COMPARED, compared, "A − B in points; each cell opens its answers", "compared cells"))
+        rates = rates_shown(comparison)
+        columns = [*COMPARED, *(_rate(name, *RATES[name]) for name in rates), DIFFERS]
+        caption = f"A − B in points; each cell opens its answers{f'; {NOTE}' if 'rows' in rates else ''}"
+        parts.append(html_table(columns, compared, caption, "compared cells"))
     if others:
         parts.append(html_table(OTHERS, others, "not compared", "cells that were not compared"))
     return f"<section><h2>Differences</h2>{''.join(parts)}</section>"
@@ -121,7 +131,7 @@ def _row(comparison: Comparison, cell: CellComparison) -> Row:
     row |= {name: _points(getattr(cell, name)) for name in ("base", "head", "change", "low", "high")}
     row |= {"p": cell.p_adjusted, "worse": len(cell.worse), "better": len(cell.better)}
     row |= {"differs": "; ".join(cell.differs), "reason": f"{cell.status}: {cell.reason}"}
-    for name, _, _ in RATES:
+    for name in RATES:
         before, after = cell.rates.get(name, (None, None))
         row |= {name: (before, after), f"{name}_head": after}
     return row
@@ -166,7 +176,6 @@ COMPARED = (
     decimals("p", "two-sided p", 4, "Holm-adjusted"),
     decimals("base", "B %"),
     decimals("head", "A %"),
-    *(_rate(*one) for one in RATES),
-    words("differs", "other conditions", wide=True),
 )
+DIFFERS = words("differs", "other conditions", wide=True)
 OTHERS = (MODEL, SAMPLER, words("task", "task"), words("reason", "why", wide=True))

@@ -96,11 +96,14 @@ def _cell(one: Answers, questions: int) -> dict[str, Any]:
 def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, str]]:
     conditions = cell.conditions
     nfe = "" if cell.nfe_mean is None else f"{cell.nfe_mean:.1f} (median {cell.nfe_median or 0:g}, most {cell.nfe_max})"
+    same = cell.rows_mean in (None, cell.nfe_mean)
     return [
         ("error", first_line(cell.error or "") if cell.status != "ok" else ""),
         ("wrong answers", f"{judged.count(True)} of {len(judged)}" if any(one is not None for one in judged) else ""),
         ("NFE", nfe),
+        ("rows", "" if same else _rate(cell.rows_mean)),
         ("tokens/step", _rate(cell.tokens_per_step)),
+        ("tokens/row", "" if same else _rate(cell.tokens_per_row)),
         ("tokens/forward", _rate(cell.tokens_per_forward)),
         ("samples/s", _rate(cell.samples_per_second)),
         ("seconds", _rate(cell.seconds)),

@@ -14,11 +14,12 @@ from pbcore.analysis.tradeoff import aup, curves, level_lines, mean_interval, pb
 from pbcore.printable import first_line
 from pbcore.report.page.svg import Dot, Series
 from pbcore.report.parts import elsewhere
+from pbcore.report.row_counts import differ, only_where_they_differ
 
 COLUMNS = (
     *("id", "model", "task", "category", "sampler", "status", "error", "absent", "dummy", "served", "prompts", "n"),
     *("headline", "score", "score_low", "score_high", "tokens_per_step", "tokens_per_forward", "nfe", "seconds"),
-    *("samples_per_second", "ceiling", "bits_lost"),
+    *("samples_per_second", "ceiling", "bits_lost", "rows", "tokens_per_row"),
 )
 LEVELS = (90, 80, 70, 60)
 Row = dict[str, Any]
@@ -41,8 +42,8 @@ class Scope:
 
 
 def scopes(cells: pd.DataFrame) -> tuple[Scope, list[Scope]]:
-    """The whole run, and its categories in the paper's order."""
-    real = cells[~cells["dummy"].isin([True])].reindex(columns=list(COLUMNS))
+    """The whole run, and its categories in the paper's order. Rows stand beside calls where some cell's differ."""
+    real = only_where_they_differ(cells[~cells["dummy"].isin([True])].reindex(columns=list(COLUMNS)))
     names = dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(real["task"]))
     return Scope("all tasks", real), [Scope(name, real[real["category"] == name]) for name in names]
 
@@ -77,7 +78,9 @@ def overview(scope: Scope) -> list[Row]:
                 **_mean(scored, len(tasks)),
                 "tokens_per_step": _average(ran["tokens_per_step"], len(tasks)),
                 "tokens_per_forward": _average(ran["tokens_per_forward"], len(tasks)),
+                "tokens_per_row": _average(ran["tokens_per_row"], len(tasks)),
                 "nfe": _ratio((ran["nfe"] * ran["n"]).sum(min_count=len(ran)), ran["n"].sum()),
+                "rows": _ratio((ran["rows"] * ran["n"]).sum(min_count=len(ran)), ran["n"].sum()),
                 "samples_per_second": _ratio(ran["n"].sum(), ran["seconds"].sum(min_count=len(ran))),
                 "ceiling": _average(100 * ran["ceiling"].astype("float64"), len(tasks)),
                 "bits_lost": _average(ran["bits_lost"].astype("float64"), len(tasks)),
@@ -153,7 +156,7 @@ def numbers(cells: pd.DataFrame) -> Numbers:
 def series(scope: Scope, known: Numbers) -> list[Series]:
     """The curves of a scope's means, and the levels of models that report no tokens per step."""
     found = []
-    one = len(scope.tasks) == 1
+    one, by_row = len(scope.tasks) == 1, _by_row(scope.cells)
     ids = {(m, s): i for m, s, i in scope.cells[["model", "sampler", "id"]].itertuples(index=False)} if one else {}
     for names, group in curves(scope.cells).groupby(["model", "family"], sort=False):
         model, kind = str(names[0]), str(names[1])
@@ -163,7 +166,8 @@ def series(scope: Scope, known: Numbers) -> list[Series]:
                 row["score"],
                 number(row["low"]),
                 number(row["high"]),
-                f"{model} {row['sampler']}: {row['score']:.1f} % at {row['tokens_per_step']:.2f} tokens per step",
+                f"{model} {row['sampler']}: {row['score']:.1f} % at {row['tokens_per_step']:.2f} tokens per step"
+                + by_row.get((model, row["sampler"]), ""),
                 ids.get((model, row["sampler"]), ""),
             )
             for row in group.to_dict("records")
@@ -176,6 +180,13 @@ def series(scope: Scope, known: Numbers) -> list[Series]:
         shape = known.get((model, family(sampler)), 0)
         found.append(Series(f"{name} (any speed)", model, shape, level=(score, number(low), number(high))))
     return sorted(found, key=lambda one: one.number)
+
+
+def _by_row(cells: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """(model, sampler) → its mean tokens per row in words, of those whose rows and calls differ."""
+    those = cells[differ(cells)].groupby(["model", "sampler"], sort=False).groups
+    groups = cells.groupby(["model", "sampler"], sort=False)["tokens_per_row"].mean()
+    return {(str(model), str(sampler)): f", {groups[model, sampler]:.2f} per row" for model, sampler in those}
 
 
 def number(value: Any) -> float | None:

@@ -13,6 +13,7 @@ from pbcore.analysis.order import short
 from pbcore.printable import first_line, printable
 from pbcore.report.page.figures import LEVELS, Row, Scope, by_sampler, missing, number, overview
 from pbcore.report.page.svg import attribute, text
+from pbcore.report.row_counts import NOTE
 
 NONE = "–"
 
@@ -33,13 +34,13 @@ class Column:
         return self.value is not None
 
 
-def decimals(key: str, head: str, places: int = 1, about: str = "") -> Column:
+def decimals(key: str, head: str, places: int = 1, about: str = "", optional: bool = False) -> Column:
     """A column of numbers; `–` for what was not measured."""
 
     def html(row: Row) -> str:
         return NONE if row[key] is None else f"{row[key]:,.{places}f}"
 
-    return Column(head, html, lambda row: row[key], about)
+    return Column(head, html, lambda row: row[key], about, optional=optional)
 
 
 def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
@@ -57,10 +58,15 @@ def scored(row: Row, places: int = 1) -> str:
 
 MODEL = words("model", "model")
 SAMPLER = Column("sampler", lambda row: f"<code>{text(row['sampler'], 60)}</code>")
-RATES = (
+STEPS = (
     decimals("tokens_per_step", "tokens/step", 2, "mean over samples of canvas tokens / forwards, the paper's axis"),
+    decimals("tokens_per_row", "tokens/row", 2, f"mean over samples of canvas tokens / rows; {NOTE}", optional=True),
+)
+RATES = (
+    *STEPS,
     decimals("tokens_per_forward", "tokens/forward", 2, "answer tokens before the first EOS / forwards"),
     decimals("nfe", "NFE", 1, "forwards per sample"),
+    decimals("rows", "rows", 1, f"canvases forwarded per sample; {NOTE}", optional=True),
     decimals("samples_per_second", "samples/s", 1),
 )
 THEORY = (
@@ -170,7 +176,7 @@ def matrix(scope: Scope) -> str:
     for row, (_, _, group) in zip(rows, by_sampler(scope.cells), strict=True):
         row["cells"] = {record["task"]: _cell(record) for record in group.to_dict("records")}
     mean = Column("mean", scored, lambda row: row["score"], "plain mean over the tasks")
-    columns = [MODEL, SAMPLER, mean, *THEORY, RATES[0], *(_of_task(task) for task in scope.tasks)]
+    columns = [MODEL, SAMPLER, mean, *THEORY, *STEPS, *(_of_task(task) for task in scope.tasks)]
     about = "score in % [95 % interval]; each opens its samples"
     return html_table(columns, rows, about, f"{scope.title}: scores", "matrix")
 
@@ -195,9 +201,8 @@ def _cell(record: dict[Any, Any]) -> Row:
     """A row of `results.load` for a table."""
     names = {"score": "score", "low": "score_low", "high": "score_high"}
     shown = {name: number(record.get(key)) for name, key in names.items()}
-    rates = {
-        key: number(record.get(key)) for key in ("tokens_per_step", "tokens_per_forward", "nfe", "samples_per_second")
-    }
+    names_of_rates = ("tokens_per_step", "tokens_per_row", "tokens_per_forward", "nfe", "rows", "samples_per_second")
+    rates = {key: number(record.get(key)) for key in names_of_rates}
     ceiling = number(record.get("ceiling"))
     return {
         "ceiling": None if ceiling is None else 100 * ceiling,

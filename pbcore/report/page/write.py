@@ -16,6 +16,7 @@ from pbcore.report.page.facts import facts, gaps
 from pbcore.report.page.frontier_table import frontier
 from pbcore.report.page.html import document, embedded
 from pbcore.report.page.svg import attribute, plot, text
+from pbcore.report.row_counts import NOTE, differ
 from pbcore.results.json_values import encodable
 from pbcore.results.load import load, load_stored
 from pbcore.results.questions import Question, Questions, kept, key, question
@@ -137,7 +138,12 @@ def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, 
         rows = figures.overview(whole)
         parts += [
             "<section><h2>Overview</h2>",
-            tables.html_table(tables.with_missing(tables.OVERVIEW, rows), rows, MEANS),
+            tables.html_table(
+                tables.with_missing(tables.OVERVIEW, rows),
+                rows,
+                f"{MEANS}; {NOTE}" if differ(whole.cells).any() else MEANS,
+                MEANS,
+            ),
         ]
         curves = figures.policies(whole) if len(categories) > 1 else []
         if curves:
