@@ -70,7 +70,7 @@ class TestWhatIfRows:
     def test_one_forward_a_token_is_no_bound(self) -> None:
         """Where nothing goes together a step's second forward adds to that of the next."""
         found = forwards(parse("punt-0"), 32)
-        answers = decode(load_model("ideal"), load_task("waiting_line/shuffle", limit=2).samples, "punt-0")
+        answers = decode(load_model("ideal"), load_task("waiting_line/insert_random", limit=2).samples, "punt-0")
         assert max(answer.nfe for answer in answers) > 32
         assert found.high > 32
 
