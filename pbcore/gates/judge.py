@@ -93,7 +93,8 @@ def judge(
 
     Quality: the headline score sample by sample, by the exact one-sided McNemar test, or `paired.graded_drop` for
     graded scores. NFE and tokens per step must be equal for greedy samplers; for others `graded_drop` looks for more
-    forwards. Where a baseline row has rows that aren't its forwards, they are judged as NFE is. Holm's correction covers all tests, so the chance of any false alarm in the run is at most `level`.
+    forwards. Where a baseline row has rows that aren't its forwards, they are judged as NFE is. Holm's
+    correction covers all tests, so the chance of any false alarm in the run is at most `level`.
     Baseline rows missing in the run fail; cells that differ in data, model, sampler, seed, precision or samples are
     refused.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pbcore.grid.cellid import CellName
 
 if TYPE_CHECKING:
+    from pbcore.decoding.protocol import Traits
     from pbcore.names import SamplerName
 
 
@@ -36,12 +37,17 @@ def forwards(name: SamplerName, tokens: int) -> Forwards:
     """The forwards that a sampler takes for `tokens` masked tokens.
 
     A fixed k takes ⌈b/k⌉ a block of b, a schedule its steps. Policies that decide themselves take at least one a block,
-    and at most one a token, or what they declare as their cap. `+eos_stop` can end any of them early.
+    and at most one a token, or what they declare as their cap. `+eos_stop` can end any of them early. Samplers that ask
+    about what-if rows (`asks`) may take further forwards in each step, up to one a slot and one; how many rows these
+    have is up to the sampler.
     """
     size = min(name.block or tokens, tokens)
     blocks = -(-tokens // size)
     steps = _steps(name, size)
     extra = name.remask_rounds if name.remask == "remdm" else 0
+    if asks(name):
+        moves = _cap(name, size) if steps is None else steps + extra
+        return Forwards(1 if name.eos_stop else blocks, blocks * moves * (size + 2))
     if steps is None:
         return Forwards(blocks, blocks * _cap(name, size))
     most = blocks * (steps + extra)
@@ -58,16 +64,27 @@ def _steps(name: SamplerName, size: int) -> int | None:
     return None if k is None else -(-size // k)
 
 
+def asks(name: SamplerName) -> bool:
+    """Whether a sampler asks about what-if rows, so that it forwards more canvases than its forwards."""
+    declared = _traits(name)
+    return declared is not None and "probe" in declared.needs
+
+
 def _cap(name: SamplerName, size: int) -> int:
+    declared = _traits(name)
+    return size if declared is None or declared.cap is None else declared.cap(size)
+
+
+def _traits(name: SamplerName) -> Traits | None:
+    """What a sampler's policy declares; None for those of models that decode by themselves."""
     from pbcore.decoding.protocol import traits
     from pbcore.decoding.samplers import policy
     from pbcore.names import SamplerNameError
 
     try:
-        cap = traits(policy(name)).cap
-    except SamplerNameError:  # of models that decode by themselves
-        return size
-    return size if cap is None else cap(size)
+        return traits(policy(name))
+    except SamplerNameError:
+        return None
 
 
 @dataclass

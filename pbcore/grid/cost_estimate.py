@@ -1,7 +1,8 @@
 """Cost estimate of a grid: cells, forwards, and hours at this machine's time per forward.
 
 Forwards are known exactly where a sampler's rule fixes them. For the others a probe decodes one sample of each category
-with every sampler; the bounds that hold in any case stand beside what it gives. Nothing is recorded.
+with every sampler; the bounds that hold in any case stand beside what it gives. What-if rows count as the forwards
+of rows that they are. Nothing is recorded.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import forwards
+from pbcore.grid.cost import asks, forwards
 from pbcore.grid.plan import Plan, masked_tokens
 from pbcore.printable import counted
 
@@ -29,10 +30,11 @@ PATIENCE = 60.0  # seconds for the probe of one category
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What one sample of a category took: sampler → forwards for each masked token, and the share of the forwards that
-    a store leaves to be computed (1 without one)."""
+    """What one sample of a category took: sampler → forwards and rows for each masked token, and the share of the
+    forwards that a store leaves to be computed (1 without one)."""
 
     rates: Mapping[str, float]
+    rows: Mapping[str, float]
     computed: float
     shareable: frozenset[str] = frozenset()
 
@@ -42,6 +44,7 @@ class Bill:
     """Estimated cost of a model's cells. Forwards are those of single rows; seconds are of decoding alone.
 
     `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` are bounds.
+    `calls` and `rows` are those of samplers with what-if rows, by the probe; they are in no other number of forwards.
     `computed` are the forwards expected to be left where cells share them, None without sharing.
     """
 
@@ -52,6 +55,8 @@ class Bill:
     expected: float = 0.0
     least: int = 0
     most: int = 0
+    calls: float = 0.0
+    rows: float = 0.0
     computed: float | None = None
     seconds: float = 0.0
     seconds_range: tuple[float, float] = (0.0, 0.0)
@@ -82,9 +87,14 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], now: Callable[[], fl
 def _add(result: Bill, cell: CellName, samples: Sequence[Sample], seeds: int, probe: Probe, each: float) -> None:
     from pbcore.names import parse
 
-    name, fixed, expected, least, most = parse(cell.sampler), 0, 0.0, 0, 0
+    name, fixed, expected, least, most, rows = parse(cell.sampler), 0, 0.0, 0, 0, 0.0
+    asking = asks(name)
     for sample in samples:
         tokens = max(1, masked_tokens(sample))
+        if asking:
+            result.calls += seeds * probe.rates[cell.sampler] * tokens
+            rows += seeds * probe.rows[cell.sampler] * tokens
+            continue
         bounds = forwards(name, tokens)
         if bounds.exact:
             fixed += seeds * bounds.low
@@ -96,39 +106,43 @@ def _add(result: Bill, cell: CellName, samples: Sequence[Sample], seeds: int, pr
     result.samples += seeds * len(samples)
     result.fixed, result.expected = result.fixed + fixed, result.expected + expected
     result.least, result.most = result.least + least, result.most + most
+    result.rows += rows
     result.unprobed += bool(most) and cell.sampler not in probe.rates
     left = probe.computed if cell.sampler in probe.shareable else 1.0
     if result.computed is not None:
-        result.computed += left * (fixed + expected)
+        result.computed += left * (fixed + expected) + rows
     low, high = result.seconds_range
-    result.seconds += left * (fixed + expected) * each
-    result.seconds_range = low + left * (fixed + least) * each, high + (fixed + most) * each
+    result.seconds += (left * (fixed + expected) + rows) * each
+    result.seconds_range = low + (left * (fixed + least) + rows) * each, high + (fixed + most + rows) * each
 
 
 def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName], now: Callable[[], float]) -> Probe:
     """Decodes the first sample of the category's first task with each of its samplers, sharing forwards, for at most
-    PATIENCE seconds; without sharing those alone whose forwards aren't known."""
+    PATIENCE seconds; without sharing those alone whose forwards aren't known. Samplers that ask about what-if rows are
+    decoded in any case, as no bound holds for their rows."""
     from pbcore.decoding import decode
     from pbcore.decoding.samplers import policy
     from pbcore.decoding.sharing import ForwardStore, shareable
     from pbcore.names import parse
 
-    sample = plan.task(cells[0].task, cells[0].model).samples[0]
-    tokens = max(1, masked_tokens(sample))
-    samplers = [cell.sampler for cell in cells if cell.task == cells[0].task]
+    first = {cell.sampler: cell for cell in reversed(cells) if cell.task == cells[0].task or asks(parse(cell.sampler))}
+    samplers = [name for name in dict.fromkeys(cell.sampler for cell in cells) if name in first]
     shared = [name for name in samplers if shareable(model, policy(parse(name)), parse(name))]
     store: ForwardStore | None = ForwardStore(model) if shared else None
     rates: dict[str, float] = {}
+    rows: dict[str, float] = {}
     begun = now()
     for name in samplers:
-        if now() - begun > PATIENCE:
-            break
+        if now() - begun > PATIENCE and not asks(parse(name)):
+            continue
+        sample = plan.task(first[name].task, first[name].model).samples[0]
+        tokens = max(1, masked_tokens(sample))
         if plan.settings.sharing or not forwards(parse(name), tokens).exact:
             (answer,) = decode(model, [sample], name, seed=plan.settings.seed[0], store=store)
-            rates[name] = (answer.nfe or 0) / tokens
+            rates[name], rows[name] = (answer.nfe or 0) / tokens, (answer.rows or 0) / tokens
     asked = 0 if store is None else store.shared + store.computed
     computed = store.computed / asked if store is not None and asked and plan.settings.sharing else 1.0
-    return Probe(rates, computed, frozenset(shared) if plan.settings.sharing else frozenset())
+    return Probe(rates, rows, computed, frozenset(shared) if plan.settings.sharing else frozenset())
 
 
 def forward_seconds(
@@ -156,7 +170,7 @@ def forward_seconds(
 
 def lines(result: Bill, batch: str) -> Iterable[str]:
     """The bill in words."""
-    asked = result.fixed + result.expected
+    asked = result.fixed + result.expected + result.rows
     yield f"{result.model}: {counted(result.cells, 'cell')}, {counted(result.samples, 'answer')}"
     yield (
         f"  forwards asked: {result.fixed:,} by fixed schedules, exact"
@@ -166,6 +180,11 @@ def lines(result: Bill, batch: str) -> Iterable[str]:
             else ""
         )
     )
+    if result.rows:
+        yield (
+            f"  what-if rows: samplers that ask take about {result.calls:,.0f} forwards in sequence, of "
+            f"{result.rows:,.0f} rows (a probe, no bound holds); time is counted by rows, less on a GPU at batch 1"
+        )
     if result.computed is not None and asked:
         yield (
             f"  forwards expected with sharing: about {result.computed:,.0f}, "

@@ -47,8 +47,8 @@ class BaselineError(InputError):
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
     """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe` and `rows`: forwards and
-    canvases forwarded per index, summed over seeds; all in the order of `indices`. `official_text`: the scores include text after the first EOS;
-    `whole_cot`: they are of answers with their steps."""
+    canvases forwarded per index, summed over seeds; all in the order of `indices`. `official_text`: the
+    scores include text after the first EOS; `whole_cot`: they are of answers with their steps."""
 
     id: str
     model: str

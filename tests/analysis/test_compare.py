@@ -78,6 +78,14 @@ class TestCompared:
         assert cell.status == "compared"
         assert cell.differs == ("dtype float32 → bfloat16", "revision r1 → r2")
 
+    def test_rows(self) -> None:
+        """Rows and tokens per row of both runs; a cell with other rows has changed, whatever its calls."""
+        cell = only(stored([1, 1], rows=[64, 32]), stored([1, 1]))
+        assert cell.rates["rows"] == (16, 48)
+        assert cell.rates["tokens_per_row"] == (2, 0.75)
+        assert (cell.nfe_differs, cell.unchanged) == (2, False)
+        assert only(stored([1, 1], rows=64), stored([1, 1], rows=64)).unchanged
+
     def test_rates(self) -> None:
         """NFE and rates of both runs, and in how many samples the NFE differs."""
         cell = only(stored([1, 1, 1], nfe=[16, 8, 8]), stored([1, 1, 1], nfe=16))

@@ -103,6 +103,28 @@ class TestJudge:
         lost = replace(record, scores={}, absent={"accuracy": "scorer off"})
         assert "scorer off" in gate([(lost, bare)], [(record, samples)]).judgements[0].reason
 
+    @pytest.mark.parametrize(("rows", "intended"), [(65, False), (63, True)])
+    def test_greedy_rows_are_exact(self, rows: int, intended: bool) -> None:
+        """They repeat where the baseline has them, with the same calls; one without them stays valid."""
+        base = factory.cell(nfe=16, rows=64)
+        verdict = gate([factory.cell(nfe=16, rows=[rows] + [64] * 19)], [base])
+        (found,) = verdict.judgements
+        assert found.status == "slower"
+        assert f"NFE 16 → 16, rows 64 → {(rows + 19 * 64) / 20:.4g}, " in found.reason
+        assert "changed at samples [0]" in found.reason
+        assert ("update the baseline" in found.reason) == intended
+        assert gate([factory.cell(nfe=16, rows=64)], [base]).ok
+        assert gate([factory.cell(nfe=16, rows=64)], [factory.cell(nfe=16)]).ok
+        assert not gate([factory.cell(nfe=16)], [base]).ok
+
+    def test_sampled_rows_are_tested(self) -> None:
+        """With a temperature more rows in the same calls are tested as calls are."""
+        base = factory.cell(sampler="spec-8+t1.0", nfe=8, rows=[30, 32] * 10)
+        assert gate([factory.cell(sampler="spec-8+t1.0", nfe=8, rows=[32, 30] * 10)], [base]).ok
+        (found,) = gate([factory.cell(sampler="spec-8+t1.0", nfe=8, rows=[48, 50] * 10)], [base]).judgements
+        assert found.status == "slower"
+        assert found.reason.startswith("more rows than the baseline (one-sided p = ")
+
     @pytest.mark.parametrize(("nfe", "word"), [(17, "16 → 17"), (15, "update the baseline")])
     def test_greedy_forwards_are_exact(self, nfe: int, word: str) -> None:
         """Greedy decoding with any other NFE fails, also if faster, for then the baseline is stale."""

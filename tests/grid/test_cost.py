@@ -11,7 +11,7 @@ import pytest
 
 from pbcore.decoding import decode
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import Clock, Remaining, forwards
+from pbcore.grid.cost import Clock, Remaining, asks, forwards
 from pbcore.grid.cost_model import weights
 from pbcore.grid.plan import make_plan, masked_tokens
 from pbcore.grid.settings import Settings
@@ -54,6 +54,29 @@ class TestForwards:
         assert 1 <= found.low < found.guess < found.high <= tokens
         nfe = [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)]
         assert found.low <= min(nfe) <= max(nfe) <= found.high
+
+
+class TestWhatIfRows:
+    @pytest.mark.parametrize("sampler", ["spec-8", "spec-8+b8", "punt-0.05", "recheck-4", "freedave-4"])
+    def test_forwards_stay_within_the_bounds(self, sampler: str) -> None:
+        """A step may take several forwards, so that one a token is no bound; their number is never exact."""
+        samples = load_task("waiting_line/shuffle", limit=4).samples
+        found = forwards(parse(sampler), masked_tokens(samples[0]))
+        nfe = [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)]
+        assert asks(parse(sampler))
+        assert not found.exact
+        assert found.low <= min(nfe) <= max(nfe) <= found.high
+
+    def test_one_forward_a_token_is_no_bound(self) -> None:
+        """Where nothing goes together a step's second forward adds to that of the next."""
+        found = forwards(parse("punt-0"), 32)
+        answers = decode(load_model("ideal"), load_task("waiting_line/insert_random", limit=2).samples, "punt-0")
+        assert max(answer.nfe for answer in answers) > 32
+        assert found.high > 32
+
+    def test_of_samplers_that_do_not_ask(self) -> None:
+        """Nothing changes for them, nor for those of models that decode by themselves."""
+        assert not any(asks(parse(sampler)) for sampler in (*FIXED, *ADAPTIVE, "ar"))
 
 
 def recorded(name: str) -> tuple[Settings, list[tuple[CellName, float]]]:

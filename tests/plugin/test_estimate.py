@@ -7,6 +7,9 @@ import re
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
+from pbcore.decoding import decode
+from pbcore.models import load_model
+from pbcore.tasks import load_task
 from tests.plugin.conftest import Run
 
 GRID = "--model ideal --task copy --task shuffle --sampler random-k2 --sampler threshold-0.9 --limit 3"
@@ -70,3 +73,17 @@ class TestEstimate:
         result = run(GRID, "--estimate", options)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert "--estimate measures no answers" in result.stderr.str()
+
+    def test_what_if_rows(self, run: Run) -> None:
+        """Samplers that ask are probed: forwards and rows as decoding takes them, and all rows count as time."""
+        [answer] = decode(load_model("ideal"), load_task("waiting_line/shuffle", limit=1).samples, "spec-8")
+        result = run("--model ideal --task shuffle --sampler spec-8 --limit 1 --estimate --seed 0-1")
+        calls, rows = numbers(result, r"about ([\d,]+) forwards in sequence, of ([\d,]+) rows")
+        assert (calls, rows) == (2 * (answer.nfe or 0), 2 * (answer.rows or 0))
+        assert rows > calls
+        assert "0 by fixed schedules, exact\n" in result.stdout.str()
+        assert "not probed" not in result.stdout.str()
+
+    def test_runs_that_ask_nothing_have_no_line_of_rows(self, run: Run) -> None:
+        """Their forwards are their rows."""
+        assert "what-if" not in run(GRID, "--estimate").stdout.str()

@@ -42,6 +42,19 @@ class TestText:
         assert told[3].split() == row.split()
         assert told[4] == "left out, without any change: 1 cell"
 
+    def test_rows_beside_calls(self) -> None:
+        """Of both runs, in text and Markdown, if rows and calls differ; with the sentence on time."""
+        rates = {**RATES, "rows": (16.0, 64.0), "tokens_per_row": (2.0, 0.5)}
+        comparison = Comparison((worse(rates=rates), worse("random-k2")), 0.05)
+        told = comparison_text(comparison, "new", "old", 170).splitlines()
+        assert told[1].split()[-5:] == ["NFE", "rows", "tok/step", "tok/row", "samples/s"]
+        assert "16 → 8  16 → 64     2 → 4  2 → 0.5" in told[2]
+        assert told[-1].endswith("on a CPU or in large batches rows are")
+        assert "| 16 → 8 | 16 → 64 | 2 → 4 | 2 → 0.5 | – → 3.25 |" in comparison_markdown(comparison, "new", "old")
+        alike = {**RATES, "rows": RATES["nfe"], "tokens_per_row": RATES["tokens_per_step"]}
+        for others in (RATES, alike):
+            assert "row" not in comparison_text(Comparison((worse(rates=others),), 0.05), "new", "old", 170)
+
     def test_the_mean_over_cells(self) -> None:
         """A line of its own where there are two cells or more, in the terminal and in Markdown."""
         mean = Overall(2, 0.9, 0.5, -0.4, -0.55, -0.2)

@@ -223,3 +223,19 @@ class TestLists:
 def test_names_that_look_like_numbers_stay_names(name: str) -> None:
     """A model called 1e3 is not the model 1000.00."""
     assert rows(section(page(cell(model=name)), "Speed"))[1][0] == name
+
+
+class TestRows:
+    def test_of_samplers_that_ask(self) -> None:
+        """Rows beside NFE in the table of speeds, and a sentence under it and under the curves."""
+        text = page(cell(sampler="spec-8", rows=64), cell(), plots=("shuffle.png",))
+        header, plain, asking = rows(section(text, "Speed"))
+        assert header[3:5] == ["NFE", "rows"]
+        assert (plain[3:5], asking[3:5]) == (["16.00", "16.00"], ["16.00", "64.00"])
+        told = "at batch 1 on a GPU calls are time, on a CPU or in large batches rows are."
+        assert section(text, "Speed")[-1].endswith(told)
+        assert section(text, "Trade-off curves")[-1].endswith(told)
+
+    def test_of_others(self) -> None:
+        """Nothing."""
+        assert "rows" not in page(cell(), plots=("shuffle.png",))

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from pbcore.report.markdown import report_text, write_report
+from pbcore.report.row_counts import NOTE
 from pbcore.report.summary import summary
 from pbcore.report.tables import _parts, markdown, terminal, to_frame, trade_off_tables
 from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
@@ -146,6 +147,48 @@ class TestTerminal:
     def test_nothing_to_say(self) -> None:
         """No cells, no text."""
         assert summary([]) == ""
+
+
+class TestRows:
+    """Samplers that ask about what-if rows: tokens per row beside tokens per step, and only with such samplers."""
+
+    def test_a_column_where_rates_are_alike(self) -> None:
+        """16 calls of 64 rows for 32 tokens: 2 per step and .5 per row; a sampler that asks nothing has both alike."""
+        (table,) = trade_off_tables(frame([factory.cell(sampler="spec-8", rows=64)[0], factory.cell()[0]]))
+        told = terminal(table).splitlines()
+        assert told[0] == "waiting_line: score in % [95 % interval], then tokens per step / per row (20 samples a cell)"
+        assert told[1].split() == ["shuffle", "mean", "tok/step", "tok/row"]
+        rates = {line.split()[0]: line.split()[-2:] for line in told if line.startswith("  ")}
+        assert (rates["confidence-k2"], rates["spec-8"]) == (["2.0", "2.0"], ["2.0", "0.5"])
+        assert told[-1].strip() == NOTE
+        assert "at batch 1 on a GPU calls are time, on a CPU or in large batches rows are" in NOTE
+        assert "| `spec-8` | 90 [70–97] | 90.0 | 2.0 | 0.5 |" in markdown(table)
+        assert NOTE in markdown(table)
+
+    def test_a_line_where_rates_differ_between_tasks(self) -> None:
+        """Calls alike and rows not: each has its line, with its mean in its column."""
+        cells = [factory.cell(task=task, sampler="spec-8", rows=rows) for task, rows in zip(TWO, (32, 64), strict=True)]
+        plain = [factory.cell(task=task, nfe=nfe) for task, nfe in zip(TWO, (8, 16), strict=True)]
+        (table,) = trade_off_tables(frame(record for record, _ in (*cells, *plain)))
+        lines = [line.split() for line in terminal(table, width=120).splitlines()]
+        assert ["spec-8", "90", "[70–97]", "90", "[70–97]", "90.0", "2.0", "0.8"] in lines
+        assert ["tokens", "per", "step", "2.0", "2.0"] in lines
+        assert [line for line in lines if line[:3] == ["tokens", "per", "row"]] == [
+            ["tokens", "per", "row", "1.0", "0.5"]
+        ]
+        assert "| `spec-8` | 90 [70–97] 2.0 / 1.0 | 90 [70–97] 2.0 / 0.5 | 90.0 2.0 / 0.8 |" in markdown(table)
+        assert "| `confidence-k2` | 90 [70–97] 4.0 | 90 [70–97] 2.0 | 90.0 3.0 |" in markdown(table)
+        numbers = to_frame(table).loc["tiny", "spec-8"]
+        assert [numbers[task, "tokens_per_row"] for task in (*TWO, "mean")] == [1, 0.5, 0.75]
+
+    def test_other_runs_look_as_before(self) -> None:
+        """Equal rows and calls, and records from before rows were counted, say nothing of rows."""
+        before = replace(factory.cell()[0], rows_mean=None, tokens_per_row=None)
+        for record in (factory.cell()[0], factory.cell(rows=16)[0], before):
+            (table,) = trade_off_tables(frame([record]))
+            assert "row" not in terminal(table)
+            assert "row" not in markdown(table)
+            assert "tokens_per_row" not in to_frame(table).columns.get_level_values(1)
 
 
 class TestWhole:

@@ -47,6 +47,15 @@ class TestBaseline:
             assert (row.indices, row.scores) == (indices, {"accuracy": (1.0, 0.0, 1.0)})
             assert ('"0-2"' in (tmp_path / "b.json").read_text()) == (indices == (0, 1, 2))
 
+    def test_rows_that_are_not_the_forwards(self, tmp_path: Path) -> None:
+        """They survive the file, summed over seeds; where they are the forwards, the row has none."""
+        asking = factory.cell(right=[1.0] * 4, nfe=[2, 2, 3, 3], rows=[5, 6, 7, 9], seeds=2)
+        for entry, rows in ((asking, (12, 15)), (factory.cell(right=[1.0, 0.0]), ())):
+            file = write_baseline(tmp_path / "b.json", [StoredCell(entry[0], tuple(entry[1]))])
+            row = read_baseline(file)[entry[0].id]
+            assert (row.rows, row.forwarded) == (rows, rows or row.nfe)
+            assert ('"rows": "12 15"' in file.read_text()) == ('"rows"' in file.read_text()) == bool(rows)
+
     def test_scores_that_one_sample_lacks_are_left_out(self) -> None:
         """A baseline compares sample by sample; a score with a hole can't be."""
         record, samples = factory.cell(right=[1.0, 0.0])
@@ -117,6 +126,8 @@ class TestAbsurdFiles:
             {"nfe": "-1x4"},
             {"nfe": "1e3x4"},
             {"nfe": "16x3"},
+            {"rows": "16x3"},
+            {"rows": [16]},
             {"scores": {"accuracy": "1191"}},
             {"scores": {"accuracy": [2, 0, 0, 0]}},
             {"scores": [1]},

@@ -184,9 +184,11 @@ def series(scope: Scope, known: Numbers) -> list[Series]:
 
 def _by_row(cells: pd.DataFrame) -> dict[tuple[str, str], str]:
     """(model, sampler) → its mean tokens per row in words, of those whose rows and calls differ."""
-    those = cells[differ(cells)].groupby(["model", "sampler"], sort=False).groups
-    groups = cells.groupby(["model", "sampler"], sort=False)["tokens_per_row"].mean()
-    return {(str(model), str(sampler)): f", {groups[model, sampler]:.2f} per row" for model, sampler in those}
+    return {
+        (model, sampler): f", {group['tokens_per_row'].mean():.2f} per row"
+        for model, sampler, group in by_sampler(cells)
+        if differ(group).any()
+    }
 
 
 def number(value: Any) -> float | None:

@@ -52,6 +52,20 @@ class TestPage:
         assert row.startswith("tiny confidence-k2 shuffle −23.3 [−36.0 to −12.1] ↓ 15 ↑ 1 worse 0.0010 98.3 75.0")
         assert "random-k2 waiting_line/shuffle new: in A only" in words
 
+    def test_rows_beside_calls(self, tmp_path: Path) -> None:
+        """Of both runs, where either forwarded what-if rows; other comparisons lack the columns."""
+        sides = [
+            factory.write(create(tmp_path, name), [factory.cell(nfe=nfe, rows=rows)])
+            for name, nfe, rows in (("a", 8, 64), ("b", 16, None))
+        ]
+        head, base = (load_stored(side.path) for side in sides)
+        html = comparison_page(compare_runs(head, base), head, base, (sides[0].path, sides[1].path))
+        words = " ".join(" ".join(Reader(html).text).split())
+        assert "NFE rows tokens/step tokens/row samples/s other conditions" in words
+        assert "16.0 → 8.0 16.0 → 64.0 2.00 → 4.00 2.00 → 0.50" in words
+        assert "large batches rows are" in words
+        assert "tokens/row" not in page_of(tmp_path / "plain")
+
     def test_cells_name_their_partners(self, tmp_path: Path) -> None:
         """Each cell knows the other run's and which samples flipped."""
         cells = data_of(page_of(tmp_path))["cells"]

@@ -82,6 +82,25 @@ class TestStatic:
         assert "ceiling" not in words[1]
         assert "bits lost" not in words[1]
 
+    def test_rows_beside_calls(self, tmp_path: Path) -> None:
+        """A run with what-if rows has tokens per row and rows in its tables, points and cells; others lack them."""
+        asking = factory.cell(sampler="spec-8", n=4, rows=64)
+        pages = [
+            write_page(factory.write(create(tmp_path, name), entries).path).read_text(encoding="utf-8")
+            for name, entries in (("a", [asking, factory.cell(n=4)]), ("b", [factory.cell(n=4)]))
+        ]
+        words = [" ".join(" ".join(Reader(html).text).split()) for html in pages]
+        assert "spec-8 100.0 [51–100] 2.00 0.50 1.12 16.0 64.0" in words[0]
+        assert "confidence-k2 100.0 [51–100] 2.00 2.00 1.12 16.0 16.0" in words[0]
+        assert "at batch 1 on a GPU calls are time, on a CPU or in large batches rows are" in words[0]
+        assert "tiny spec-8: 100.0 % at 2.00 tokens per step, 0.50 per row" in pages[0]
+        assert "tiny confidence-k2: 100.0 % at 2.00 tokens per step, " not in pages[0]
+        facts = {cell["sampler"]: dict(cell["facts"]) for cell in data_of(pages[0])["cells"]}
+        assert (facts["spec-8"]["rows"], facts["spec-8"]["tokens/row"]) == ("64.00", "0.50")
+        assert "rows" not in facts["confidence-k2"]
+        assert "tokens/row" not in words[1]
+        assert "per row" not in pages[1]
+
     def test_links_lead_to_cells(self, tmp_path: Path) -> None:
         """Every cell of the run has its address in the tables."""
         html = write_page(run(tmp_path).path).read_text(encoding="utf-8")
