@@ -11,27 +11,11 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import Any, Protocol
 
+from pbcore.results.generated import Answer, texts_after_eos
 from pbcore.results.json_values import plain
 from pbcore.results.record import CellRecord, FormerToken, SampleRecord, Score, by_index
 from pbcore.results.stats import score_of
 from pbcore.tasks.scoring import Scored
-
-
-class Answer(Protocol):
-    """The attributes of a `models.base.Generation` that a record needs."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def token_ids(self) -> Sequence[int]: ...
-    @property
-    def nfe(self) -> int | None: ...
-    @property
-    def answer_tokens(self) -> int | None: ...
-    @property
-    def steps(self) -> Sequence[int]: ...
-    @property
-    def confidences(self) -> Sequence[float]: ...
 
 
 def length_text(lengths: Sequence[int]) -> str:
@@ -84,7 +68,7 @@ def build_cell(
     counted = forward_rates(facts.id, samples)
     if not counted and facts.nfe_mean is None:
         missing.setdefault("nfe", "the model does not report its number of forwards")
-    late = _texts_after_eos(answers)
+    late = texts_after_eos(answers)
     if late is None:
         missing.setdefault("text_after_eos", "the model does not tell what follows an answer's first EOS")
     cell = replace(
@@ -120,31 +104,6 @@ def with_scores(
     missing = {name: why for name, why in cell.absent.items() if name not in before} | absent_metrics(scored)
     scores = _scores(cell.id, again, missing)
     return replace(cell, scores=scores, absent=missing, failures=failure_counts(scored)), again
-
-
-def generated(answers: Sequence[Answer]) -> dict[str, Any]:
-    """Statistics of answers by models without a canvas of the task's length: how many ended by themselves (`stop`) or
-    at their limit (`length`), how many had which limit in tokens (`max_new_tokens`), and the mean forwards of the model
-    that drafted; empty for other models.
-    """
-    told = [getattr(answer, "extra", {}) for answer in answers]
-    ends = Counter(extra["finish_reason"] for extra in told if "finish_reason" in extra)
-    limits = Counter(extra["max_new_tokens"] for extra in told if "max_new_tokens" in extra)
-    drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
-    return {
-        **({"finish": dict(sorted(ends.items()))} if ends else {}),
-        **({"max_new_tokens": {str(limit): count for limit, count in sorted(limits.items())}} if limits else {}),
-        **({"draft_forwards": sum(drafted) / len(told)} if drafted else {}),
-    }
-
-
-def _texts_after_eos(answers: Sequence[Answer]) -> int | None:
-    """How many answers have text after their first EOS; None unless all of them tell."""
-    told = [
-        getattr(answer, "official_text", None) is not None or getattr(answer, "text_after_eos", None)
-        for answer in answers
-    ]
-    return None if None in told else sum(map(bool, told))
 
 
 def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:

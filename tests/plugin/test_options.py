@@ -11,7 +11,7 @@ class TestUsageErrors:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (["--model", "idael"], "unknown model 'idael'; did you mean ideal?"),
+            (["--model", "idael"], "unknown model 'idael'; did you mean ideal, ideal-mi?"),
             (["--sampler", "confidnce-k2"], "did you mean confidence?"),
             (["--sampler", "confidence-q2"], "no parameter"),
             (["--task", "shufle"], "no task 'shufle'; did you mean shuffle"),

@@ -79,16 +79,16 @@ class TestBeforeTheFirstCell:
 class TestMoney:
     def test_the_limit_stops_the_run(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
         """The run ends before the limit, says what was spent and how to go on; a higher limit asks for the rest."""
-        declare(project, server, prices="{input: 0.0, output: 10000.0}", max_tokens=10, concurrency=1)
-        first = run(f"{MINE} --task copy --task reverse --limit 5 --max-cost 0.18 --out out")
+        declare(project, server, prices="{input: 0.0, output: 10000.0}", max_tokens=32, concurrency=1)
+        first = run(f"{MINE} --task copy --task reverse --limit 5 --max-cost 0.4 --out out")
         assert first.ret == pytest.ExitCode.INTERRUPTED
         first.stdout.fnmatch_lines(
             [
-                "*--max-cost 0.18: 0.0900 USD are spent in this run, no request is under way, 0.0900 USD are left, and "
-                "the next answer of mine may cost 0.1000*",
+                "*--max-cost 0.4: 0.0900 USD are spent in this run, no request is under way, 0.3100 USD are left, and "
+                "the next answer of mine may cost 0.3200*",
                 "not finished: 1 of 2 cells (mine/reverse/ar); resume with: pytest * --resume *",
-                "3 answers of servers kept in *, 0.0900 USD by the declared prices; --max-cost 0.18: 0.0900 USD "
-                "spent, 0.0000 reserved, 0.0900 left",
+                "3 answers of servers kept in *, 0.0900 USD by the declared prices; --max-cost 0.4: 0.0900 USD "
+                "spent, 0.0000 reserved, 0.3100 left",
             ]
         )
         run(f"{MINE} --task copy --task reverse --limit 5 --max-cost 1 --resume out").assert_outcomes(passed=2)
