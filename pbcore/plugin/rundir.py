@@ -70,6 +70,7 @@ def lock(config: pytest.Config) -> None:
         config.stash[_LOCK] = lock_run(run_dir(config).path)
     except RunDirError as error:
         raise pytest.UsageError(f"{name}: {error}") from error
+    run_dir(config).remove_torn()
 
 
 def _path(config: pytest.Config) -> Path:

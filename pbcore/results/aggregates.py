@@ -47,7 +47,9 @@ def _aggregates(cell: CellRecord, samples: Sequence[SampleRecord]) -> Iterator[t
         yield f"scores.{printable(name, 40)}.mean", score.mean, fmean(means) if means else None
     if any(sample.nfe is not None for sample in samples):
         for name, value in forward_rates(cell.id, samples).items():
-            yield name, getattr(cell, name), value
+            told = getattr(cell, name)
+            if told is not None:  # records written before there was such a field have none
+                yield name, told, value
     yield "failures", cell.failures, failure_counts(samples)
 
 

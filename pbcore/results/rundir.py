@@ -43,6 +43,7 @@ from pbcore.results.json_values import dump_json, plain
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
 
 ANSWERS = ".answers.jsonl"
+TEMPORARY = ".tmp"  # at the end of a file's name until it is whole
 
 
 class RunDirError(InputError):
@@ -119,6 +120,12 @@ class RunDir:
         found = [entry for name, entry in stored.items() if len(name) == 1]
         return sorted(found, key=lambda entry: id_order(entry.cell.id))
 
+    def remove_torn(self) -> None:
+        """Removes the temporary files of a process that was killed while it wrote. Only for the run's one writer."""
+        for folder in (self.path, self.cells_dir, self.path / "questions"):
+            for file in folder.glob(f".*{TEMPORARY}"):
+                file.unlink(missing_ok=True)
+
     def assemble(self, say: Callable[[str], None] | None = None) -> tuple[Path, Path]:
         """Assembles results.json and samples.jsonl from cells/, replacing both atomically.
 
@@ -179,7 +186,7 @@ def write_atomic(path: Path, text: str) -> Path:
 
 def _write_atomic(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name[:60]}-{secrets.token_hex(8)}.tmp"
+    temporary = path.parent / f".{path.name[:60]}-{secrets.token_hex(8)}{TEMPORARY}"
     # tempfile would make files that only their owner can read, but results are for others too. The umask applies to
     # 0o666.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)

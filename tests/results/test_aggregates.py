@@ -39,7 +39,7 @@ EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "nfe_mean": lambda data: data["cell"].update(nfe_mean=15.0),
     "nfe_max": lambda data: data["cell"].update(nfe_max=15),
     "tokens_per_step": lambda data: data["cell"].update(tokens_per_step=4.0),
-    "tokens_per_forward": lambda data: data["cell"].update(tokens_per_forward=None),
+    "tokens_per_forward": lambda data: data["cell"].update(tokens_per_forward=0.5),
     "failures": lambda data: data["cell"].update(failures={}),
 }
 
@@ -56,6 +56,11 @@ class TestAggregates:
         assert "its samples give" in str(caught.value)
         with pytest.raises(BaselineError, match="edited or damaged"):
             read_baseline(run.path)
+
+    def test_what_a_record_does_not_tell_is_not_checked(self, run: RunDir) -> None:
+        """Fields that came later are null in older records."""
+        edit(run, lambda data: data["cell"].update(nfe_median=None, rows_mean=None))
+        assert len(run.read_cells(refuse)) == 1
 
     def test_an_edited_sample_is_noticed(self, run: RunDir) -> None:
         """The other way round."""

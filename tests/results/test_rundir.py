@@ -175,6 +175,15 @@ class TestAssemble:
             assert caught.value.filename == str(path)
         assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
+    def test_files_of_a_killed_writer_go(self, tmp_path: Path) -> None:
+        """And nothing else does."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell()])
+        kept = sorted(run.path.rglob("*.json"))
+        for folder in (run.path, run.cells_dir):
+            (folder / ".results.json-0123456789abcdef.tmp").write_text("{")
+        run.remove_torn()
+        assert sorted(path for path in run.path.rglob("*") if path.is_file()) == kept
+
     def test_write_atomic_replaces(self, tmp_path: Path) -> None:
         """The second text replaces the first whole."""
         write_atomic(tmp_path / "x" / "f", "long text")
