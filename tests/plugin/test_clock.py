@@ -1,19 +1,25 @@
-"""Nothing is imported under the clock, and nothing that a run doesn't need."""
+"""Nothing is imported under the clock, nothing that a run doesn't need, and tables and plots after the last record."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.plugin.conftest import ROOT
 
 WATCH = """
+import json
 import sys
+from pathlib import Path
+
 from pytest_benchmark.fixture import BenchmarkFixture
 
-timed, under = BenchmarkFixture.pedantic, []
+timed, under, records = BenchmarkFixture.pedantic, [], []
 
 def pedantic(self, *args, **options):
     before = set(sys.modules)
@@ -24,7 +30,14 @@ def pedantic(self, *args, **options):
 
 BenchmarkFixture.pedantic = pedantic
 
+def pytest_runtest_logreport(report):
+    if report.when == "teardown":
+        loaded = [name for name in ("pandas", "matplotlib") if name in sys.modules]
+        records.append([len(list(Path("out/cells").glob("*.json"))), loaded])
+
 def pytest_unconfigure(config):
+    with open("records", "w") as file:
+        json.dump(records, file)
     with open("under", "w") as file:
         file.write("\\n".join(sorted(under)))
     with open("imported", "w") as file:
@@ -60,8 +73,11 @@ def test_ideal_needs_no_transformers(tmp_path: Path) -> None:
     assert "pbcore.models.ideal" in everything
     assert not under
     assert not everything & {"transformers", "tokenizers", "accelerate", "sklearn", "torch._dynamo"}
+    assert json.loads((tmp_path / "records").read_text()) == [[1, []], [2, []]]  # cells on disk, without pandas
+    assert {"pandas", "matplotlib"} <= everything
 
 
+@pytest.mark.slow
 def test_other_models_import_before(tmp_path: Path) -> None:
     """A masked, an autoregressive and a score-based model, with samplers and a cache of their own."""
     models = ("--model", "tiny", "--model", "tiny-ar", "--model", "tiny-sedd", "--limit", "1")

@@ -82,6 +82,7 @@ class TestKill:
 
 
 class TestInterrupt:
+    @pytest.mark.slow
     @pytest.mark.parametrize("deaf", [pytest.param(False, marks=pytest.mark.nightly), True])
     def test_ctrl_c_still_writes_the_report(self, project: pytest.Pytester, deaf: bool) -> None:
         """The tables of the finished cells are shown, the report is written, and the command that resumes is named;

@@ -60,6 +60,7 @@ class TestChoice:
         assert chosen() is None
 
 
+@pytest.mark.slow
 def test_a_run_chooses_in_time(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """No plugin or conftest.py imports torch before the choice: the record of a run in CI has the policy."""
     monkeypatch.setenv("CI", "true")

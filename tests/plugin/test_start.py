@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import SMALL
-
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "transformers", "tokenizers", "pandas", "scipy", "matplotlib")
-WATCH = """
-import json, sys
-from pathlib import Path
-
-def pytest_runtest_logreport(report):
-    if report.when == "teardown":
-        cells = [path.name for path in Path("out/cells").glob("*.json")]
-        there = [name for name in ("pandas", "matplotlib", "transformers") if name in sys.modules]
-        with open("seen.jsonl", "a") as file:
-            file.write(json.dumps([len(cells), there]) + "\\n")
-"""
 
 
 def imported(code: str) -> list[str]:
@@ -66,14 +52,3 @@ def test_the_engines_benchmarks_can_be_named() -> None:
     assert not pytest_ignore_collect(file, Config("speed"))  # type: ignore[arg-type]
     stock = ROOT / "benches" / "test_waiting_line.py"
     assert not pytest_ignore_collect(stock, Config("not speed and not nightly"))  # type: ignore[arg-type]
-
-
-def test_a_record_is_on_disk_before_tables_and_plots_are_loaded(project: pytest.Pytester) -> None:
-    """After the last cell neither pandas nor matplotlib is there, nor, for a model that needs none, transformers."""
-    with (project.path / "conftest.py").open("a") as stream:
-        stream.write(WATCH)
-    cells = ["--task", "copy", "--task", "sort", "--sampler", "random-k2"]
-    project.runpytest_subprocess("benches", *SMALL, *cells).assert_outcomes(passed=2)
-    seen = [json.loads(line) for line in (project.path / "seen.jsonl").read_text().splitlines()]
-    assert seen == [[1, []], [2, []]]
-    assert (project.path / "out" / "report.html").is_file()

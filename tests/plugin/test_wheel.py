@@ -105,6 +105,7 @@ class TestWheel:
             file.name for file in (ROOT / "benches").glob("test_*.py") if "import test_cell" in file.read_text()
         }
 
+    @pytest.mark.slow
     def test_the_command_for_a_wrong_sample_works(self, python: Path, tmp_path: Path) -> None:
         """A stock cell's command names the installed file, so that it runs from any folder."""
         cells = ["-k", "waiting_line and shuffle", "--model", "ideal", "--sampler", "random-k32", "--limit", "4"]

@@ -92,6 +92,7 @@ def test_output_goes_into_a_folder(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow  # the harness reads all its tasks first
 def test_an_error_of_ours_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A model that can't be used ends with status 2 and no traceback."""
     tasks = copy_task(tmp_path / "tasks")
