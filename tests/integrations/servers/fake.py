@@ -64,11 +64,15 @@ class FakeServer:
         self.lock = threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
+        self._http.socket.settimeout(5)  # a client that has gone must not block the loop
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
 
     def stop(self) -> None:
-        self._http.shutdown()
+        """Ends the server; one that doesn't answer any more isn't waited for."""
+        stopping = threading.Thread(target=self._http.shutdown, daemon=True)
+        stopping.start()
+        stopping.join(10)
         self._http.server_close()
 
 
