@@ -92,7 +92,7 @@ class TestListing:
 
     def test_samplers_are_listed(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Each policy with its parameters, defaults and paper."""
-        assert main(["samplers"]) == 0
+        assert main(["samplers", "--details"]) == 0
         said = capsys.readouterr().out
         assert "gamma = 0.9; arXiv 2505.22618" in said
         assert "k (or a schedule); arXiv 2502.09992" in said

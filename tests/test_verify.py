@@ -39,7 +39,7 @@ class TestVerify:
         """27 files without fault; the order of the sort labels is counted and named."""
         assert run("--data-dir", reference("official-v1")) == 0
         printed = " ".join(capsys.readouterr().out.split())
-        assert "27 files, 2708 samples, 2311 labels scored; no fault" in printed
+        assert "27 files, 2,708 samples, 2311 labels scored; no fault" in printed
         assert "95 of 100 labels are in the order of the whole names" in printed
         assert "100 of 100 labels are in the order of the whole names" in printed
         assert "0 of 100 labels have a row with an extra cell" in printed

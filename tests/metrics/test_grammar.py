@@ -111,7 +111,7 @@ class TestRealVerdicts:
         """Grammar, inclusion, unstemmed ROUGE-L and 1 − BLEU of real answers equal what was published, to 1e-6."""
         path = reference("golden", "real_outputs.jsonl")
         published = [json.loads(line) for line in path.read_text().splitlines()]
-        rows = {row.metric: row for row in agreement.table(path)}
+        rows = {row.metric: row for row in agreement.agreement_rows(path)}
         for metric in ("grammar", "inclusion", "rougeL", "inv_bleu"):
             assert rows[metric].differing == []
             assert rows[metric].equal == sum(entry[metric] is not None for entry in published) > 0

@@ -59,7 +59,8 @@ def imported(folder: Path, *arguments: str) -> tuple[set[str], set[str]]:
         "-c",
         str(ROOT / "pyproject.toml"),
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]), "OMP_NUM_THREADS": "1"}
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    environment = {**alone, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]), "OMP_NUM_THREADS": "1"}
     done = subprocess.run([*command, *place, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     under, everything = ((folder / name).read_text().split("\n") for name in ("under", "imported"))
