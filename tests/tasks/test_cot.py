@@ -141,7 +141,8 @@ class TestFinalAnswer:
             def score(self, predictions: list[str], samples: object, metrics: object) -> list[Scored]:
                 return [Scored({"accuracy": 1.0}, {"matches": [], "absent": {"x": "y"}}) for _ in predictions]
 
-        monkeypatch.setattr("pbcore.tasks.base.scorer", lambda name: Kind())
+        for module in ("base", "scoring"):
+            monkeypatch.setattr(f"pbcore.tasks.{module}.scorer", lambda name: Kind())
         task = load_task("waiting_line/copy", cot=True, limit=1)
         scored = task.score_many(["no end"], task.samples)[0]
         assert scored.scores == {"accuracy": 0.0}
