@@ -13,6 +13,7 @@ from pbcore.decoding.policies import Policy
 from pbcore.decoding.policies.graph import at_columns
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.step import Move, Step
+from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
 from pbcore.names import SamplerName, SamplerNameError
@@ -47,7 +48,7 @@ class Adas:
             order.append(torch.where(score.isneginf().all(-1), -1, pick))
         step._walk = _filled(torch.stack(order, dim=-1), step.masked)
         answer = self.policy.select(step)
-        assert not hasattr(answer, "write"), "policies with what-if rows are refused"
+        assert not isinstance(answer, Probe), "policies with what-if rows are refused"
         return answer
 
 

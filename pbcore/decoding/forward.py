@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from pbcore.decoding.blocks import Blocks, fill_after_eos
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
@@ -20,7 +20,7 @@ from pbcore.decoding.sharing import SharedContext
 from pbcore.decoding.step import Step
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.lazy_torch import Tensor, torch
-from pbcore.models.base import Attention, Context, Denoiser, Query
+from pbcore.models.base import Attention, AttentionContext, Context, Denoiser, Query
 from pbcore.models.counter_rng import Draw, uniform
 from pbcore.names import SamplerName
 
@@ -181,8 +181,7 @@ def _logits(
     review = marked(query.canvas, where, revealed) if job.traits.review else None
     if "attention" in job.traits.needs:
         query = replace(query, review=review, attending=job.traits.attends, slots=where)
-        attentive: Any = context
-        logits, again, attention = attentive.logits_and_attention(query)
+        logits, again, attention = cast(AttentionContext, context).logits_and_attention(query)
     elif job.traits.review is not None:
         logits, again = context.logits_and_review(replace(query, review=review, hidden=job.traits.review == "hidden"))
     elif bool(reused.any()):

@@ -14,21 +14,13 @@ from pbcore.models.base import Attending
 NEEDS = frozenset({"attention"})
 
 
-def apart(step: Step, graph: Tensor, bound: Tensor, among: Tensor, order: Tensor) -> Tensor:
+def apart(graph: Tensor, bound: Tensor, among: Tensor, order: Tensor) -> Tensor:
     """The greedy set (R, C) in `order` (R, C) whose slots have at most `bound` (R,) with each taken one."""
 
     def joins(slot: Tensor, taken: Tensor) -> Tensor:
         return ~((at_rows(graph, slot) > bound[:, None]) & taken).any(-1)
 
     return independent(order, among, joins)
-
-
-def spread(step: Step, low: float, high: float) -> tuple[Tensor, Tensor]:
-    """The share of the whole canvas that is revealed, and the bound τ that grows with it from `low` to `high` (R,)."""
-    assert step.left is not None
-    assert step.targets is not None
-    progress = 1 - step.left / step.targets
-    return progress, low + (high - low) * progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +44,11 @@ class _Dapd:
         raw = symmetric(step)
         norm = raw / raw.amax(-1, keepdim=True).clamp(min=1e-8)  # each row by its own maximum, so not symmetric
         degree = raw.sum(-1) * step.confidence
-        progress, bound = spread(step, self.low, self.high)
-        return apart(step, norm, bound, among, step.order(degree, among)), progress
+        assert step.left is not None
+        assert step.targets is not None
+        progress = 1 - step.left / step.targets  # of the whole canvas
+        bound = self.low + (self.high - self.low) * progress
+        return apart(norm, bound, among, step.order(degree, among)), progress
 
 
 @register_policy("dapd_staged")
@@ -115,6 +110,6 @@ class DapdClad:
         progress = 1 - step.masked.sum(-1) / step.slots
         bound = self.low + (self.high - self.low) * progress
         order = step.order(raw.sum(-1) * step.confidence, step.masked)
-        chosen = apart(step, raw, bound, step.masked, order)
+        chosen = apart(raw, bound, step.masked, order)
         late = (progress > 0.5)[:, None]
         return step.at_least_best((late & (step.confidence > self.sure)) | (~late & chosen), step.confidence)
