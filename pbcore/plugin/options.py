@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, Literal
 
 import pytest
 
 from pbcore.errors import InputError
 from pbcore.grid.option import Option
-from pbcore.grid.presets import with_preset
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.grid.validate_settings import check
 from pbcore.grid.values import natural, positive
-from pbcore.plugin import hookspecs
 
 _SHORT = pytest.StashKey[frozenset[str]]()
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    from pbcore.plugin import hookspecs
+
     pluginmanager.add_hookspecs(hookspecs)
 
 
@@ -83,6 +82,13 @@ def given(config: pytest.Config) -> bool:
     return any(_value(config, option) is not None for option in OPTIONS)
 
 
+def may_be_given(config: pytest.Config, words: Sequence[str]) -> bool:
+    """Whether an option of the group may be set, before the command line is read: by its name among the words, in a
+    file of arguments, in an ini file, or by xdist for its worker."""
+    flags = {f"--{prefix}{option.name}" for option in OPTIONS for prefix in ("", "pbcore-", "no-", "pbcore-no-")}
+    return any(word.partition("=")[0] in flags or word.startswith("@") for word in words) or given(config)
+
+
 def on_command_line(config: pytest.Config, *names: str) -> list[str]:
     """Those of the options that stand on the command line, as written there."""
     return [flag(config, o) for o in OPTIONS if o.name in names and config.getoption(o.dest, None) is not None]
@@ -90,6 +96,9 @@ def on_command_line(config: pytest.Config, *names: str) -> list[str]:
 
 def read(config: pytest.Config) -> Settings:
     """The settings of this run. Raises pytest.UsageError for values that can't be meant."""
+    from pbcore.grid.presets import with_preset
+    from pbcore.grid.validate_settings import check
+
     values: dict[str, Any] = {}
     for option in OPTIONS:
         value = _value(config, option)
