@@ -82,6 +82,25 @@ class TestMain:
         assert (done.returncode, done.stderr) == (141, b"")
 
 
+class TestCompletion:
+    @pytest.mark.parametrize(
+        ("line", "follows"),
+        [
+            ("pbcore sam", ["samplers"]),
+            ("pbcore compare --m", ["--markdown", "--model"]),
+            ("pytest benches --samp", ["--sample", "--sampler"]),
+        ],
+    )
+    def test_the_shell_is_told_what_can_follow(self, line: str, follows: list[str], tmp_path: Path) -> None:
+        """Commands, their options, and those of pytest, in the way bash asks through argcomplete."""
+        asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_COMP_WORDBREAKS": " ", "_ARGCOMPLETE_IFS": "\n", "COMP_TYPE": "9"}
+        asked |= {"COMP_LINE": line, "COMP_POINT": str(len(line))}
+        asked["_ARGCOMPLETE_STDOUT_FILENAME"] = str(tmp_path / "out")
+        program = ["-m", line.partition(" ")[0]]
+        subprocess.run([sys.executable, *program], env={**os.environ, **asked}, check=True, capture_output=True)
+        assert sorted((tmp_path / "out").read_text().split()) == follows
+
+
 class TestListing:
     def test_tasks_are_listed(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The paper's 17 and the list operations, with their numbers."""

@@ -3,6 +3,8 @@
 | module | hooks and fixtures | what for |
 |---|---|---|
 | options | addoption | one option and ini value for each field of `grid.settings.Settings` |
+| help | cmdline_main | --help-pbcore: all options by what they are for |
+| pasted | configure | a cell's name among the arguments, in the place of its node id |
 | state | configure | settings, the plan, and which node is a cell: what all others ask |
 | omp_wait_policy | load_initial_conftests | how torch's threads wait, chosen before torch is imported |
 | rundir | configure, configure_node, report_header, unconfigure | the run directory, run.json, the copy of junit.xml |
@@ -26,6 +28,8 @@ pytest_plugins = [
     f"pbcore.plugin.{name}"
     for name in (
         "options",
+        "help",
+        "pasted",
         "omp_wait_policy",
         "state",
         "collection",
