@@ -9,11 +9,11 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
-from io import TextIOWrapper
 
 from pbcore.errors import PbcoreError
 from pbcore.extensions import integrations
 from pbcore.registry import hint
+from pbcore.text import spell_signs
 
 # command → the module that adds its parser, and its line in `pbcore --help`
 COMMANDS = {
@@ -71,8 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         argcomplete.autocomplete(parser)  # answers and ends the process
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # where the terminal can't show a sign such as γ, it shows `?`
+        spell_signs(stream)
     parsed = parser.parse_args(arguments)
     try:
         status = int(parsed.run(parsed))

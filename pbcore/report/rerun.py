@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pbcore.gates.text import Rerun, rerun_command
+from pbcore.printable import command_line
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import StoredCell
 
@@ -30,7 +30,7 @@ def rerun_of(run: Sequence[StoredCell], facts: Mapping[str, Any], folder: Path) 
             return rerun_command(cell_id, sample)
         settings = facts.get("settings")
         node_id = f"{path_of_cells(cell.task, folder)}::test_cell[{cell.id}/{sample}]"
-        return shlex.join(["pytest", node_id, *_options(settings or _recorded(cell))])
+        return command_line(["pytest", node_id, *_options(settings or _recorded(cell))])
 
     return command
 
