@@ -12,13 +12,12 @@ from typing import Any, cast
 
 from pbcore.decoding.blocks import Blocks, fill_after_eos
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
-from pbcore.decoding.prediction import Prediction, predict, without_mask
+from pbcore.decoding.prediction import Prediction, predict, probability, without_mask
 from pbcore.decoding.protocol import Policy, Traits
-from pbcore.decoding.review import marked, reviewed
 from pbcore.decoding.rows import Log, Rows
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext
-from pbcore.decoding.step import Step
+from pbcore.decoding.step import Review, Step
 from pbcore.decoding.step_parts import PerRow, PerSlot, Setting
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.lazy_torch import Tensor, torch
@@ -62,7 +61,7 @@ def forward(
     revealed = inside & ~masked
     if job.traits.part:
         masked = rows.first_part(job.size, job.traits.part, place, masked)
-    query = Query(rows.canvas, marked(rows.canvas, where, masked), rows.nfe, window, refresh)
+    query = Query(rows.canvas, _marked(rows.canvas, where, masked), rows.nfe, window, refresh)
     if job.blocks:
         query = replace(query, block=rows.block, part=job.traits.part)
     reused = rows.knows(query.want)  # (R,)
@@ -105,7 +104,7 @@ def forward(
     )
     if again is not None:
         share = without_mask(again, job.model.mask_id, "mask" in job.traits.needs)  # (N,)
-        step.review = reviewed(again, revealed, present, job.name.temperature, draws, share)
+        step.review = _reviewed(again, revealed, present, job.name.temperature, draws, share)
         check_numbers(job.model, step.review.confidence[revealed], revealed.nonzero()[:, 0], rows)
     rows.kept = None
     rows.count((~reused).long())
@@ -155,7 +154,7 @@ def _next_masks(job: Job, rows: Rows) -> Tensor:
     if len(open_):
         some = rows.select(open_)
         _, where, inside = some.active(job.size, job.traits.reach == "prefix")  # (R', C) each
-        want[open_] = marked(some.canvas, where, inside & (some.canvas.gather(1, where) == job.model.mask_id))
+        want[open_] = _marked(some.canvas, where, inside & (some.canvas.gather(1, where) == job.model.mask_id))
     return want
 
 
@@ -180,7 +179,7 @@ def _logits(
     weights, if it needs them.
     """
     again = attention = None
-    review = marked(query.canvas, where, revealed) if job.traits.review else None
+    review = _marked(query.canvas, where, revealed) if job.traits.review else None
     if "attention" in job.traits.needs:
         query = replace(query, review=review, attending=job.traits.attends, slots=where)
         logits, again, attention = cast(AttentionContext, context).logits_and_attention(query)
@@ -211,3 +210,32 @@ def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: T
     row = query.want.nonzero()[:, 0]  # (M,)
     logits[reused[row]], logits[~reused[row]] = known, fresh
     return logits
+
+
+def _marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
+    """The canvas positions (R, L) of the given slots (R, C)."""
+    mark = torch.zeros_like(canvas, dtype=torch.bool)
+    row, slot = slots.nonzero(as_tuple=True)
+    mark[row, where[row, slot]] = True
+    return mark
+
+
+def _reviewed(
+    logits: Tensor,
+    revealed: Tensor,
+    present: Tensor,
+    temperature: float,
+    draws: Tensor | None,
+    share: Tensor | None = None,
+) -> Review:
+    """The review of the `revealed` slots (R, C) from their logits (N, V); `present` (R, C) are the tokens that stand
+    there, `share` (N,) the mask token's probabilities.
+    """
+    token, confidence = predict(logits, temperature, None if draws is None else draws[revealed])
+    numbers = torch.zeros(revealed.shape, dtype=confidence.dtype, device=confidence.device)
+    return Review(
+        torch.zeros_like(present).masked_scatter(revealed, token),
+        numbers.masked_scatter(revealed, confidence),
+        numbers.masked_scatter(revealed, probability(logits, present[revealed])),
+        None if share is None else numbers.masked_scatter(revealed, share),
+    )
