@@ -121,12 +121,15 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, pr
         fill_after_eos(job.model, asked)  # an answer that ends there has nothing left to predict
     if job.blocks is None:  # a block model's next block waits for its storing forward
         asked.block = asked.block_of_first_mask(job.model.mask_id, job.size).maximum(asked.block)
-    want = _next_masks(job, asked)  # (W, L)
+    if probe.causal:
+        want = marked(canvas, where[probe.row], probe.write)  # (W, L)
+    else:
+        want = _next_masks(job, asked)
     live = want.any(-1).nonzero().squeeze(-1)
     logits = step.confidence.new_empty(0, job.model.vocab_size)  # (N, V)
     if len(live):
         block = asked.block[live] if job.blocks else None
-        query = Query(canvas[live], want[live], asked.nfe[live], block=block)
+        query = Query(canvas[live], want[live], asked.nfe[live], block=block, causal=probe.causal)
         logits = _of_rows(context, probe.row[live], len(rows.origin)).logits(query)
         check_logits(job.model, logits, int(want.sum()), canvas, "masked")
         without_mask(logits, job.model.mask_id, share=False)
@@ -143,6 +146,7 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, pr
         _temperature=job.name.temperature,
         _draws=step.uniform(-1)[probe.row] if job.name.temperature else None,
         _check=lambda chances, row: check_numbers(job.model, chances, row, rows),
+        causal=probe.causal,
     )
 
 

@@ -23,10 +23,12 @@ Chosen = Callable[["State"], set[int]]
 
 
 class State:
-    """One row before a step: probabilities, attention, and what is masked."""
+    """One row before a step: probabilities, attention, what is masked, and the blocks of which a twin took note."""
 
-    def __init__(self, canvas: list[int], probs: list[list[float]], graph: Graph, block: range) -> None:
-        self.canvas, self.probs, self.graph, self.block = canvas, probs, graph, block
+    def __init__(
+        self, canvas: list[int], probs: list[list[float]], graph: Graph, block: range, noted: set[range]
+    ) -> None:
+        self.canvas, self.probs, self.graph, self.block, self.noted = canvas, probs, graph, block, noted
         self.masks = [i for i in block if canvas[i] == MASK]
         self.left = canvas.count(MASK)
 
@@ -42,11 +44,11 @@ class State:
 
 
 def replay(rule: Any, graph: Any, choose: Chosen, block: int) -> tuple[list[int], int]:
-    canvas, nfe = [MASK] * SLOTS, 0
+    canvas, nfe, noted = [MASK] * SLOTS, 0, set[range]()
     for start in range(0, SLOTS, block):
         while MASK in canvas[start : start + block]:
             probs = probabilities(rule, tuple(canvas), range(SLOTS))
-            state = State(canvas, probs, graph(tuple(canvas)), range(start, start + block))
+            state = State(canvas, probs, graph(tuple(canvas)), range(start, start + block), noted)
             for i in choose(state):
                 canvas[i] = probs[i].index(state.sure(i))
             nfe += 1
@@ -105,12 +107,41 @@ def dawn(gamma: float, edge: float, induce: float, least: float, sink: float) ->
         induced = {i for i in state.masks if state.sure(i) >= induce and any((i, j) in edges for j in anchors)}
         joined = lambda i, j: (i, j) in edges or (j, i) in edges  # noqa: E731
         rest = [i for i in state.masks if state.sure(i) >= least and i not in certain | induced]
-        rest = [i for i in rest if not any(joined(i, j) for j in certain & induced)]
+        rest = [i for i in rest if not any((i, j) in edges for j in certain & induced)]
         taken: list[int] = []
         for i in sorted(rest, key=lambda i: (-state.sure(i), i)):
             if not any(joined(i, j) for j in taken):
                 taken.append(i)
         return certain | induced | set(taken) or state.best()
+
+    return choose
+
+
+def axon(dawn: Chosen, sink: float, cover: bool) -> Chosen:
+    def choose(state: State) -> set[int]:
+        base = dawn(state)
+        rest = [i for i in state.masks if i not in base]
+        given = [
+            min(1, sum(state.graph[i][j] for j in base) / sum(state.graph[i][j] for j in state.block)) for i in rest
+        ]
+        doubt = [1 - state.sure(i) for i in rest]
+        gap = rest and sum(given) / len(rest) < max(len(base) / len(state.masks), sum(doubt) / len(rest))
+        if not gap or state.block in state.noted:
+            return base
+        state.noted.add(state.block)
+        sunk = {j for j in range(SLOTS) if sum(state.graph[i][j] for i in range(SLOTS)) / SLOTS > sink}
+        unsure = lambda i, j: state.graph[i][j] * (1 - state.sure(i)) * state.sure(j)  # noqa: E731
+        weight = lambda i, j: 0.0 if i == j or j in sunk else unsure(i, j)  # noqa: E731
+        covers = lambda anchors: sum(max((weight(i, j) for j in anchors), default=0.0) for i in state.masks)  # noqa: E731
+        target, anchors = sum(max(unsure(i, j) for j in base) for i in rest), list[int]()
+        while len(anchors) < (math.ceil(math.log2(len(state.masks) + 1)) if cover else 1):
+            left = [j for j in state.masks if j not in anchors]
+            gain = {j: covers([*anchors, j]) - covers(anchors) for j in left}
+            best = max(left, key=lambda j: (gain[j] + 1e-6 * state.sure(j), -j))
+            if anchors and (gain[best] <= 0 or covers(anchors) >= target):
+                break
+            anchors.append(best)
+        return set(anchors)
 
     return choose
 
@@ -147,6 +178,8 @@ TWINS: list[tuple[str, Chosen]] = [
     ("dapd_clad-0.05-high0.2-sure0.6", of_clad(0.05, 0.2, 0.6)),
     ("dawn-0.8-edge0.2-induce0.5-least0.4-sink0.3", dawn(0.8, 0.2, 0.5, 0.4, 0.3)),
     ("dawn-0.6-edge0.1-induce0.4-least0.3-sink1.0", dawn(0.6, 0.1, 0.4, 0.3, 1.0)),
+    ("axon-1-gamma0.8-edge0.2-induce0.5-least0.4-sink0.3", axon(dawn(0.8, 0.2, 0.5, 0.4, 0.3), 0.3, False)),
+    ("axon-1-gamma0.6-edge0.1-induce0.4-least0.3-sink0.2-cover", axon(dawn(0.6, 0.1, 0.4, 0.3, 0.2), 0.2, True)),
     ("clad-0.4", clad(0.4)),
     ("clad-0.6", clad(0.6)),
 ]
@@ -199,6 +232,43 @@ class TestGraphs:
         toy = fixed(self.GRAPH, [0.3, 0.5, 0.4])
         (generation,) = decode(toy, [[5]], "dawn-0.9", max_new_tokens=3)
         assert generation.steps == (2, 0, 1)
+
+    # Everyone attends to slot 2, the least sure one.
+    STAR: ClassVar[Graph] = [[0.3, 0.1, 0.6], [0.1, 0.3, 0.6], [0.1, 0.1, 0.8]]
+
+    @pytest.mark.parametrize(
+        ("sampler", "steps"),
+        [
+            ("dawn-0.9", (0, 1, 2)),
+            ("axon-1-sink1.0", (1, 2, 0)),  # Σ A(1 − c)c is .25 for slot 2 and .06 for slot 0
+            ("axon-3-sink1.0", (1, 2, 0)),  # then 0 and 1 cover each other: the surer has the larger product
+            ("axon-1", (0, 1, 2)),  # all columns are sinks, so nothing is covered, and the surest is the anchor
+            ("axon-0-sink1.0", (0, 1, 2)),
+        ],
+    )
+    def test_an_anchor_is_what_unsure_slots_attend_to(self, sampler: str, steps: tuple[int, ...]) -> None:
+        """dawn alone reveals the surest, which the others attend to by a tenth: less than their doubt."""
+        toy = fixed(self.STAR, [0.5, 0.45, 0.4])
+        (generation,) = decode(toy, [[5]], sampler, max_new_tokens=3)
+        assert generation.steps == steps
+
+    def test_an_anchor_stays_in_the_block(self) -> None:
+        """Slot 2 is in the second block, so the first has slot 0 first."""
+        graph = [[*row, 0.0] for row in self.STAR] + [[0.0] * 4]
+        toy = fixed(graph, [0.5, 0.45, 0.4, 0.6])
+        (generation,) = decode(toy, [[5]], "axon-1-sink1.0+b2", max_new_tokens=4)
+        assert generation.steps == (0, 1, 3, 2)
+
+    def test_further_anchors_cover_what_is_left(self) -> None:
+        """Two pairs that attend to each other: dawn reveals the best of them, `cover` one of each pair, no more."""
+        graph = [[0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5], [0, 0, 0.5, 0.5]]
+        toy = fixed(graph, [0.5, 0.4, 0.45, 0.35])
+        (generation,) = decode(toy, [[5]], "axon-1-induce0.0-least0.5-edge0.9-sink1.0-cover", max_new_tokens=4)
+        assert {i for i, step in enumerate(generation.steps) if step == 0} == {0}
+        (generation,) = decode(
+            toy, [[5]], "axon-1-gamma1.0-induce0.0-least0.45-edge0.4-sink1.0-cover", max_new_tokens=4
+        )
+        assert {i for i, step in enumerate(generation.steps) if step == 0} == {0, 2}
 
 
 class TestAdas:
