@@ -121,10 +121,7 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, pr
         fill_after_eos(job.model, asked)  # an answer that ends there has nothing left to predict
     if job.blocks is None:  # a block model's next block waits for its storing forward
         asked.block = asked.block_of_first_mask(job.model.mask_id, job.size).maximum(asked.block)
-    if probe.causal:
-        want = marked(canvas, where[probe.row], probe.write)  # (W, L)
-    else:
-        want = _next_masks(job, asked)
+    want = marked(canvas, where[probe.row], probe.write) if probe.causal else _next_masks(job, asked)  # (W, L)
     live = want.any(-1).nonzero().squeeze(-1)
     logits = step.confidence.new_empty(0, job.model.vocab_size)  # (N, V)
     if len(live):
