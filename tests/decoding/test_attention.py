@@ -1,12 +1,19 @@
-"""Samplers that read attention, against replays in plain Python and hand-made graphs."""
+"""Samplers that read attention, against replays in plain Python, hand-made graphs and a small random checkpoint.
+
+The twins restate, over all columns of one row, the selection of the authors' code: `get_transfer_index_dawn` and
+`select_parallel_tokens_conflict_mis` (DAWN), `filter_transfer_index_with_clad` and `get_transfer_index_dapd` (CLAD's
+repository), `select_axon_adaptive_gate_anchors` and the gate before it (AXON).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +23,7 @@ from pbcore.names import SamplerNameError
 from pbcore.tasks import load_task
 from tests.decoding.test_policies import probabilities, table
 from tests.decoding.toys import MASK, Toy, web
+from tests.models.checkpoints import eager
 
 SLOTS, TOKENS = 6, 4
 Graph = list[list[float]]
@@ -23,20 +31,35 @@ Chosen = Callable[["State"], set[int]]
 
 
 class State:
-    """One row before a step: probabilities, attention, what is masked, and the blocks of which a twin took note."""
+    """One row before a step: all its columns, the first `prompt` of them given, probabilities and attention of each,
+    what is masked, and the blocks of which a twin took note."""
 
     def __init__(
-        self, canvas: list[int], probs: list[list[float]], graph: Graph, block: range, noted: set[range]
+        self,
+        canvas: list[int],
+        probs: list[list[float]],
+        graph: Graph,
+        block: range,
+        noted: set[range],
+        prompt: int = 0,
+        mask: int = MASK,
     ) -> None:
         self.canvas, self.probs, self.graph, self.block, self.noted = canvas, probs, graph, block, noted
-        self.masks = [i for i in block if canvas[i] == MASK]
-        self.left = canvas.count(MASK)
+        self.columns, self.prompt = range(len(canvas)), prompt
+        self.masks = [i for i in block if canvas[i] == mask]
+        self.seen = [i for i in self.columns if canvas[i] != mask]
+        self.progress = 1 - canvas.count(mask) / (len(canvas) - prompt)
 
     def sure(self, i: int) -> float:
         return max(self.probs[i])
 
     def best(self) -> set[int]:
         return {min(self.masks, key=lambda i: (-self.sure(i), i))}
+
+    def sunk(self, bound: float) -> set[int]:
+        """Columns that receive more than `bound` on average."""
+        received = {j: sum(row[j] for row in self.graph) / len(self.graph) for j in self.columns}
+        return {j for j in self.columns if received[j] > bound}
 
     def both(self, i: int, j: int) -> float:
         """Attention of two masks, symmetric."""
@@ -58,7 +81,7 @@ def replay(rule: Any, graph: Any, choose: Chosen, block: int) -> tuple[list[int]
 def dapd_set(state: State, among: list[int], low: float, high: float) -> set[int]:
     norm = {i: max(max(state.both(i, k) for k in state.masks), 1e-8) for i in state.masks}
     degree = {i: sum(state.both(i, k) for k in state.masks) * state.sure(i) for i in among}
-    bound, taken = low + (high - low) * (1 - state.left / SLOTS), list[int]()
+    bound, taken = low + (high - low) * state.progress, list[int]()
     for i in sorted(among, key=lambda i: (-degree[i], i)):
         if all(state.both(i, j) / norm[i] <= bound for j in taken):
             taken.append(i)
@@ -67,7 +90,7 @@ def dapd_set(state: State, among: list[int], low: float, high: float) -> set[int
 
 def staged(low: float, high: float, sure: float) -> Chosen:
     def choose(state: State) -> set[int]:
-        late = {i for i in state.masks if state.sure(i) >= sure} if 1 - state.left / SLOTS >= 0.5 else set()
+        late = {i for i in state.masks if state.sure(i) >= sure} if state.progress >= 0.5 else set()
         return dapd_set(state, state.masks, low, high) | late
 
     return choose
@@ -99,10 +122,9 @@ def of_clad(low: float, high: float, sure: float) -> Chosen:
 
 def dawn(gamma: float, edge: float, induce: float, least: float, sink: float) -> Chosen:
     def choose(state: State) -> set[int]:
-        columns = range(SLOTS)
-        sunk = {j for j in columns if sum(state.graph[i][j] for i in columns) / SLOTS > sink}
+        columns, sunk = state.columns, state.sunk(sink)
         edges = {(i, j) for i in columns for j in columns if i != j and j not in sunk and state.graph[i][j] >= edge}
-        anchors = [j for j in columns if state.canvas[j] != MASK and state.sure(j) >= gamma]
+        anchors = [j for j in state.seen if j < state.prompt or state.sure(j) >= gamma]
         certain = {i for i in state.masks if state.sure(i) >= gamma}
         induced = {i for i in state.masks if state.sure(i) >= induce and any((i, j) in edges for j in anchors)}
         joined = lambda i, j: (i, j) in edges or (j, i) in edges  # noqa: E731
@@ -129,7 +151,7 @@ def axon(dawn: Chosen, sink: float, cover: bool) -> Chosen:
         if not gap or state.block in state.noted:
             return base
         state.noted.add(state.block)
-        sunk = {j for j in range(SLOTS) if sum(state.graph[i][j] for i in range(SLOTS)) / SLOTS > sink}
+        sunk = state.sunk(sink)
         unsure = lambda i, j: state.graph[i][j] * (1 - state.sure(i)) * state.sure(j)  # noqa: E731
         weight = lambda i, j: 0.0 if i == j or j in sunk else unsure(i, j)  # noqa: E731
         covers = lambda anchors: sum(max((weight(i, j) for j in anchors), default=0.0) for i in state.masks)  # noqa: E731
@@ -198,6 +220,58 @@ class TestReplays:
         toy = Toy(rule, vocab_size=TOKENS, web=graph)
         (generation,) = decode(toy, [[5]], f"{sampler}+b{block}", max_new_tokens=SLOTS)
         assert (list(generation.token_ids), generation.nfe) == replay(rule, graph, choose, block)
+
+
+LLADA = Path(__file__).parents[1] / "reference" / "llada-tiny"
+ON_LLADA: list[tuple[str, Chosen, range]] = [
+    ("dapd_staged-0.1-high0.6-sure0.3", staged(0.1, 0.6, 0.3), range(2, 3)),
+    ("dapd_direct-0.2-high0.5-sure0.4", direct(0.2, 0.5, 0.4), range(2, 3)),
+    ("dapd_clad-0.02-high0.05-sure0.3", of_clad(0.02, 0.05, 0.3), range(3)),
+    ("dawn-0.4-edge0.04-induce0.25-least0.15-sink0.06", dawn(0.4, 0.04, 0.25, 0.15, 0.06), range(3)),
+    (
+        "axon-1-gamma0.4-edge0.04-induce0.25-least0.15-sink0.06",
+        axon(dawn(0.4, 0.04, 0.25, 0.15, 0.06), 0.06, False),
+        range(3),
+    ),
+    (
+        "axon-1-gamma0.4-edge0.04-induce0.4-least0.3-sink0.06-cover",
+        axon(dawn(0.4, 0.04, 0.4, 0.3, 0.06), 0.06, True),
+        range(3),
+    ),
+    ("clad-0.2", clad(0.2), range(3)),
+]
+
+
+class TestCheckpoint:
+    @pytest.mark.parametrize(("sampler", "choose", "layers"), ON_LLADA, ids=[name for name, *_ in ON_LLADA])
+    @pytest.mark.parametrize("block", [16, 8])
+    def test_equals_the_rule_on_every_column(self, sampler: str, choose: Chosen, layers: range, block: int) -> None:
+        """llada-tiny: weights and logits of transformers' own eager forward, row by row, prompt included."""
+        model: Any = load_model(str(LLADA))
+        generator, prompts = torch.Generator().manual_seed(4), []
+        for length in (8, 5, 13):
+            prompts.append(torch.randint(2, 500, (length,), generator=generator).tolist())
+        runs = decode(model, prompts, f"{sampler}+b{block}", max_new_tokens=16)
+        for prompt, run in zip(prompts, runs, strict=True):
+            assert (list(run.token_ids), run.nfe) == alone(model, prompt, 16, choose, layers, block)
+
+
+@torch.inference_mode()
+def alone(
+    model: Any, prompt: list[int], length: int, choose: Chosen, layers: range, block: int
+) -> tuple[list[int], int]:
+    """One row by a twin: tokens and forwards."""
+    row, nfe, noted = [*prompt, *[model.mask_id] * length], 0, set[range]()
+    for start in range(len(prompt), len(row), block):
+        while model.mask_id in row[start : start + block]:
+            logits, graph = eager(model, row, layers)
+            logits[:, model.mask_id] = -torch.inf
+            part = range(start, start + block)
+            state = State(row, logits.softmax(-1).tolist(), graph.tolist(), part, noted, len(prompt), model.mask_id)
+            for i in choose(state):
+                row[i] = int(logits[i].argmax())
+            nfe += 1
+    return row[len(prompt) :], nfe
 
 
 def fixed(graph: Graph, sure: list[float]) -> Toy:
