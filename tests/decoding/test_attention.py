@@ -307,6 +307,23 @@ class TestGraphs:
         (generation,) = decode(toy, [[5]], "dawn-0.9", max_new_tokens=3)
         assert generation.steps == (2, 0, 1)
 
+    @pytest.mark.parametrize(
+        ("sure", "weight", "first"),
+        [
+            ([0.8, 0.3, 0.8, 0.8], 0.4, {2, 3}),  # the shorter run waits
+            ([0.8, 0.3, 0.8, 0.8], 0.3, {2, 3}),  # 1.2 / 4 is enough
+            ([0.8, 0.3, 0.8, 0.8], 0.2, {0, 2, 3}),
+            ([0.8, 0.3, 0.8, 0.3], 0.4, {0}),  # of equally long runs the right one
+            ([0.3, 0.4, 0.3, 0.3], 0.4, {1}),  # nothing is sure: the best
+            ([0.8, 0.3, 0.8, 0.3, 0.8], 0.0, {0, 2, 4}),  # no attention, no pair
+        ],
+    )
+    def test_of_two_runs_the_shorter_waits(self, sure: list[float], weight: float, first: set[int]) -> None:
+        """clad: slot 0 attends to all others by so much."""
+        graph = [[weight] * len(sure), *([[0.0] * len(sure)] * (len(sure) - 1))]
+        (generation,) = decode(fixed(graph, sure), [[5]], "clad-0.7", max_new_tokens=len(sure))
+        assert {i for i, step in enumerate(generation.steps) if step == 0} == first
+
     # Everyone attends to slot 2, the least sure one.
     STAR: ClassVar[Graph] = [[0.3, 0.1, 0.6], [0.1, 0.3, 0.6], [0.1, 0.1, 0.8]]
 

@@ -175,6 +175,7 @@ class TestEquality:
             ("wino-0.5-back0.0", (0, 1, 2)),
             ("hierarchy-0.5-low0.5", (0, 1, 2)),
             ("klass-0.5-kl1.0-history1", (0, 1, 2)),
+            ("less-0.5-jsd0.0", (0, 1, 1)),
         ],
     )
     def test_thresholds(self, sampler: str, steps: tuple[int, ...]) -> None:

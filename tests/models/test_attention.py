@@ -72,7 +72,9 @@ class TestWeights:
         assert Attending(**asked).layers(count) == layers
 
 
-@pytest.mark.parametrize("sampler", ["dapd_staged-0.1", "dawn-0.5", "clad-0.3", "confidence-k2+adas40"])
+@pytest.mark.parametrize(
+    "sampler", ["dapd_staged-0.1", "dawn-0.5", "axon-1-sink1.0-cover", "clad-0.3", "confidence-k2+adas40"]
+)
 def test_a_batch_changes_nothing(model: Any, sampler: str) -> None:
     """One by one, and together with a longer prompt."""
     together = decode(model, PROMPTS, sampler, max_new_tokens=8)
