@@ -29,9 +29,9 @@ class S2d2:
     have the law of the model read token by token; at temperature 0 the likeliest tokens are drafted and checked with
     the probabilities of temperature 1, as in the authors' code. A run shorter than `span` isn't checked. Where fewer
     tokens are written than SDAR's schedule over `steps` says (0: one a step), all others with confidence > γ are
-    revealed, or, if these are fewer, the surest up to its count. The authors' code with its rule `mask_span_length`; left
-    out are its other rules for when to check, its cache read token by token (SDAR), LLaDA2's edits and Fast-dLLM v2's
-    parts.
+    revealed, or, if these are fewer, the surest up to its count. The authors' code with its rule `mask_span_length`;
+    left out are its other rules for when to check, its cache read token by token (SDAR), LLaDA2's edits and Fast-dLLM
+    v2's parts.
     """
 
     gamma: float = 0.85
