@@ -27,8 +27,6 @@ def relative(step: Step, among: Tensor, low: float, high: float) -> tuple[Tensor
     """DAPD's independent set (R, C) of the slots `among` (R, C), and the revealed share of the canvas (R,)."""
     raw = symmetric(step)
     norm = raw / raw.amax(-1, keepdim=True).clamp(min=1e-8)  # each row by its own maximum, so not symmetric
-    assert step.left is not None
-    assert step.targets is not None
     progress = 1 - step.left / step.targets  # of the whole canvas
     order = step.order(raw.sum(-1) * step.confidence, among)
     return apart(norm, low + (high - low) * progress, among, order), progress

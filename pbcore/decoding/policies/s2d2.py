@@ -60,7 +60,6 @@ class S2d2:
 
     def _count(self, step: Step) -> Tensor:
         """How many tokens (R,) the schedule reveals now, at least one."""
-        assert step.size is not None
         return spread(step, self.steps or step.size).clamp(min=1)
 
     def _kept(self, step: Step, answers: Answers, run: Tensor) -> tuple[Tensor, Tensor]:
