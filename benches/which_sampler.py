@@ -29,6 +29,7 @@ from pbcore.tasks.base import Task
 from pbcore.tasks.naming import short
 
 BASE = "confidence-k1"
+MOST = 4  # samplers named beside a winner
 TASKS = ("waiting_line/copy", "waiting_line/shuffle", "waiting_line/replace_random", "puzzle/latin_square")
 MODELS = ("ideal", "ideal-mi", "tiny")
 FURTHER = (
@@ -104,7 +105,7 @@ def winners(found: Mapping[str, Sequence[Measured]], place: int) -> list[list[st
     good = {name: one for name, one in each.items() if change(one, base)[1] >= 0}
     for price in ("calls", "rows"):
         cost = attrgetter(price)
-        name = min(good, key=lambda name: fmean(cost(good[name])))
+        name = min(good, key=lambda name: (fmean(cost(good[name])), len(name), name))
         one, low_high = good[name], change(good[name], base)
         beside = [other for other in good if other != name and not dearer(cost(good[other]), cost(one))]
         lines.append(
@@ -114,10 +115,10 @@ def winners(found: Mapping[str, Sequence[Measured]], place: int) -> list[list[st
                 f"{100 * fmean(one.scores):.0f}, {100 * (fmean(one.scores) - fmean(base.scores)):+.0f} "
                 f"[{100 * low_high[0]:+.0f}, {100 * low_high[1]:+.0f}]",
                 amount(cost(one)),
-                ", ".join(beside) or "–",
+                ", ".join(beside[:MOST]) + f" and {len(beside) - MOST} more" * (len(beside) > MOST) or "–",
             ]
         )
-    return lines
+    return [["both", *lines[0][1:]]] if lines[0][1:] == lines[1][1:] else lines
 
 
 def change(head: Measured, base: Measured) -> tuple[float, float]:

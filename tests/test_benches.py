@@ -29,4 +29,5 @@ def test_winners() -> None:
 
     found = {"confidence-k1": one(40, 8, 8), "fast": one(30, 1, 1), "even": one(38, 3, 12), "same": one(40, 3, 4)}
     lines = winners({name: [one] for name, one in found.items()}, 0)
+    assert winners({"confidence-k1": [one(40, 8, 8)]}, 0)[0][:2] == ["both", "confidence-k1"]
     assert [line[:2] + line[-1:] for line in lines] == [["calls", "even", "same"], ["rows", "same", "–"]]
