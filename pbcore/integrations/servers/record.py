@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -27,7 +27,8 @@ class Served:
     those the cell has no time. Tokens are the server's counts, `cost` USD by the declared prices, both of all answers;
     `first_token` and `request` are medians over the requests, in seconds. `finish` has the server's own words for the
     ends of answers, `outcomes` how many were empty, cut off (`length`), refused or filtered; `counters` what the
-    server's own counters rose by in that time.
+    server's own counters rose by in that time. `settings` is how the server says that it decodes, `sent` the fields
+    of the requests that said the sampler, with their values.
     """
 
     provider: str
@@ -47,6 +48,8 @@ class Served:
     finish: dict[str, _Count] = field(default_factory=dict)
     outcomes: dict[str, _Count] = field(default_factory=dict)
     counters: dict[str, _Amount] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    sent: dict[str, list[Any]] = field(default_factory=dict)
     COLUMNS: ClassVar[tuple[str, ...]] = ("first_token_seconds", "tokens_in", "tokens_out", "cost")
 
     def columns(self) -> tuple[float | None, ...]:
@@ -64,6 +67,8 @@ def served(
     kept: int,
     version: str | None,
     counters: dict[str, float],
+    settings: Mapping[str, Any],
+    sent: Mapping[str, list[Any]],
 ) -> Served:
     """The record's part for these samples, whose `served` says what was reported of each."""
     rows = [sample.served or {} for sample in samples]
@@ -86,6 +91,8 @@ def served(
         finish=_counts(row.get("finish") for row in rows),
         outcomes=_counts(outcome for row in rows for outcome in row.get("outcomes", ())),
         counters={name: max(0.0, float(value)) for name, value in counters.items()},
+        settings=dict(settings),
+        sent=dict(sent),
     )
 
 
