@@ -40,6 +40,7 @@ class Session:
 
     spec: ServerSpec
     store: AnswerStore
+    concurrency: int
     budget: Budget | None = None
     asked: int = 0
     kept: int = 0
@@ -83,9 +84,13 @@ class ServerModel:
             raise InputError(f"sampler {sampler}: {reason}")
 
     @contextmanager
-    def session(self, store: AnswerStore, budget: Budget | None = None) -> Iterator[Session]:
-        """Within it `generate` takes answers from `store` and adds new ones to it."""
-        self._session = Session(self.spec, store, budget)
+    def session(
+        self, store: AnswerStore, budget: Budget | None = None, concurrency: int | None = None
+    ) -> Iterator[Session]:
+        """Within it `generate` takes answers from `store` and adds new ones to it, with so many requests at a time
+        (None: as declared) unless the sampler says how many (`+x4`).
+        """
+        self._session = Session(self.spec, store, concurrency or self.spec.concurrency, budget)
         try:
             yield self._session
         finally:
@@ -99,7 +104,8 @@ class ServerModel:
         The first request that fails for good ends it: those under way are waited for and kept, and no other is sent.
         Raises ModelError, CostLimitError.
         """
-        session = self._session or Session(self.spec, AnswerStore(None))
+        session = self._session or Session(self.spec, AnswerStore(None), self.spec.concurrency)
+        session.concurrency = sampler.at_once or session.concurrency
         asks = [self.request(prompt, sampler, max_new_tokens, seed, place) for place, prompt in enumerate(prompts)]
         digests = [ask.digest(self.spec) for ask in asks]
         before = set(session.store.known)
@@ -150,7 +156,7 @@ class ServerModel:
         session.settings = session.settings or settings(self.spec)
         earlier = counters(self.spec)
         start, stop = time.perf_counter(), threading.Event()
-        pool = ThreadPoolExecutor(min(self.spec.concurrency, len(new)), thread_name_prefix=f"pbcore-{self.name}")
+        pool = ThreadPoolExecutor(min(session.concurrency, len(new)), thread_name_prefix=f"pbcore-{self.name}")
         futures = [pool.submit(self._ask_one, client, ask, digest, session, stop) for ask, digest in new]
         try:
             for future in as_completed(futures):

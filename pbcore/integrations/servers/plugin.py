@@ -77,7 +77,9 @@ def pytest_pbcore_asking(item: pytest.Item, cell_id: str, model: Model) -> Abstr
 def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Answers]:
     from pbcore.integrations.servers.money import CostLimitError
 
-    with model.session(_store(item.config, cell_id), _budget(item.config)) as session:
+    chosen = settings(item.config).part(ServerOptions).concurrency
+    only = chosen[0] if len(chosen) == 1 else None
+    with model.session(_store(item.config, cell_id), _budget(item.config), only) as session:
         try:
             yield Answers(session)
         except CostLimitError as error:
@@ -121,7 +123,7 @@ class Answers:
             samples,
             provider=spec.provider,
             kind=spec.kind,
-            concurrency=spec.concurrency,
+            concurrency=session.concurrency,
             asked=session.asked,
             kept=session.kept,
             version=session.version,

@@ -56,14 +56,14 @@ def with_fields(body: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str,
 
 def _parts(sampler: SamplerName) -> dict[str, Any]:
     """The parts of a name with their values: those of `threshold-0.9+b32+dual` are number 0.9, b 32 and dual true. The
-    temperature has a field of its own in every request.
+    temperature has a field of its own in every request, and `+x4` is no part of it.
     """
     parts = {word or NUMBER: _value(text) for word, text in sampler.arguments}
     _, *modifiers = str(sampler).split("+")
     for modifier in modifiers:
         match = _PART.fullmatch(modifier)
         word, text = (match[1], match[2]) if match else (modifier, "")
-        if word != "t":
+        if word not in ("t", "x"):
             parts[word] = _value(text)
     return parts
 

@@ -149,7 +149,7 @@ def _sampler(spec: ServerSpec, where: str) -> str:
 
 def refusal(spec: ServerSpec, sampler: SamplerName) -> str | None:
     """Why a server's model can't run a sampler; None if it can."""
-    own = parse(spec.sampler)
+    own, sampler = parse(spec.sampler), sampler.alone
     if spec.sampler_fields:
         reason = why_not(spec.sampler_fields, sampler)
         if reason is not None:
