@@ -53,5 +53,6 @@ KINDS = {
     "sglang": Kind(version_paths=_SGLANG, settings_paths=_SGLANG, settings=_SGLANG_SETTINGS),
     "lmdeploy": Kind(),
     "llamacpp": Kind(version_paths=("/props",), version_field="build_info"),
+    "dlmserve": Kind(stream_usage=False),  # refuses fields that it doesn't know
     "transformers": Kind(stream_usage=False, loads=True),
 }
