@@ -69,7 +69,7 @@ class TestParse:
             ("", "not a policy name"),
             ("Confidence-k2", "not a policy name"),
             ("confidence-", "not a parameter"),
-            ("confidence-k2+x9", "unknown modifier"),
+            ("confidence-k2+y9", "unknown modifier"),
             ("confidence-k2+b0", "unknown modifier"),
             ("confidence-k2+rcr-early", "unknown modifier"),
             ("confidence-k2+remdm-early", "unknown modifier"),
