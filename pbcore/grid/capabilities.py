@@ -56,6 +56,13 @@ def served(model: str) -> bool:
     return bool(model) and resolve_model(model).served
 
 
+def own_batches(model: str) -> bool:
+    """Whether a model that runs here forms its batches by itself."""
+    from pbcore.models import resolve_model
+
+    return resolve_model(model).family in ("diffusion_gemma", "sedd")
+
+
 def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
     """Why a model can't run a task whose answers are given in part; None if it can."""
     from pbcore.models import resolve_model

@@ -77,10 +77,12 @@ class Settings:
         "several",
         metavar="DIR",
     )
-    batch_size: int | None = option(
+    batch_size: tuple[int, ...] = option(
         Role.COMPUTES,
-        "rows decoded at a time; changes speed and memory, never an answer in float32",
-        values.positive,
+        "rows decoded at a time; changes speed and memory, never an answer in float32; several, 1,4,16,64: each cell "
+        "at each of them",
+        values.levels,
+        (),
         metavar="N",
     )
     share_forwards: bool | None = option(
@@ -236,6 +238,11 @@ class Settings:
         return cls(**own, more={name: given[name] for name in given if name in more})
 
     @property
+    def rows(self) -> int | None:
+        """The rows decoded at a time, if one number was given."""
+        return self.batch_size[0] if len(self.batch_size) == 1 else None
+
+    @property
     def device(self) -> str:
         return "cuda" if self.gpu else "cpu"
 
@@ -263,7 +270,7 @@ class Settings:
         """Whether forwards are shared: as given, else where the profile says so and the run's times are not judged."""
         if self.share_forwards is not None:
             return self.share_forwards
-        timed = self.rounds > 1 or (self.gate_time is not None and self.against is None)
+        timed = self.rounds > 1 or len(self.batch_size) > 1 or (self.gate_time is not None and self.against is None)
         return self.profile in SHARING and not timed
 
     @property

@@ -104,6 +104,7 @@ def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
 class Conditions:
     """The conditions of a cell's measurement. None means unknown, e.g. the dtype of a model that failed to load.
 
+    `at_once` is how many rows or requests at a time the cell's sampler asks for (`+x4`), None where it doesn't;
     `wait_policy` is OpenMP's OMP_WAIT_POLICY in lower case, `default` if it isn't set.
     `options` are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker,
     empty without one; `shared_device` whether other workers used the same device, which makes timings inexact;
@@ -127,6 +128,7 @@ class Conditions:
     model_info: dict[str, Any] | None
     key: str | None
     wait_policy: str | None = None
+    at_once: Count | None = None
 
     @classmethod
     def unknown(cls, **known: Any) -> Conditions:
