@@ -19,14 +19,11 @@ from heapq import nlargest
 from pbcore.decoding.blocks import fill_after_eos
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.forward import Job, Source, forwarded, hold_back, next_masks, predicted, slots_of, step_of
-from pbcore.decoding.policies import Policy
 from pbcore.decoding.prediction import NUMBERS, Prediction, pieces_of, predict, rowwise
-from pbcore.decoding.protocol import traits, unforeseeable
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Step
 from pbcore.decoding.what_if import Foreseen, Kept
 from pbcore.lazy_torch import Tensor, torch
-from pbcore.names import SamplerName, SamplerNameError
 
 MOVES, TOKENS = 6, 6  # moves tried from a canvas, and likeliest tokens tried at the least sure position of each
 OTHER = 0.45  # the chance taken for the policy's not making the likeliest of the moves left
@@ -53,16 +50,6 @@ class _Known:
     chances: Tensor  # (N, T) their probabilities
 
 
-def check(policy: Policy, name: SamplerName) -> None:
-    """Raises SamplerNameError if the sampler looks ahead and a forward of its canvas alone isn't all that it reads."""
-    reasons = unforeseeable(traits(policy)) + ([f"the cache {name.cache}"] if name.cache else [])
-    if name.ahead and reasons:
-        raise SamplerNameError(
-            f"sampler {name}: +ahead runs plain forwards of canvases before they are needed, and {name.policy} needs "
-            f"more than these ({', '.join(reasons)}); leave +ahead{name.ahead} out"
-        )
-
-
 def look_ahead(job: Job, rows: Rows, context: Source) -> None:
     """Finds the forward of each row's canvas, or runs it together with guesses, for the step to read."""
     want, nfe = next_masks(job, rows), rows.one_at_a_time  # (R, L), (R,)
@@ -84,9 +71,7 @@ def _exact(forwards: Foreseen | None, canvas: Tensor, nfe: Tensor, want: Tensor)
     return None if forwards is None or place is None else forwards.of(place, want)
 
 
-def _run(
-    job: Job, rows: Rows, context: Source, missing: Sequence[int], want: Tensor
-) -> Iterator[tuple[int, Foreseen]]:
+def _run(job: Job, rows: Rows, context: Source, missing: Sequence[int], want: Tensor) -> Iterator[tuple[int, Foreseen]]:
     """One forward of the canvases of the rows `missing`, each followed by its guesses: the forwards of each row."""
     trees = {row: [_Guess(row, 1.0, rows.canvas[row], 0)] for row in missing}
     known = _known(job, rows, missing, want)
@@ -112,7 +97,7 @@ def _known(job: Job, rows: Rows, missing: Sequence[int], want: Tensor) -> _Known
     parts, at, count = [], torch.full_like(rows.canvas, -1), 0
     for row in missing:
         forwards = rows.foreseen[row]
-        place = forwards and forwards.closest(rows.canvas[row], want[row], job.model.mask_id)
+        place = None if forwards is None else forwards.closest(rows.canvas[row], want[row], job.model.mask_id)
         if forwards is None or place is None:
             continue
         parts.append(forwards.of(place, want[row]))

@@ -179,9 +179,7 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, pr
     )
 
 
-def forwarded(
-    job: Job, rows: Rows, context: Source, row: Tensor, canvas: Tensor, nfe: Tensor
-) -> tuple[Tensor, Tensor]:
+def forwarded(job: Job, rows: Rows, context: Source, row: Tensor, canvas: Tensor, nfe: Tensor) -> tuple[Tensor, Tensor]:
     """One forward of `canvas` (W, L), which the rows `row` (W,) have or might come to have after `nfe` (W,) forwards.
 
     Returns logits (N, V) of the masks of the active block, or where that is full, of the next one, and the row of these

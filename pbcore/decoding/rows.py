@@ -261,4 +261,4 @@ def join(parts: Sequence[Rows]) -> Rows:
     order = torch.cat([part.origin for part in parts]).argsort()
     tensors = {name: torch.cat([getattr(part, name) for part in parts])[order] for name in _TENSORS}
     sizes = [len(part.origin) for part in parts]
-    return Rows(**tensors, states=state.join([part.states for part in parts], sizes, order), kept=None)
+    return Rows(**tensors, states=state.join([part.states for part in parts], sizes, order), kept=None, foreseen=[])
