@@ -109,8 +109,8 @@ def verdict(
     )
     return (
         f"{sampler} {'can' if fair else 'can not'} replace {against}: lower ends of differences from "
-        f"{100 * lowest[0]:+.1f} points ({lowest[1]}), {share:.2f} of its calls, at most {most[0]:.2f} of them on a task "
-        f"({most[1]})",
+        f"{100 * lowest[0]:+.1f} points ({lowest[1]}), {share:.2f} of its calls, at most {most[0]:.2f} of them "
+        f"on a task ({most[1]})",
         f"{sampler}: {same} of {sum(len(one.answers) for one in head)} answers are those of {against}; errors on "
         f"{sum(one.mean < 1 for one in head)} of {len(tasks)} tasks; fewer calls than all others without an error on "
         f"{', '.join(fewer) or 'none'}, more on {', '.join(more) or 'none'}",

@@ -130,7 +130,7 @@ def check_numbers(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) 
         raise DecodingError(
             f"{model.name} gave logits that are NaN, +inf or all -inf for row {int(rows.origin[at])} (key "
             f"{int(rows.key[at])}) "
-            f"at step {int(rows.nfe[at])}; try --dtype float32, and check the checkpoint"
+            f"at step {int(rows.steps[at])}; try --dtype float32, and check the checkpoint"
         )
 
 
