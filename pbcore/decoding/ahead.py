@@ -180,7 +180,7 @@ def _step(job: Job, asked: Rows, known: _Known, owner: Tensor) -> tuple[Step, Te
     else:
         numbers = {name: values[entries] for name, values in known.seen.numbers.items()}
         seen = Prediction(known.seen.token[entries], known.seen.confidence[entries], None, numbers)
-    step = step_of(job, asked, slots, seen, nfe)
+    step = step_of(job, asked, slots, seen, nfe, torch.zeros_like(nfe, dtype=torch.bool))
     hold_back(job, step)
     return step, entry
 

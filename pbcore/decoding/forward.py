@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from pbcore.decoding.blocks import Blocks, fill_after_eos
@@ -18,6 +19,7 @@ from pbcore.decoding.rows import Log, Rows
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext
 from pbcore.decoding.step import Step
+from pbcore.decoding.step_parts import PerRow, PerSlot, Setting
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention, AttentionContext, Context, Denoiser, Query
@@ -41,6 +43,11 @@ class Job:
     blocks: Blocks | None  # of a block model
     draw: Draw = uniform
 
+    def setting(self, asked: int) -> Setting:
+        """The setting of each Step; `asked` is the largest number of target positions in the batch."""
+        fixed = self.seed, self.model.mask_id, self.name.temperature, self.model.frequencies
+        return Setting(asked, *fixed, self.traits.reach, self.traits.reads, self.draw)
+
 
 def forward(
     job: Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool
@@ -51,7 +58,7 @@ def forward(
     again.
     """
     slots = slots_of(job, rows)
-    revealed = slots.inside & ~slots.masked
+    revealed = slots.inside & (slots.present != job.model.mask_id)
     nfe = rows.one_at_a_time if job.name.ahead else rows.nfe  # (R,)
     query = Query(rows.canvas, marked(rows.canvas, slots.where, slots.masked), nfe, window, refresh)
     if job.blocks:
@@ -67,10 +74,9 @@ def forward(
         share = without_mask(logits, job.model.mask_id, "mask" in job.traits.needs)  # (M,)
         seen = predicted(job, rows, slots, nfe, logits)
     check_numbers(job.model, seen.confidence, slots.masked.nonzero()[:, 0], rows)
-    step = step_of(job, rows, slots, seen, nfe)
+    step = step_of(job, rows, slots, seen, nfe, rows.stale(reused))
     step.attention = attention
     step.mask = None if share is None else _scattered(slots.masked, share)
-    step._stale = rows.stale(reused)
     if again is not None:
         share = without_mask(again, job.model.mask_id, "mask" in job.traits.needs)  # (N,)
         draws = _draws(job, rows, slots, nfe)
@@ -115,38 +121,33 @@ def predicted(job: Job, rows: Rows, slots: Slots, nfe: Tensor, logits: Tensor) -
     return Prediction(*predict(logits, job.name.temperature, None if draws is None else draws[slots.masked]), logits)
 
 
-def step_of(job: Job, rows: Rows, slots: Slots, seen: Prediction, nfe: Tensor) -> Step:
+def step_of(job: Job, rows: Rows, slots: Slots, seen: Prediction, nfe: Tensor, stale: Tensor) -> Step:
     """The Step of what a forward, after `nfe` (R,) earlier ones, says of the candidates."""
-    counts = rows.in_block(job.size)  # (R,)
-    step = Step(
-        masked=slots.masked,
-        inside=slots.inside,
-        token=slots.present.masked_scatter(slots.masked, seen.token),
-        confidence=_scattered(slots.masked, seen.confidence),
-        position=slots.place,
+    count = rows.in_block(job.size)  # (R,)
+    single = job.blocks is None and job.name.block is None
+    per_row = PerRow(
+        key=rows.key,
         index=rows.index,
         nfe=nfe,
-        quota=quota(job.name, counts, rows.index, slots.masked.sum(-1)),
-        slots=counts,
-        asked=rows.targets.shape[1],
-        seed=job.seed,
-        key=rows.key,
-        column=slots.where,
-        mask_id=job.model.mask_id,
-        temperature=job.name.temperature,
-        frequencies=job.model.frequencies,
-        reach=job.traits.reach,
-        size=rows.n_targets if job.blocks is None and job.name.block is None else torch.full_like(counts, job.size),
+        slots=count,
+        size=rows.n_targets if single else torch.full_like(count, job.size),
         requested=rows.requested,
         targets=rows.n_targets,
-        left=rows.masks(job.model.mask_id),
-        reads=job.traits.reads,
+        stale=stale,
+        left=partial(rows.masks, job.model.mask_id),
+    )
+    return Step(
+        job.setting(rows.targets.shape[1]),
+        PerSlot(slots.inside, slots.place, slots.where),
+        per_row,
+        slots.masked,
+        token=slots.present.masked_scatter(slots.masked, seen.token),
+        confidence=_scattered(slots.masked, seen.confidence),
+        quota=quota(job.name, count, rows.index, slots.masked.sum(-1)),
         _logits=seen.logits,
         _numbers={name: _scattered(slots.masked, values) for name, values in seen.numbers.items()},
         _states=rows.states,
-        _draw=job.draw,
     )
-    return step
 
 
 def hold_back(job: Job, step: Step) -> None:
