@@ -23,6 +23,7 @@ names = st.builds(
     no_early_eos=st.booleans(),
     eos_last=st.booleans(),
     adas=st.none() | st.sampled_from([0.0, 40.0, 0.5]),
+    ahead=st.sampled_from([0, 2, 16]),
 )
 
 
