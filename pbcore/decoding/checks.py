@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pbcore.decoding.protocol import Traits
+from pbcore.decoding.protocol import Traits, unforeseeable
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.errors import InputError, PbcoreError
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser
-from pbcore.names import SamplerName
+from pbcore.names import SamplerName, SamplerNameError
 
 
 class DecodingError(PbcoreError, RuntimeError):
@@ -22,6 +22,7 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
     """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs: a cache, a review, token
     frequencies.
     """
+    check_ahead(traits, name)
     if model.block:
         why = why_not_in_blocks(model.block, traits, name)
         if why is not None:
@@ -71,6 +72,16 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
             "table of them; make one "
             "with `pbcore samplers --frequencies CORPUS --model NAME --output FILE` and set PBCORE_FREQUENCIES to that "
             "file"
+        )
+
+
+def check_ahead(traits: Traits, name: SamplerName) -> None:
+    """Raises SamplerNameError for a sampler that looks ahead if its steps read more than a forward of their canvas."""
+    reads = [*unforeseeable(traits), *([f"the cache {name.cache}"] if name.cache else [])]
+    if name.ahead and reads:
+        raise SamplerNameError(
+            f"sampler {name}: +ahead runs forwards of canvases before they are needed, and the steps of {name.policy} "
+            f"read more than those ({', '.join(reads)}); leave +ahead{name.ahead} out"
         )
 
 
@@ -124,7 +135,7 @@ def check_numbers(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) 
         raise DecodingError(
             f"{model.name} gave logits that are NaN, +inf or all -inf for row {int(rows.origin[at])} (key "
             f"{int(rows.key[at])}) "
-            f"at step {int(rows.nfe[at])}; try --dtype float32, and check the checkpoint"
+            f"at step {int(rows.steps[at])}; try --dtype float32, and check the checkpoint"
         )
 
 

@@ -120,8 +120,8 @@ def run(args: argparse.Namespace) -> int:
         "+t1.0, +rcr, +rcr-max,"
     )
     print(
-        "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, +eos_last, +adas40, +counts, +rounding, +gap2, and a "
-        "schedule where k is left out: +s2_1_1, +linear8, +cosine8."
+        "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, +eos_last, +adas40, +counts, +rounding, +gap2, +ahead16, "
+        "and a schedule where k is left out: +s2_1_1, +linear8, +cosine8."
     )
     return 0
 

@@ -98,9 +98,17 @@ def traits(policy: Any) -> Traits:
         raise ValueError(
             f"policy {name}: needs is {declared.needs!r}; allowed: a set of {', '.join(map(repr, sorted(NEEDS)))}"
         )
-    together = [name for name in ("review", "part") if getattr(declared, name)] + [
-        need for need in ("mask", "attention") if need in declared.needs
-    ]
-    if "probe" in declared.needs and together:
+    together = unforeseeable(declared)
+    if "probe" in declared.needs and len(together) > 1:
+        together.remove("probe")
         raise ValueError(f"policy {name}: what-if rows (needs 'probe') don't go together with {', '.join(together)}")
     return declared
+
+
+def unforeseeable(declared: Traits) -> list[str]:
+    """What a policy declares that a plain forward of another canvas doesn't give: no such forward can stand for one of
+    its steps.
+    """
+    return [name for name in ("review", "part") if getattr(declared, name)] + [
+        need for need in ("mask", "attention", "probe") if need in declared.needs
+    ]

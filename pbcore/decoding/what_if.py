@@ -105,6 +105,32 @@ class Kept:
         return _rows_of(self.logits, self.at[want])
 
 
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """Forwards of one row: of the canvas that it had, and of guesses of those that it comes to have."""
+
+    canvas: Tensor  # (W, L)
+    nfe: Tensor  # (W,) earlier forwards that lead there without looking ahead
+    at: Tensor  # (W, L) row of `logits` of each position, -1 where unknown
+    logits: Tensor  # (N, V)
+
+    def exact(self, canvas: Tensor, nfe: Tensor, want: Tensor) -> int | None:
+        """The forward of just this `canvas` (L,) after `nfe` others that knows all positions in `want` (L,)."""
+        same = (self.nfe == nfe) & (self.canvas == canvas).all(-1) & ~(want & (self.at < 0)).any(-1)
+        return int(same.int().argmax()) if bool(same.any()) else None
+
+    def closest(self, canvas: Tensor, want: Tensor, mask_id: int) -> int | None:
+        """The forward with the most of this canvas's tokens and no others that knows all positions in `want` (L,)."""
+        masks = self.canvas == mask_id  # (W, L)
+        within = (masks | (self.canvas == canvas)).all(-1) & ~(want & (self.at < 0)).any(-1)
+        count = masks.sum(-1).masked_fill(~within, canvas.shape[0] + 1)
+        return int(count.argmin()) if bool(within.any()) else None
+
+    def of(self, place: int, want: Tensor) -> Tensor:
+        """Logits (M, V) of the positions in `want` (L,), all of them known, from forward `place`."""
+        return _rows_of(self.logits, self.at[place][want])
+
+
 def _rows_of(logits: Tensor, rows: Tensor) -> Tensor:
     """Some rows of logits (N, V), without a copy where these are all."""
     every = len(rows) == len(logits) and bool((rows == torch.arange(len(rows), device=rows.device)).all())
