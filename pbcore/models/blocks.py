@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from pbcore.models.base import Query, Request, Stored
+from pbcore.models.network import Columns
 
 if TYPE_CHECKING:
     from pbcore.models.network import Network
@@ -213,7 +214,7 @@ class BlockContext:
         key = torch.arange(reach, device=start.device)  # (T',)
         sees = (key // self._block <= (columns // self._block)[..., None]) & (key < stop[:, None])[:, None]
         self._cache.point(rows, written, reach)
-        return self._model.network.hidden(ids.gather(1, written), columns, sees, self._cache, 0)
+        return self._model.network.hidden(Columns(ids.gather(1, written), columns, sees, self._cache))
 
     def _project(self, hidden: Tensor) -> Tensor:
         return self._model.candidates(self._model.network.project(hidden).to(self._model.device))
