@@ -213,6 +213,7 @@ class TestDummy:
 
 
 class TestTwoWorkers:
+    @pytest.mark.slow
     def test_they_give_the_same_rows_and_one_of_each_file(self, run: Run, project: pytest.Pytester) -> None:
         """Only times differ from a run without workers: every token and confidence of a masked model is the same in
         float32, one model uses both workers, and the controller has statistics for every cell."""
