@@ -48,7 +48,9 @@ class Settings:
     gpu: bool = option(
         Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None, recorded=False
     )
-    dtype: str | None = option(Role.ANSWERS, "dtype of the model: float32, bfloat16, float16, float64", metavar="DTYPE")
+    dtype: str | None = option(
+        Role.ANSWERS, "dtype of the model: float32, bfloat16, float16, float64", metavar="DTYPE", varies=True
+    )
     quantization: str | None = option(
         Role.LOADS,
         f"load weights quantized: bitsandbytes-4bit, torchao-int8 …; more: {docs('models.md')}",
@@ -82,6 +84,21 @@ class Settings:
         "rows decoded at a time; changes speed and memory, never an answer in float32",
         values.positive,
         metavar="N",
+        varies=True,
+    )
+    threads: int | None = option(
+        Role.COMPUTES,
+        "CPU threads of a process (default: torch's, and with -n a fair part of them)",
+        values.positive,
+        metavar="N",
+        varies=True,
+    )
+    factor: tuple[str, ...] = option(
+        Role.SELECTS,
+        "run every cell at each level of a factor, e.g. batch-size=1,8,32 or dtype=float32,bfloat16 (repeatable: all "
+        "combinations); `pbcore vary` runs such cells and reports what changes",
+        many=True,
+        metavar="NAME=LEVELS",
     )
     share_forwards: bool | None = option(
         Role.COMPUTES,
@@ -263,6 +280,8 @@ class Settings:
         """Whether forwards are shared: as given, else where the profile says so and the run's times are not judged."""
         if self.share_forwards is not None:
             return self.share_forwards
+        if self.factor:  # a level must not answer for another
+            return False
         timed = self.rounds > 1 or (self.gate_time is not None and self.against is None)
         return self.profile in SHARING and not timed
 

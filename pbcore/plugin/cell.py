@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from pbcore.grid.cellid import CellName
+from pbcore.grid.levels import at, factors_of
 from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
 from pbcore.plugin.answered import Answered
@@ -90,6 +91,7 @@ class Cell:
                 "rounds": self.settings.rounds,
                 **({"official_text": True} if self.settings.official_text else {}),
                 **({"max_new_tokens": self.settings.max_new_tokens} if self.settings.max_new_tokens else {}),
+                **({"level": factors_of(self.name.level)} if self.name.level else {}),
                 **self.settings.load_options,
             },
             dtype=str(model.info.get("dtype", self.settings.dtype or "")),
@@ -237,11 +239,12 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
     from pbcore.results.json_values import plain
     from pbcore.results.record import Conditions
 
-    requested = settings(config)
+    requested = at(settings(config), name.level)
     known: dict[str, Any] = {
         "options": {"limit": plan(config).limit(name.model), **plan(config).recorded(name.task)},
         "versions": versions(),
         "seeds": list(requested.seed),
+        "level": factors_of(name.level) or None,
     }
     worker = getattr(config, "workerinput", {})
     if worker or not hands_out(config):

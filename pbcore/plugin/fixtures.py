@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pbcore.errors import InputError
+from pbcore.grid.levels import at
 from pbcore.plugin.cell import Cell
 from pbcore.plugin.sharing import release
 from pbcore.plugin.state import cell_of, plan, settings
@@ -32,7 +33,7 @@ def cell(request: pytest.FixtureRequest) -> Cell:
             "@pytest.mark.cells('waiting_line') above it",
             pytrace=False,
         )
-    return Cell(name, request.node, settings(request.config))
+    return Cell(name, request.node, at(settings(request.config), name.level))
 
 
 @pytest.fixture
@@ -68,4 +69,8 @@ def model_cache(request: pytest.FixtureRequest) -> Iterator[ModelCache]:
 @pytest.fixture
 def model(cell: Cell, model_cache: ModelCache) -> Model:
     """The cell's model, loaded once per worker and freed before the next one loads."""
-    return model_cache.get(cell.name.model)
+    if cell.settings.threads is not None:
+        import torch
+
+        torch.set_num_threads(cell.settings.threads)
+    return model_cache.get(cell.name.model, cell.settings.dtype)

@@ -54,7 +54,7 @@ def answers_of(cells: pd.DataFrame, sources: Sequence[Path]) -> list[Answers]:
         asked = questions_of(RunDir(path))
         for entry in _stored(path):
             cell = entry.cell
-            names = encodable(cell.model), encodable(cell.task), encodable(cell.sampler)  # as frames have them
+            names = encodable(cell.model_at), encodable(cell.task), encodable(cell.sampler)  # as frames have them
             stored[str(path), *names] = entry, asked(cell)
     runs = cells["run"] if "run" in cells else pd.Series(str(sources[0]), index=cells.index)
     found = []
