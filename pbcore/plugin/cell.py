@@ -181,6 +181,8 @@ class Cell:
         benchmark: Any,
     ) -> None:
         from pbcore.analysis.decoding_order import order_statistics
+        from pbcore.analysis.exploration import exploration
+        from pbcore.metrics.answer_law import answer_law
         from pbcore.models.token_text import pieces
         from pbcore.report.junit import figures_line
         from pbcore.results import questions
@@ -221,7 +223,10 @@ class Cell:
         )
         cell = replace(
             cell,
-            decoding=order_statistics(samples) | generated([one.answer for one in answers]),
+            decoding=order_statistics(samples)
+            | generated([one.answer for one in answers])
+            | exploration(samples, task.headline)
+            | answer_law(task, [(one.sample, self._text(one.answer)) for one in answers]),
             served=None if asked is None else asked.part(samples),
             **theory_of(config, model, task, self.name.sampler, answers),
         )

@@ -17,6 +17,7 @@ from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import counted, first_line
 from pbcore.report.ceilings import ceiling_section
+from pbcore.report.exploration import exploration_section
 from pbcore.report.factors import factor_section, factors_of_runs
 from pbcore.report.frontier_section import frontier_of_runs, frontier_section
 from pbcore.report.parts import sections, told
@@ -53,7 +54,8 @@ def report_text(
     changes: Sequence[FactorChange] = (),
 ) -> str:
     """The page for a frame of `results.load`: run facts, a table per category, curves, what factors change
-    (`changes`), ceilings, the frontier (`rooms`), PBx, speed, wrong answers, errors, absent scores.
+    (`changes`), order and variety of answers, ceilings, the frontier (`rooms`), PBx, speed, wrong answers, errors,
+    absent scores.
     """
     parts = [f"# {md(name)}\n", _facts(cells, facts)]
     tables = trade_off_tables(cells)
@@ -65,6 +67,7 @@ def report_text(
         section
         for section in (
             factor_section(changes),
+            exploration_section(cells),
             ceiling_section(cells),
             frontier_section(rooms),
             _pbx(cells),

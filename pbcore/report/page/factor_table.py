@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pbcore.analysis.factors import FactorChange, factor_changes
-from pbcore.analysis.order import short
 from pbcore.report.page.data import Answers
 from pbcore.report.page.svg import text
 from pbcore.report.page.tables import html_table, words
 from pbcore.results.record import Score
+from pbcore.tasks.naming import short
 
 HEAD = ("task", "model", "sampler", "factor", "from → to", "n", "answers %", "scores %", "mean", "change, points")
 NOTE = (

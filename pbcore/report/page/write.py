@@ -12,6 +12,7 @@ from pbcore.errors import InputError
 from pbcore.printable import counted
 from pbcore.report.page import figures, tables
 from pbcore.report.page.data import Answers, page_data
+from pbcore.report.page.exploration_table import exploration_table
 from pbcore.report.page.factor_table import factor_table
 from pbcore.report.page.facts import facts, gaps
 from pbcore.report.page.frontier_table import frontier
@@ -153,7 +154,7 @@ def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, 
             )
         parts.append("</section>")
     parts += [_category(scope, known) for scope in categories]
-    parts += [factor_table(answers), frontier(answers)]
+    parts += [factor_table(answers), exploration_table(cells), frontier(answers)]
     missing = gaps(cells)
     if missing:
         parts.append(f"<section><h2>Not measured, and notes</h2>{missing}</section>")
