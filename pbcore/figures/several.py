@@ -42,7 +42,7 @@ def over_questions(cells: Cells) -> Drawing:
             row["speed-up"] = k * of[1]["forwards"] / row["forwards"]
     operations = list(dict.fromkeys(operation for operation, _, _ in curves))
     names = sorted({(model, sampler) for _, model, sampler in curves}, key=lambda one: (one[0], natural(one[1])))
-    foot = 0.75 + 0.2 * (len(names) // 4)
+    foot = 0.75 + 0.2 * ((len(names) - 1) // 4)
     figure, [axes] = panels(1, len(operations), foot)
     for axis, operation in zip(axes, operations, strict=True):
         for number, (model, sampler) in enumerate(names):
