@@ -67,11 +67,23 @@ def factor_changes(cells: Iterable[Entry]) -> list[FactorChange]:
     """
     levels: defaultdict[Cell, dict[Level, Entry]] = defaultdict(dict)
     for entry in cells:
-        one, level = entry.cell, entry.cell.conditions.level or {}
+        one = entry.cell
         if one.status == "ok" and one.headline in one.scores:
-            levels[one.model, one.task, one.sampler][tuple(level.items())] = entry
+            levels[one.model, one.task, _alone(one)][_level(one)] = entry
     found = [change for cell, stored in levels.items() for change in _of_cell(cell, stored)]
     return sorted(found, key=lambda one: (one.task, one.model, natural(one.sampler)))
+
+
+def _level(cell: CellRecord) -> Level:
+    """A cell's factors: how many rows or requests at a time (`+x8`), and those of --factor."""
+    at_once, level = cell.conditions.at_once, cell.conditions.level or {}
+    rows = {} if at_once is None else {"batch-size" if cell.served is None else "concurrency": at_once}
+    return tuple((rows | level).items())
+
+
+def _alone(cell: CellRecord) -> str:
+    """The sampler without how many rows it decodes at a time, the end of its name."""
+    return cell.sampler.removesuffix(f"+x{cell.conditions.at_once}")
 
 
 def _of_cell(cell: Cell, stored: dict[Level, Entry]) -> Iterator[FactorChange]:

@@ -89,6 +89,11 @@ class OptionGroup:
         """Whether the cells run on other machines, so that this one needs no GPU."""
         return False
 
+    @property
+    def at_once(self) -> Sequence[int]:
+        """Of models that answer elsewhere: how many requests at a time, if several numbers are to be measured."""
+        return ()
+
     def prepare(self) -> None:
         """Makes available what these options name, before the plan is made. Raises InputError."""
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
@@ -26,6 +27,7 @@ from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
 
 if TYPE_CHECKING:
+    from pbcore.names import SamplerName
     from pbcore.tasks.base import Sample, Task
 
 LISTS = ("waiting_line", "list_ops")
@@ -111,8 +113,9 @@ class Plan:
                         or self._odd_blocks(model, task, sampler)
                         or otherwise_asked(partial(self.task, task), task, sampler)
                     )
-                    for level in levels(self.settings.factor):
-                        yield CellName(model, task, sampler, level=level), reason or no_factor(model, level)
+                    for name, level in product(self._at_once(model, sampler), levels(self.settings.factor)):
+                        why = reason or self._too_few(model, task, name) or no_factor(model, level)
+                        yield CellName(model, task, str(name), level=level), why
 
     def task(self, name: str, model: str = "") -> Task:
         """A task with the samples of this run for a model. A sample selected by number is there whatever the limit.
@@ -190,6 +193,27 @@ class Plan:
         if all(count % block == 0 for count in self._targets[model, task]):
             return None
         return f"{task.split('/')[0]} × +b{block}: blocks of {block} don't divide the answers' length"
+
+    def _at_once(self, model: str, sampler: str) -> Iterable[SamplerName]:
+        """A sampler at each number of rows or requests at a time, where the run has several."""
+        from pbcore.grid.capabilities import own_batches, served
+        from pbcore.names import parse as parse_sampler
+
+        name = parse_sampler(sampler)
+        if served(model):
+            levels = next((part.at_once for part in self.settings.parts if part.at_once), ())
+        else:
+            levels = () if own_batches(model) else self.settings.batch_size
+        if self.drilled or name.at_once or len(levels) < 2:
+            return [name]
+        return [replace(name, at_once=level) for level in levels]
+
+    def _too_few(self, model: str, task: str, name: SamplerName) -> str | None:
+        """Why a cell can't have so many rows at a time; None if it can."""
+        if not name.at_once:
+            return None
+        count = len(self.task(task, model).samples)
+        return None if name.at_once <= count else f"{task} × +x{name.at_once}: it has {count} samples (--limit)"
 
     def _samplers(self, task: str) -> Iterable[str]:
         if self.samplers is not None:

@@ -79,12 +79,13 @@ class Settings:
         "several",
         metavar="DIR",
     )
-    batch_size: int | None = option(
+    batch_size: tuple[int, ...] = option(
         Role.COMPUTES,
-        "rows decoded at a time; changes speed and memory, never an answer in float32",
-        values.positive,
+        "rows decoded at a time; changes speed and memory, never an answer in float32; several, 1,4,16,64: each cell "
+        "at each of them",
+        values.levels,
+        (),
         metavar="N",
-        varies=True,
     )
     threads: int | None = option(
         Role.COMPUTES,
@@ -95,8 +96,8 @@ class Settings:
     )
     factor: tuple[str, ...] = option(
         Role.SELECTS,
-        "run every cell at each level of a factor, e.g. batch-size=1,8,32 or dtype=float32,bfloat16 (repeatable: all "
-        "combinations); `pbcore vary` runs such cells and reports what changes",
+        "run every cell at each level of a factor, dtype=float32,bfloat16 or threads=1,2 (repeatable: all "
+        "combinations); `pbcore vary` does it for these, batch sizes and seeds, and reports what changes",
         many=True,
         metavar="NAME=LEVELS",
     )
@@ -253,6 +254,11 @@ class Settings:
         return cls(**own, more={name: given[name] for name in given if name in more})
 
     @property
+    def rows(self) -> int | None:
+        """The rows decoded at a time, if one number was given."""
+        return self.batch_size[0] if len(self.batch_size) == 1 else None
+
+    @property
     def device(self) -> str:
         return "cuda" if self.gpu else "cpu"
 
@@ -282,7 +288,7 @@ class Settings:
             return self.share_forwards
         if self.factor:  # a level must not answer for another
             return False
-        timed = self.rounds > 1 or (self.gate_time is not None and self.against is None)
+        timed = self.rounds > 1 or len(self.batch_size) > 1 or (self.gate_time is not None and self.against is None)
         return self.profile in SHARING and not timed
 
     @property

@@ -160,7 +160,7 @@ class Cell:
     def _answers(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> list[Answered]:
         from pbcore.decoding import decode
 
-        record, size = drilled(self.item.config), self.settings.batch_size
+        record, size = drilled(self.item.config), self.settings.rows
         answers: list[Answered] = []
         for seed in self.settings.seed:
             decoded = decode(model, samples, self.name.sampler, seed=seed, record=record, batch_size=size, store=store)
@@ -240,6 +240,7 @@ class Cell:
 
 def conditions(config: pytest.Config, name: CellName, model: Model | None, task: Task | None) -> Conditions:
     """What the run knows of a cell's conditions; a cell that failed early may lack its model or its task."""
+    from pbcore.names import parse
     from pbcore.results.facts import versions
     from pbcore.results.json_values import plain
     from pbcore.results.record import Conditions
@@ -250,6 +251,7 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
         "versions": versions(),
         "seeds": list(requested.seed),
         "level": factors_of(name.level) or None,
+        "at_once": parse(name.sampler).at_once or None,
     }
     worker = getattr(config, "workerinput", {})
     if worker or not hands_out(config):
@@ -260,11 +262,11 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
     if task is not None:
         known |= {"data_source": task.source, "data_hash": task.data_hash}
     if model is not None:
-        known |= _of_model(model, requested)
+        known |= _of_model(model, requested, known["at_once"])
     return Conditions.unknown(**plain(known, "conditions"))
 
 
-def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
+def _of_model(model: Model, requested: Settings, at_once: int | None) -> dict[str, Any]:
     """What only a loaded model tells."""
     import torch
 
@@ -278,7 +280,7 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
     return {
         "device": device,
         "dtype": str(model.info.get("dtype", requested.dtype or "")),
-        "batch_size": requested.batch_size or default_batch(model),
+        "batch_size": at_once or requested.rows or default_batch(model),
         "threads": torch.get_num_threads(),
         "wait_policy": os.environ.get("OMP_WAIT_POLICY", "default").lower(),
         "dummy": bool(model.info.get("dummy", False)),

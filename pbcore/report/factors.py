@@ -16,7 +16,7 @@ from pbcore.text import NAME, md
 
 def factors_of_runs(cells: pd.DataFrame, sources: Sequence[Path]) -> list[FactorChange]:
     """The changes by each factor of the cells of a frame, from those of its sources that are run directories."""
-    varied = cells["level"].notna() | cells["seeds"].str.contains(",", na=False)
+    varied = cells["level"].notna() | cells["at_once"].notna() | cells["seeds"].str.contains(",", na=False)
     return factor_changes(answers_of(cells[varied], sources)) if varied.any() else []
 
 

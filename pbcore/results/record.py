@@ -104,6 +104,7 @@ def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
 class Conditions:
     """The conditions of a cell's measurement. None means unknown, e.g. the dtype of a model that failed to load.
 
+    `at_once` is how many rows or requests at a time the cell's sampler asks for (`+x4`), None where it doesn't;
     `wait_policy` is OpenMP's OMP_WAIT_POLICY in lower case, `default` if it isn't set.
     `level` is the level of each factor that the run varied (`--factor`), None in a run without factors.
     `options` are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker,
@@ -129,6 +130,7 @@ class Conditions:
     key: str | None
     wait_policy: str | None = None
     level: dict[str, Any] | None = None
+    at_once: Count | None = None
 
     @classmethod
     def unknown(cls, **known: Any) -> Conditions:

@@ -16,7 +16,9 @@ from tests.results import factory
 def stored(scores: Sequence[float], seeds: int = 1, **level: Any) -> StoredCell:
     """A cell at a level; answers with equal scores have equal texts."""
     cell, samples = factory.cell(right=scores, seeds=seeds)
-    cell = replace(cell, conditions=replace(cell.conditions, level=level or None))
+    rows = level.pop("at_once", None)
+    cell = replace(cell, conditions=replace(cell.conditions, level=level or None, at_once=rows))
+    cell = replace(cell, sampler=cell.sampler + (f"+x{rows}" if rows else ""))
     return StoredCell(cell, tuple(replace(one, text=str(one.scores["accuracy"])) for one in samples))
 
 
@@ -44,10 +46,10 @@ def test_a_text_can_change_without_its_score() -> None:
 def test_a_factor_is_paired_at_equal_levels_of_the_others_and_by_dtype() -> None:
     """The batch size changes nothing in float32 and one of two answers in bfloat16; dtype is paired at both sizes."""
     found = by_factor(
-        stored([1, 1], **{"batch-size": 1, "dtype": "float32"}),
-        stored([1, 1], **{"batch-size": 8, "dtype": "float32"}),
-        stored([1, 1], **{"batch-size": 1, "dtype": "bfloat16"}),
-        stored([1, 0], **{"batch-size": 8, "dtype": "bfloat16"}),
+        stored([1, 1], at_once=1, dtype="float32"),
+        stored([1, 1], at_once=8, dtype="float32"),
+        stored([1, 1], at_once=1, dtype="bfloat16"),
+        stored([1, 0], at_once=8, dtype="bfloat16"),
     )
     assert found["batch-size in float32", "8"].answers.mean == 0
     assert found["batch-size in bfloat16", "8"].answers.mean == 0.5

@@ -20,6 +20,7 @@ from pbcore.report.page import rebuild
 from pbcore.report.plots import write_plots
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import terminal, trade_off_tables
+from pbcore.report.under_load import write_under_load
 from pbcore.results.load import load, load_many
 from pbcore.results.rundir import RunDir, write_atomic
 from pbcore.tasks.naming import REWRITE
@@ -130,7 +131,7 @@ def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside]
 def _write(cells: pd.DataFrame, sources: list[Path], out: Path, section: str) -> list[tuple[Path, bool]]:
     """Writes report.md, report.html and the curves. Returns each file with whether it replaced one."""
     before = set(out.glob("*"))
-    plots = [*write_plots(cells, out), *write_speed(cells, out)]
+    plots = [*write_plots(cells, out), *write_speed(cells, out), *write_under_load(cells, out)]
     facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
     name, rooms = ", ".join(path.name for path in sources), frontier_of_runs(cells, sources)
     changes = factors_of_runs(cells, sources)

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pbcore.analysis.factors import SEED, factor_changes
+from pbcore.analysis.factors import factor_changes
 from pbcore.errors import InputError
 from pbcore.report.factors import factor_section
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import new_name
 from pbcore.text import ascii_only, ascii_text, show
+
+OPTIONS = ("seed", "batch-size", "concurrency")  # factors that the benchmark takes as lists of their own
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -58,9 +60,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _pytest(factors: list[str]) -> list[str]:
-    """The command that runs the stock cells at these levels; seeds are an option of their own, kept in one record."""
+    """The command that runs the stock cells at these levels; some factors are options of their own."""
     words = [sys.executable, "-m", "pytest", "--pyargs", "pbcore.benches"]
     for factor in factors:
         name, _, values = factor.partition("=")
-        words += ["--seed", values] if name == SEED else ["--factor", factor]
+        words += [f"--{name}", values] if name in OPTIONS else ["--factor", factor]
     return words
