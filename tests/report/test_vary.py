@@ -57,7 +57,7 @@ def test_a_finished_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_cells_run_at_every_level(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """All other options are pytest's; batch size changes nothing, and drawn answers change with the seed."""
     factors = ["--factor", "batch-size=1,3", "--factor", "threads=1", "--factor", "seed=0-1"]
-    cells = "--model ideal --task copy --task shuffle --limit 3".split()
+    cells = ["--model", "ideal", "--task", "copy", "--task", "shuffle", "--limit", "3"]
     sampler = ["--sampler", "random-k4+t1.0", "--out", str(tmp_path / "run"), "-p", "no:cacheprovider"]
     assert main(["vary", *factors, *cells, *sampler]) == 0
     rows = [line.split("|") for line in capfd.readouterr().out.splitlines() if "random-k4" in line and "→" in line]
