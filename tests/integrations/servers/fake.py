@@ -117,6 +117,10 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if self.path.endswith("/load_model"):  # of `transformers serve`
+                server.other.append(self.path)
+                self._send(200, 'data: {"status": "ready"}\n\n', "text/event-stream")
+                return
             with server.lock:
                 number = len(server.asked)
                 server.asked.append(Asked(self.path, dict(self.headers.items()), body))
