@@ -87,6 +87,17 @@ def otherwise_asked(load_task: Callable[[], Task], task: str, sampler: str) -> s
     return None if why is None else f"{task} × {sampler}: {why}"
 
 
+def no_factor(model: str, level: str) -> str | None:
+    """Why a level's factors mean nothing to a model; None if it has them all."""
+    from pbcore.grid.levels import factors_of
+    from pbcore.models import resolve_model
+
+    entry, names = resolve_model(model), factors_of(level)
+    if names and entry.served:
+        return f"{model} × --factor {', '.join(names)}: its computer is the server's"
+    return f"{model} × --factor dtype: it has no weights" if "dtype" in names and entry.family == "ideal" else None
+
+
 def not_so_asked(model: str, task: str, cot: bool, max_new_tokens: int | None) -> str | None:
     """Why a model can't answer a task in steps (`cot`: those of the run, beside tasks that ask for them by
     themselves), or a task can't have the run's `max_new_tokens`; None if they can, or aren't asked to."""

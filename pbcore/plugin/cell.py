@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from pbcore.grid.cellid import CellName
+from pbcore.grid.levels import at, factors_of
 from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
 from pbcore.plugin.answered import Answered
@@ -90,6 +91,7 @@ class Cell:
                 "rounds": self.settings.rounds,
                 **({"official_text": True} if self.settings.official_text else {}),
                 **({"max_new_tokens": self.settings.max_new_tokens} if self.settings.max_new_tokens else {}),
+                **({"level": factors_of(self.name.level)} if self.name.level else {}),
                 **self.settings.load_options,
             },
             dtype=str(model.info.get("dtype", self.settings.dtype or "")),
@@ -179,6 +181,8 @@ class Cell:
         benchmark: Any,
     ) -> None:
         from pbcore.analysis.decoding_order import order_statistics
+        from pbcore.analysis.exploration import exploration
+        from pbcore.metrics.answer_law import answer_law
         from pbcore.models.token_text import pieces
         from pbcore.report.junit import figures_line
         from pbcore.results import questions
@@ -219,7 +223,10 @@ class Cell:
         )
         cell = replace(
             cell,
-            decoding=order_statistics(samples) | generated([one.answer for one in answers]),
+            decoding=order_statistics(samples)
+            | generated([one.answer for one in answers])
+            | exploration(samples, task.headline)
+            | answer_law(task, [(one.sample, self._text(one.answer)) for one in answers]),
             served=None if asked is None else asked.part(samples),
             **theory_of(config, model, task, self.name.sampler, answers),
         )
@@ -238,11 +245,12 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
     from pbcore.results.json_values import plain
     from pbcore.results.record import Conditions
 
-    requested = settings(config)
+    requested = at(settings(config), name.level)
     known: dict[str, Any] = {
         "options": {"limit": plan(config).limit(name.model), **plan(config).recorded(name.task)},
         "versions": versions(),
         "seeds": list(requested.seed),
+        "level": factors_of(name.level) or None,
         "at_once": parse(name.sampler).at_once or None,
     }
     worker = getattr(config, "workerinput", {})

@@ -10,11 +10,14 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
+from pbcore.analysis.factors import FactorChange
 from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import command_line, counted, first_line
 from pbcore.report.ceilings import ceiling_section
+from pbcore.report.exploration import exploration_section
+from pbcore.report.factors import factor_section, factors_of_runs
 from pbcore.report.frontier_section import frontier_of_runs, frontier_section
 from pbcore.report.parts import sections, told
 from pbcore.report.plots import write_plots
@@ -37,15 +40,22 @@ def write_report(run_dir: str | Path) -> list[Path]:
     cells = load(run.path)
     plots = [*write_plots(cells, run.path), *write_speed(cells, run.path), *write_under_load(cells, run.path)]
     rooms = frontier_of_runs(cells, [run.path])
-    page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots], rooms)
+    changes = factors_of_runs(cells, [run.path])
+    page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots], rooms, changes)
     return [write_atomic(run.path / "report.md", page), *plots]
 
 
 def report_text(
-    cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots: list[str], rooms: Sequence[Room] = ()
+    cells: pd.DataFrame,
+    name: str,
+    facts: Mapping[str, Any],
+    plots: list[str],
+    rooms: Sequence[Room] = (),
+    changes: Sequence[FactorChange] = (),
 ) -> str:
-    """The page for a frame of `results.load`: run facts, a table per category, curves, ceilings, the frontier
-    (`rooms`), PBx, speed, wrong answers, errors, absent scores.
+    """The page for a frame of `results.load`: run facts, a table per category, curves, what factors change
+    (`changes`), order and variety of answers, ceilings, the frontier (`rooms`), PBx, speed, wrong answers, errors,
+    absent scores.
     """
     parts = [f"# {md(name)}\n", _facts(cells, facts)]
     tables = trade_off_tables(cells)
@@ -56,6 +66,8 @@ def report_text(
     parts += [
         section
         for section in (
+            factor_section(changes),
+            exploration_section(cells),
             ceiling_section(cells),
             frontier_section(rooms),
             _pbx(cells),

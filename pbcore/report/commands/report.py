@@ -16,6 +16,7 @@ from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.report.against import against_markdown, against_text, beside_published
 from pbcore.report.ceilings import ceiling_text, with_ceilings
+from pbcore.report.factors import factors_of_runs
 from pbcore.report.frontier_section import frontier_of_runs
 from pbcore.report.markdown import report_text
 from pbcore.report.page import rebuild
@@ -146,6 +147,7 @@ def _write(cells: pd.DataFrame, sources: list[Path], out: Path, section: str) ->
     plots = [*write_plots(cells, out), *write_speed(cells, out), *write_under_load(cells, out)]
     facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
     name, rooms = ", ".join(path.name for path in sources), frontier_of_runs(cells, sources)
-    page = report_text(cells, name, facts, [plot.name for plot in plots], rooms)
+    changes = factors_of_runs(cells, sources)
+    page = report_text(cells, name, facts, [plot.name for plot in plots], rooms, changes)
     markdown = write_atomic(out / "report.md", f"{page}\n{section}" if section else page)
     return [(path, path in before) for path in (markdown, rebuild(cells, sources, out), *plots)]
