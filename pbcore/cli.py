@@ -28,6 +28,7 @@ COMMANDS = {
     ),
     "figures": ("pbcore.figures.commands", "the paper's table and figures, drawn again"),
     "report": ("pbcore.report.commands", "tables and curves from the results of runs"),
+    "vary": ("pbcore.report.commands", "run cells at levels of batch size, dtype, threads, seed; show what changes"),
     "merge": ("pbcore.report.commands", "merge run directories, e.g. of shards, into one"),
     "compare": ("pbcore.report.commands", "judge one run against another, sample by sample"),
     "view": ("pbcore.report.page.view", "open the page of a run in a browser"),
@@ -73,7 +74,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         argcomplete.autocomplete(parser)  # answers and ends the process
     for stream in (sys.stdout, sys.stderr):
         spell_signs(stream)
-    parsed = parser.parse_args(arguments)
+    parsed, more = parser.parse_known_args(arguments)
+    if more and "more" not in parsed:
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    parsed.more = more  # options of pytest, for a command that runs it
     try:
         status = int(parsed.run(parsed))
         sys.stdout.flush()

@@ -23,7 +23,8 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK, people
 from pbcore.tasks.words import tokens
-from pbcore.theory.distributions import EOS, MASKED, AnswerDistribution, answer_distribution, canvas_tokens, supports
+from pbcore.theory.canvas import EOS, MASKED, AnswerDistribution, canvas_tokens
+from pbcore.theory.distributions import answer_distribution, supports
 from pbcore.theory.mutual import mutual_information
 
 NOISE = 1e-6

@@ -114,7 +114,7 @@ class RunDir:
             entry = _read_or_say(file, say, set_aside)
             if entry is None:
                 continue
-            names = [(entry.cell.id,), (entry.cell.model, entry.cell.task, entry.cell.sampler)]
+            names = [(entry.cell.id,), (entry.cell.model_at, entry.cell.task, entry.cell.sampler)]
             if any(name in stored for name in names):
                 raise LoadError(
                     f"{file} holds cell {printable(entry.cell.id)}, as another file there does; delete one of the two"

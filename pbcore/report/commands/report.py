@@ -16,12 +16,14 @@ from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.report.against import against_markdown, against_text, beside_published
 from pbcore.report.ceilings import ceiling_text, with_ceilings
+from pbcore.report.factors import factors_of_runs
 from pbcore.report.frontier_section import frontier_of_runs
 from pbcore.report.markdown import report_text
 from pbcore.report.page import rebuild
 from pbcore.report.plots import write_plots
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import terminal, trade_off_tables
+from pbcore.report.under_load import write_under_load
 from pbcore.results.load import load, load_many
 from pbcore.results.rundir import CorruptCellWarning, RunDir, write_atomic
 from pbcore.tasks.naming import REWRITE
@@ -142,9 +144,10 @@ def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside]
 def _write(cells: pd.DataFrame, sources: list[Path], out: Path, section: str) -> list[tuple[Path, bool]]:
     """Writes report.md, report.html and the curves. Returns each file with whether it replaced one."""
     before = set(out.glob("*"))
-    plots = [*write_plots(cells, out), *write_speed(cells, out)]
+    plots = [*write_plots(cells, out), *write_speed(cells, out), *write_under_load(cells, out)]
     facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
     name, rooms = ", ".join(path.name for path in sources), frontier_of_runs(cells, sources)
-    page = report_text(cells, name, facts, [plot.name for plot in plots], rooms)
+    changes = factors_of_runs(cells, sources)
+    page = report_text(cells, name, facts, [plot.name for plot in plots], rooms, changes)
     markdown = write_atomic(out / "report.md", f"{page}\n{section}" if section else page)
     return [(path, path in before) for path in (markdown, rebuild(cells, sources, out), *plots)]
