@@ -83,6 +83,7 @@ class NativeNetwork:
         skip: int = 0,
         reader: AttentionReader | None = None,
     ) -> Tensor:
+        ids, positions, mask = (_moved(one, self._module) for one in (ids, positions, mask))
         if mask is None and OLD and self.pairwise:
             mask = torch.ones(1, ids.shape[1] if cache is None else cache.max_cache_len, device=ids.device).bool()
         if mask is not None:
@@ -155,6 +156,7 @@ class RemoteNetwork:
         reader: AttentionReader | None = None,
     ) -> Tensor:
         """Logits (R, Q − skip, V) instead of hidden states; for padded batches the code must accept attention_mask."""
+        ids, mask = (_moved(one, self._module) for one in (ids, mask))
         given = {} if mask is None else {"attention_mask": mask}
         logits: Tensor = self._module(ids, **given).logits
         return logits[:, skip:]
@@ -164,6 +166,11 @@ class RemoteNetwork:
 
     def cache(self, length: int) -> Any:
         raise NotImplementedError("a checkpoint's own code runs without caches")
+
+
+def _moved(tensor: Any, module: Any) -> Any:
+    """The tensor where an MPS module computes, whose sampler works on the CPU; others are as they were."""
+    return tensor.to(module.device) if tensor is not None and module.device.type == "mps" else tensor
 
 
 def count_parameters(module: nn.Module) -> int:
