@@ -19,6 +19,7 @@ MOST_CHARACTERS = 1_000
 # ASCII digits only, and no more of them than a float or an int64 holds: so that each value has one spelling.
 _WHOLE = r"[0-9]{1,9}"
 _POSITIVE = r"[1-9][0-9]{0,8}"
+_SEVERAL = r"[2-9]|[1-9][0-9]{1,8}"
 _NUMBER = rf"{_WHOLE}(?:\.[0-9]{{1,20}})?"
 _ARGUMENT = re.compile(rf"([a-z_]*)((?:{_NUMBER})?)")
 
@@ -36,8 +37,9 @@ class SamplerName:
     `remask_variant` (`max` for rcr, `early` for remdm) is empty for the official runs' rule. `counts` is an explicit
     schedule, the tokens to reveal at each step of a block; `schedule` names one (`linear`, `cosine`) over
     `schedule_steps` steps. `together` is how the tokens of a step are chosen together (`counts`, `rounding`), None for
-    each by itself; `gap` the least distance of unsure positions that one step reveals, 0 for any. `at_once` says how
-    many rows are decoded, or requests sent, at a time (0: as the run says); it changes speed and no rule.
+    each by itself; `gap` the least distance of unsure positions that one step reveals, 0 for any. `ahead` is the most
+    canvases of a row that one forward has, 0 for the present one alone. `at_once` says how many rows are decoded, or
+    requests sent, at a time (0: as the run says); it changes speed and no rule.
     """
 
     policy: str
@@ -57,6 +59,7 @@ class SamplerName:
     adas: float | None = None
     together: str | None = None
     gap: int = 0
+    ahead: int = 0
     at_once: int = 0
 
     def __str__(self) -> str:
@@ -78,6 +81,8 @@ class SamplerName:
             parts.append(self.together)
         if self.gap:
             parts.append(f"gap{self.gap}")
+        if self.ahead:
+            parts.append(f"ahead{self.ahead}")
         if self.eos_stop:
             parts.append("eos_stop")
         if self.no_early_eos:
@@ -162,7 +167,8 @@ def _modifier(name: str, text: str) -> dict[str, object]:
     if text in ("counts", "rounding"):
         return {"together": text}
     for word, number in (
-        ("gap", r"[2-9]|[1-9][0-9]{1,8}"),
+        ("gap", _SEVERAL),
+        ("ahead", _SEVERAL),
         ("remdm", rf"{_POSITIVE}(-early)?"),
         ("linear", _POSITIVE),
         ("cosine", _POSITIVE),
@@ -175,8 +181,8 @@ def _modifier(name: str, text: str) -> dict[str, object]:
         if text.startswith(word) and re.fullmatch(number, text[len(word) :]):
             value = text[len(word) :]
             match word:
-                case "gap":
-                    return {"gap": int(value)}
+                case "gap" | "ahead":
+                    return {word: int(value)}
                 case "remdm":
                     rounds, _, variant = value.partition("-")
                     return {"remask": word, "remask_rounds": int(rounds), "remask_variant": variant}
@@ -197,5 +203,5 @@ def _modifier(name: str, text: str) -> dict[str, object]:
         "+b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early "
         "(remasking), +counts, +rounding (tokens chosen together), +gap2 (distance of unsure positions), "
         "+s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos, +eos_last, "
-        "+adas40 (order), +x4 (rows at a time)"
+        "+adas40 (order), +ahead16 (canvases forwarded together), +x4 (rows at a time)"
     )

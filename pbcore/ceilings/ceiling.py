@@ -95,6 +95,7 @@ def _ceiling_of(distribution: AnswerDistribution, name: SamplerName, draws: int)
 def _worked_out(distribution: AnswerDistribution, name: SamplerName, draws: int) -> Ceiling:
     if name.policy == "ar":
         return _certain(1.0, "closed")  # one token at a time, from exact probabilities
+    name = replace(name, ahead=0)  # which changes no answer
     rule = policy(name)
     _check(rule, name, distribution)
     if _single(distribution) or (getattr(rule, "k", None) == 1 and name.remask is None):

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any, get_type_hints
 
 from pbcore.decoding.adas import reordered
+from pbcore.decoding.checks import check_ahead
 from pbcore.decoding.drawing import drawn
 from pbcore.decoding.policies import Policy, build, policies
 from pbcore.decoding.protocol import traits
@@ -99,6 +100,7 @@ def policy(name: SamplerName) -> Policy:
             f"sampler {name}: {name.policy} decides itself how many tokens to reveal; leave the schedule out"
         )
     result = drawn(reordered(remasked(result, name), name), name)
+    check_ahead(traits(result), name)
     held = "no_early_eos" if name.no_early_eos else "eos_last" if name.eos_last else ""
     if held and traits(result).rewrites:
         raise SamplerNameError(
