@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """The command `pbcore`. A subcommand's module is imported only when it is called, so that `pbcore --help` is fast."""
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
-from io import TextIOWrapper
 
 from pbcore.errors import PbcoreError
 from pbcore.extensions import integrations
+from pbcore.printable import printable
 from pbcore.registry import hint
+from pbcore.text import spell_signs
 
 # command → the module that adds its parser, and its line in `pbcore --help`
 COMMANDS = {
@@ -26,6 +28,7 @@ COMMANDS = {
     ),
     "figures": ("pbcore.figures.commands", "the paper's table and figures, drawn again"),
     "report": ("pbcore.report.commands", "tables and curves from the results of runs"),
+    "vary": ("pbcore.report.commands", "run cells at levels of batch size, dtype, threads, seed; show what changes"),
     "merge": ("pbcore.report.commands", "merge run directories, e.g. of shards, into one"),
     "compare": ("pbcore.report.commands", "judge one run against another, sample by sample"),
     "view": ("pbcore.report.page.view", "open the page of a run in a browser"),
@@ -41,10 +44,13 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one subcommand and returns its exit status; for invalid input it is 2, with one line on stderr, and if
-    the reader of its output has gone 141.
+    """Runs one subcommand and returns its exit status; for invalid input it is the error's, with one line on stderr,
+    and if the reader of its output has gone 141.
     """
+    completing = "_ARGCOMPLETE" in os.environ  # the shell asks for what can follow
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if completing:
+        arguments = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])].split(" ")[1:-1]
     parser = argparse.ArgumentParser(
         "pbcore",
         description="Measures parallel decoding in diffusion LLMs. The benchmark runs under pytest: pytest benches -h",
@@ -52,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"pbcore {version('pbcore')}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    name = next((argument for argument in arguments if not argument.startswith("-")), "")
-    if name and name not in COMMANDS:
+    name = next((argument for argument in arguments if argument and not argument.startswith("-")), "")
+    if name and name not in COMMANDS and not completing:
         parser.error(f"there is no command {name!r}; {hint(name, list(COMMANDS))}")
     if name in COMMANDS:
         module = import_module(COMMANDS[name][0])
@@ -62,10 +68,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         for command, (_, line) in COMMANDS.items():
             subparsers.add_parser(command, help=line)
+    if completing:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)  # answers and ends the process
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # where the terminal can't show a sign such as γ, it shows `?`
-    parsed = parser.parse_args(arguments)
+        spell_signs(stream)
+    parsed, more = parser.parse_known_args(arguments)
+    if more and "more" not in parsed:
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    parsed.more = more  # options of pytest, for a command that runs it
     try:
         status = int(parsed.run(parsed))
         sys.stdout.flush()
@@ -77,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
     except (PbcoreError, OSError) as error:
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
-        print(f"pbcore {name}: {what}", file=sys.stderr)
-        return 2
+        print("\n".join(printable(line, 1000) for line in f"pbcore {name}: {what}".split("\n")), file=sys.stderr)
+        return error.status if isinstance(error, PbcoreError) else 2
     except KeyboardInterrupt:
         return 130

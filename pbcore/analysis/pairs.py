@@ -40,6 +40,11 @@ class Pair:
     sampler: tuple[str, str]
 
     @property
+    def id(self) -> str:
+        """A's cell, or B's where A has none."""
+        return self.head or self.base or ""
+
+    @property
     def renamed(self) -> bool:
         """Whether the two sides have different names."""
         return self.model[0] != self.model[1] or self.sampler[0] != self.sampler[1]
@@ -84,6 +89,9 @@ def pair_cells(
     """
     if not models and not samplers:
         return Pairs(tuple(_same(name, head, base) for name in sorted(head.keys() | base.keys(), key=id_order)))
+    levelled = next((name for name in (*head, *base) if ":" in name.rpartition("/")[2]), None)
+    if levelled is not None:
+        raise InputError(f"cells at levels of factors ({printable(levelled)}) are paired by id; give no other names")
     models = _resolved("model", models or {}, head.values(), base.values())
     samplers = _resolved("sampler", samplers or {}, head.values(), base.values())
     news = {_key(cell): name for name, cell in head.items() if _asked(cell, models, samplers)}
@@ -119,7 +127,7 @@ def _key(cell: Named) -> Key:
 
 
 def _order(pair: Pair) -> tuple[list[str], str, str]:
-    return id_order(pair.head or pair.base or ""), pair.base or "", pair.name
+    return id_order(pair.id), pair.base or "", pair.name
 
 
 def _same(name: str, head: Mapping[str, Named], base: Mapping[str, Named]) -> Pair:

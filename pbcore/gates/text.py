@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Callable
 
 from pbcore.gates.judge import Judgement, Verdict
-from pbcore.printable import counted, printable
+from pbcore.printable import command_line, counted, printable
 from pbcore.text import code, listed, md
 
 Rerun = Callable[[str, int], str]
@@ -16,9 +15,10 @@ LISTED = 12  # flipped samples named per cell
 
 def rerun_command(cell_id: str, sample: int) -> str:
     """The command that reruns one sample of a cell, with its prompt, answer and trajectory."""
-    model, task, sampler = cell_id.rsplit("/", 2)
-    words = ("--model", model, "--task", task, "--sampler", sampler, "--sample", str(sample))
-    return shlex.join(["pytest", "benches", *words])
+    model, task, sampler, *level = cell_id.rsplit("/", 3 if ":" in cell_id.rpartition("/")[2] else 2)
+    factors = [word for one in level for part in one.split("+") for word in ("--factor", part.replace(":", "="))]
+    words = ("--model", model, "--task", task, "--sampler", sampler, *factors, "--sample", str(sample))
+    return command_line(["pytest", "benches", *words])
 
 
 def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command, limit: int = 8) -> str:

@@ -22,6 +22,15 @@ def check(settings: Settings) -> Settings:
             "--rounds times cells, and those that share forwards have no times of their own; drop --share-forwards or "
             "--rounds"
         )
+    if settings.share_forwards and settings.factor:
+        raise InputError(
+            "--share-forwards would answer one level of --factor with another's forwards; drop one of the two"
+        )
+    if settings.share_forwards and len(settings.batch_size) > 1:
+        raise InputError(
+            "--batch-size with several numbers times cells, and those that share forwards have no times of their own; "
+            "drop --share-forwards or give one number"
+        )
     if settings.revision is not None and len(settings.model) != 1:
         raise InputError("--revision names a commit of one model: give it with exactly one --model")
     if settings.adapter is not None and len(settings.model) != 1:

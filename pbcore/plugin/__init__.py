@@ -5,6 +5,8 @@ an option of the group, `benches`, workers, or a test that is marked. Importing 
 |---|---|---|
 | this one | load_initial_conftests, generate_tests | loads those below `fixtures` once cells are likely or there |
 | options | addoption | one option and ini value for each field of `grid.settings.Settings` |
+| help | cmdline_main | --help-pbcore: all options by what they are for |
+| pasted | configure | a cell's name among the arguments, in the place of its node id |
 | state | configure | settings, the plan, and which node is a cell: what all others ask |
 | omp_wait_policy | | how torch's threads wait, chosen before torch is imported |
 | rundir | configure, configure_node, report_header, unconfigure | the run directory, run.json, the copy of junit.xml |
@@ -24,10 +26,12 @@ verdicts, tables |
 
 from __future__ import annotations
 
+from os.path import exists
+
 import pytest
 
 pytest_plugins = ["pbcore.plugin.options", "pbcore.plugin.fixtures"]
-OF_CELLS = ("state", "collection", "rundir", "recording", "benchmark_xdist", "scheduling")
+OF_CELLS = ("help", "pasted", "state", "collection", "rundir", "recording", "benchmark_xdist", "scheduling")
 OF_RUNS = ("estimate", "progress", "gate", "run_lifecycle")  # after those of integrations
 
 
@@ -36,7 +40,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     """Where cells are likely the hooks come before any conftest.py; else with the first test of cells."""
     from pbcore.plugin.options import may_be_given
 
-    benches = any("benches" in argument for argument in args)
+    benches = any("benches" in argument or _names_cell(argument) for argument in args)
     if benches or may_be_given(early_config, args) or _distributed(early_config):
         load(early_config)
     if benches:
@@ -76,6 +80,10 @@ def load(config: pytest.Config) -> None:
 
 def _modules(names: tuple[str, ...]) -> list[str]:
     return [f"pbcore.plugin.{name}" for name in names]
+
+
+def _names_cell(argument: str) -> bool:
+    return argument.count("/") > 1 and "::" not in argument and not argument.startswith("-") and not exists(argument)
 
 
 def _distributed(config: pytest.Config) -> bool:

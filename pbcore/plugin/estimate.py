@@ -79,7 +79,7 @@ def _how(config: pytest.Config, model: object) -> str:
     from pbcore.decoding.run import default_batch
 
     requested = settings(config)
-    size = requested.batch_size or default_batch(model)
+    size = requested.rows or default_batch(model)
     return f"{requested.device}, {counted(torch.get_num_threads(), 'thread')}, batches of {size}"
 
 

@@ -101,6 +101,29 @@ class TestIds:
         assert ids(in_process(cell, "--co -q")) == [cell]
         assert ids(in_process(sample, "--co -q")) == [sample]
 
+    def test_a_name_from_a_report_runs_its_cell(self, in_process: Run) -> None:
+        """A cell's name in the place of its node id, alone or beside the folder of the cells, with a sample, too."""
+        cell = "benches/test_waiting_line.py::test_cell[ideal/copy/margin-k3]"
+        sample = "benches/test_list_ops.py::test_cell[ideal/list_ops/copy/random-k2/17]"
+        assert ids(in_process("ideal/copy/margin-k3", "--co -q")) == [cell]
+        names = ("ideal/copy/margin-k3", "ideal/list_ops/copy/random-k2/17")
+        assert ids(in_process("benches", *names, "--co -q")) == [cell, sample]
+        assert ids(in_process("benches", "--co -q --task sort --model ideal", names[0])) == [cell]
+
+    @pytest.mark.parametrize(
+        ("name", "said"), [("idael/copy/random-k2", "mean ideal"), ("ideal/copy/margn-k2", "mean margin")]
+    )
+    def test_a_misspelt_name_is_a_usage_error(self, in_process: Run, name: str, said: str) -> None:
+        """Before anything is collected, with close matches."""
+        result = in_process(name)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert said in result.stderr.str()
+
+    @pytest.mark.slow
+    def test_workers_are_given_the_node_id(self, in_process: Run) -> None:
+        """A name runs in xdist's workers, too."""
+        in_process("ideal/copy/random-k2", "--limit 2 -n 2 --out out").assert_outcomes(passed=1)
+
     def test_samples_are_items_in_the_drill_down(self, run: Run) -> None:
         """--per-sample has an item for each sample, --sample for one, -x implies it, and a floor takes that back."""
         cell = ("--model", "ideal", "--task", "copy", "--sampler", "random-k2", "--co", "-q", "--limit", "3")

@@ -11,7 +11,8 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import all_task_names, load_task
 from pbcore.tasks.words import tokens
 from pbcore.theory.answers import TooManyAnswers
-from pbcore.theory.distributions import EOS, MASKED, NoDistribution, answer_distribution, canvas_tokens, supports
+from pbcore.theory.canvas import EOS, MASKED, NoDistribution, canvas_tokens
+from pbcore.theory.distributions import answer_distribution, supports
 from tests.reference import reference
 
 ANSWERED = [name for name in all_task_names() if not name.startswith("text_writing")]

@@ -144,7 +144,7 @@ def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
         },
         "sampler": cell.sampler,
         "seed": settings.seed[0],
-        "batch_size": settings.batch_size,
+        "batch_size": settings.rows,
     }
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from pbcore.printable import counted, first_line
+from pbcore.printable import command_line, counted, first_line
 from pbcore.report.page.svg import text
 from pbcore.report.parts import lines, told
 from pbcore.report.tables import prompts_note
@@ -19,7 +18,7 @@ from pbcore.results.record import absent_reasons
 def facts(cells: pd.DataFrame, run: Mapping[str, Any]) -> str:
     """A list of the run's facts; those that are unknown are left out."""
     command = run.get("command")
-    words = shlex.join(command) if isinstance(command, list) else command
+    words = command_line(command) if isinstance(command, list) else command
     rows: dict[str, str] = {"command": f"<code>{text(words, 2000)}</code>" if words else ""}
     rows |= {name: text(str(run[name])) for name in ("started", "profile", "shard") if run.get(name) is not None}
     for name in ("seeds", "data_source", "prompts", "device", "dtype", "length"):
