@@ -166,7 +166,7 @@ class IdealDependence(Ideal):
 def load_ideal(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Ideal:
     """The ideal model for the registry. It has no weights, so `dtype` and `options` have no effect."""
     kind = IdealDependence if entry.name == IdealDependence.name else Ideal
-    return kind(find_device(device))
+    return kind(find_device("cpu" if device == "mps" else device))  # exact in float64, which MPS lacks
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,8 @@ class NativeNetwork:
         return module
 
     def hidden(self, run: Columns) -> Tensor:
-        ids, mask, cache = run.ids, run.mask, run.cache
+        ids, positions, mask = (_moved(one, self._module) for one in (run.ids, run.positions, run.mask))
+        cache = run.cache
         if mask is None and OLD and self.pairwise:
             mask = torch.ones(1, ids.shape[1] if cache is None else cache.max_cache_len, device=ids.device).bool()
         if mask is not None:
@@ -99,7 +100,7 @@ class NativeNetwork:
             output = self._module.model(
                 ids,
                 attention_mask=mask,
-                position_ids=run.positions,
+                position_ids=positions,
                 past_key_values=cache,
                 use_cache=cache is not None,
                 **where,
@@ -143,8 +144,9 @@ class RemoteNetwork:
 
     def hidden(self, run: Columns) -> Tensor:
         """Logits (R, Q − skip, V) instead of hidden states; for padded batches the code must accept attention_mask."""
-        given = {} if run.mask is None else {"attention_mask": run.mask}
-        logits: Tensor = self._module(run.ids, **given).logits
+        ids, mask = (_moved(one, self._module) for one in (run.ids, run.mask))
+        given = {} if mask is None else {"attention_mask": mask}
+        logits: Tensor = self._module(ids, **given).logits
         return logits[:, run.skip :]
 
     def project(self, hidden: Tensor) -> Tensor:
@@ -152,6 +154,11 @@ class RemoteNetwork:
 
     def cache(self, length: int) -> Any:
         raise NotImplementedError("a checkpoint's own code runs without caches")
+
+
+def _moved(tensor: Any, module: Any) -> Any:
+    """The tensor where an MPS module computes, whose sampler works on the CPU; others are as they were."""
+    return tensor.to(module.device) if tensor is not None and module.device.type == "mps" else tensor
 
 
 def count_parameters(module: nn.Module) -> int:
