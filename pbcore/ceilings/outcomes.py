@@ -29,7 +29,7 @@ from pbcore.errors import InputError
 from pbcore.models.base import Query, Request
 from pbcore.names import SamplerName, parse
 from pbcore.theory.bounds import Entropy, answers_entropy
-from pbcore.theory.distributions import AnswerDistribution
+from pbcore.theory.canvas import AnswerDistribution
 from pbcore.theory.problems import chosen
 
 MOST_ROWS = 50_000  # of one step

@@ -47,6 +47,11 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
             f"sampler {name}: {name.policy} asks about what-if rows, and a KV cache holds one canvas for each row; "
             f"leave +{name.cache} out"
         )
+    if "causal" in traits.needs and not model.block:
+        raise ValueError(
+            f"sampler {name}: {name.policy} checks a block token by token, which models that decode block by block can "
+            f"do (SDAR, LLaDA2, Fast-dLLM v2), and {model.name} isn't one; choose another sampler or model"
+        )
     if "attention" in traits.needs and not model.attention:
         raise ValueError(
             f"sampler {name}: {name.policy} reads attention weights, and {model.name} gives none; masked models with "
@@ -202,6 +207,8 @@ def check_probe(name: str, needs: frozenset[str], probe: Probe, step: Step) -> N
     """Raises DecodingError for a Probe of a policy that doesn't declare it, or with unusable tensors."""
     if "probe" not in needs:
         raise DecodingError(f"policy {name}: select returned a Probe; declare needs = frozenset({{'probe'}})")
+    if probe.causal and "causal" not in needs:
+        raise DecodingError(f"policy {name}: its Probe is causal; declare needs = frozenset({{'probe', 'causal'}})")
     slots, device, rows = step.masked.shape[1], step.masked.device, len(step.masked)
     count = len(probe.row) if isinstance(probe.row, Tensor) and probe.row.dim() == 1 else 0
     expected = {"row": ((count,), torch.int64), "write": ((count, slots), torch.bool)}
@@ -226,6 +233,8 @@ def check_taken(name: str, take: Tensor, step: Step, canvas: Tensor) -> Answers:
     if step.answers is None:
         raise DecodingError(f"policy {name}: Move.take names what-if rows, but none were asked about in this step")
     answers, some = step.answers, (take >= 0).nonzero().squeeze(-1)
+    if answers.causal and len(some):
+        raise DecodingError(f"policy {name}: Move.take names a causal what-if row, which can't be a step's forward")
     if bool((take >= len(answers.row)).any()) or bool((answers.row[take[some]] != some).any()):
         raise DecodingError(
             f"policy {name}: Move.take is {take.tolist()}; give each row one of its own what-if rows, by its place in "

@@ -166,7 +166,8 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, pr
     row, slot = probe.write.nonzero(as_tuple=True)
     canvas = rows.canvas[probe.row]  # (W, L), a copy
     canvas[row, where[probe.row[row], slot]] = probe.token[row, slot]
-    at, logits = forwarded(job, rows, context, probe.row, canvas, rows.nfe[probe.row])
+    causal = marked(canvas, where[probe.row], probe.write) if probe.causal else None
+    at, logits = forwarded(job, rows, context, probe.row, canvas, rows.nfe[probe.row], causal)
     return Answers(
         row=probe.row,
         masked=step.inside[probe.row] & (at.gather(1, where[probe.row]) >= 0),
@@ -177,26 +178,30 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, pr
         _temperature=job.name.temperature,
         _draws=step.uniform(-1)[probe.row] if job.name.temperature else None,
         _check=lambda chances, row: check_numbers(job.model, chances, row, rows),
+        causal=probe.causal,
     )
 
 
-def forwarded(job: Job, rows: Rows, context: Source, row: Tensor, canvas: Tensor, nfe: Tensor) -> tuple[Tensor, Tensor]:
+def forwarded(
+    job: Job, rows: Rows, context: Source, row: Tensor, canvas: Tensor, nfe: Tensor, causal: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """One forward of `canvas` (W, L), which the rows `row` (W,) have or might come to have after `nfe` (W,) forwards.
 
     Returns logits (N, V) of the masks of the active block, or where that is full, of the next one, and the row of these
-    that belongs to each position (W, L), -1 for none.
+    that belongs to each position (W, L), -1 for none. A block model may be asked for the positions `causal` (W, L) of
+    the active block instead, each given the tokens before it alone.
     """
     asked = replace(rows.select(row), canvas=canvas.clone())
     if job.name.eos_stop:
         fill_after_eos(job.model, asked)  # an answer that ends there has nothing left to predict
     if job.blocks is None:  # a block model's next block waits for its storing forward
         asked.block = asked.block_of_first_mask(job.model.mask_id, job.size).maximum(asked.block)
-    want = next_masks(job, asked)  # (W, L)
+    want = next_masks(job, asked) if causal is None else causal  # (W, L)
     live = want.any(-1).nonzero().squeeze(-1)
     logits = torch.empty(0, job.model.vocab_size, device=canvas.device)  # (N, V)
     if len(live):
         block = asked.block[live] if job.blocks else None
-        query = Query(canvas[live], want[live], nfe[live], block=block)
+        query = Query(canvas[live], want[live], nfe[live], block=block, causal=causal is not None)
         logits = _of_rows(context, row[live], len(rows.origin)).logits(query)
         check_logits(job.model, logits, int(want.sum()), canvas, "masked")
         without_mask(logits, job.model.mask_id, share=False)

@@ -19,7 +19,7 @@ ALLOWED = {
     "reads": ("distributions", "numbers"),
     "chooses": (None, "positions", "tokens"),
 }
-NEEDS = frozenset({"attention", "frequencies", "mask", "probe"})
+NEEDS = frozenset({"attention", "causal", "frequencies", "mask", "probe"})
 
 
 class Policy(Protocol):
@@ -56,7 +56,7 @@ class Traits:
     - `course`: how it goes through the blocks of a block model.
     - `needs`: what a step must have: `frequencies`, the tokens' background probabilities, which the model must know;
       `mask`, the probability of the mask token itself; `probe`, what-if rows: `select` may return a Probe;
-      `attention`, attention weights.
+      `attention`, attention weights; `causal`, what-if rows that a block model reads token by token.
     - `attends`: which weights: of which layers, with or without those of the prompt's columns.
     """
 

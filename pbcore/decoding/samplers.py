@@ -23,11 +23,12 @@ def resolve(text: str) -> SamplerName:
     Raises SamplerNameError with close matches for an unknown policy, or with the policy's own message for unusable
     parameters.
     """
-    name = parse(text)
+    given = parse(text)
+    name = given.alone
     if name.policy == ar.POLICY:
-        return ar.canonical(name)
+        return replace(ar.canonical(name), at_once=given.at_once)
     policy(name)
-    return _canonical(name)
+    return replace(_canonical(name), at_once=given.at_once)
 
 
 def _canonical(name: SamplerName) -> SamplerName:

@@ -20,11 +20,16 @@ class Probe:
     Each of the W what-if rows is a copy of one `row` of the step in which `token` stands at the slots in `write`;
     `step.mask_id` as a token masks a slot. A row of the step may have any number of them. The loop forwards all of them
     in one batch and calls `select` again with `step.answers`. A what-if row without masks isn't forwarded.
+
+    With `causal` (block models, `needs = {"probe", "causal"}`) the model reads the active block token by token, and
+    what it answers is its prediction of each slot in `write`, given the slots before it and none after it; no such row
+    can be taken.
     """
 
     row: Tensor  # (W,) long
     write: Tensor  # (W, C) bool
     token: Tensor  # (W, C) long
+    causal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class Answers:
     _temperature: float
     _draws: Tensor | None  # (W, C)
     _check: Callable[[Tensor, Tensor], None]
+    causal: bool = False  # of a causal Probe, whose slots in `write` are its `masked`
 
     def logits(self, slots: Tensor) -> Tensor:
         """Logits (M, V) of the marked slots, in row-major order; -inf for the mask token."""

@@ -12,6 +12,8 @@ from pbcore.errors import InputError
 from pbcore.printable import counted
 from pbcore.report.page import figures, tables
 from pbcore.report.page.data import Answers, page_data
+from pbcore.report.page.exploration_table import exploration_table
+from pbcore.report.page.factor_table import factor_table
 from pbcore.report.page.facts import facts, gaps
 from pbcore.report.page.frontier_table import frontier
 from pbcore.report.page.html import document, embedded
@@ -54,7 +56,7 @@ def answers_of(cells: pd.DataFrame, sources: Sequence[Path]) -> list[Answers]:
         asked = questions_of(RunDir(path))
         for entry in _stored(path):
             cell = entry.cell
-            names = encodable(cell.model), encodable(cell.task), encodable(cell.sampler)  # as frames have them
+            names = encodable(cell.model_at), encodable(cell.task), encodable(cell.sampler)  # as frames have them
             stored[str(path), *names] = entry, asked(cell)
     runs = cells["run"] if "run" in cells else pd.Series(str(sources[0]), index=cells.index)
     found = []
@@ -152,7 +154,7 @@ def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, 
             )
         parts.append("</section>")
     parts += [_category(scope, known) for scope in categories]
-    parts.append(frontier(answers))
+    parts += [factor_table(answers), exploration_table(cells), frontier(answers)]
     missing = gaps(cells)
     if missing:
         parts.append(f"<section><h2>Not measured, and notes</h2>{missing}</section>")
