@@ -13,9 +13,10 @@ from pbcore.errors import InputError
 from pbcore.report.against import against_markdown, against_text, beside_published
 from pbcore.report.ceilings import ceiling_text, with_ceilings
 from pbcore.report.commands.stderr import damage_told, refused
-from pbcore.report.frontier_section import frontier_of_runs
 from pbcore.report.markdown import report_text
 from pbcore.report.page import rebuild
+from pbcore.report.page.frontier_table import rooms
+from pbcore.report.page.write import answers_of
 from pbcore.report.plots import write_plots
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import terminal, trade_off_tables
@@ -131,7 +132,7 @@ def _write(cells: pd.DataFrame, sources: list[Path], out: Path, section: str) ->
     before = set(out.glob("*"))
     plots = [*write_plots(cells, out), *write_speed(cells, out)]
     facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
-    name, rooms = ", ".join(path.name for path in sources), frontier_of_runs(cells, sources)
-    page = report_text(cells, name, facts, [plot.name for plot in plots], rooms)
+    name, answers = ", ".join(path.name for path in sources), answers_of(cells, sources)
+    page = report_text(cells, name, facts, [plot.name for plot in plots], rooms(answers))
     markdown = write_atomic(out / "report.md", f"{page}\n{section}" if section else page)
-    return [(path, path in before) for path in (markdown, rebuild(cells, sources, out), *plots)]
+    return [(path, path in before) for path in (markdown, rebuild(cells, sources, out, answers), *plots)]
