@@ -21,6 +21,8 @@ def measured(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     """Models, tasks, samplers, samples, device and date in words. `cells`: a frame of `results.load`; `facts`: those of
     run.json."""
     real = cells[~cells["dummy"].isin([True])]
+    if real.empty:
+        return f"{counted(len(cells), 'cell')} of models with random weights" if len(cells) else "nothing"
     tasks = Counter(task.split("/", 1)[0] for task in sorted_tasks(real["task"]))
     counts = sorted({int(n) for n in real[real["status"] == "ok"]["n"].dropna()})
     samples = f", {counts[0]}{f'–{counts[-1]}' if len(counts) > 1 else ''} samples a cell" if counts else ""
@@ -31,7 +33,7 @@ def measured(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
         ", ".join(_values(real, "device") + _values(real, "dtype")),
         _date(facts.get("started")),
     ]
-    return "; ".join(filter(None, parts)) if len(real) else "no cells"
+    return "; ".join(filter(None, parts))
 
 
 def findings(cells: pd.DataFrame) -> list[str]:
@@ -58,7 +60,7 @@ def _finding(model: str, table: pd.DataFrame) -> str:
             f", not clearly below {_score(base)} at {fixed(base['tokens_per_step'], 2)} with {name(base['sampler'])}"
         )
     if below:
-        worst = min(below, key=lambda row: (row["score"], row["tokens_per_step"]))
+        worst = min(below, key=lambda row: (row["tokens_per_step"], row["score"]))
         scores += f"; {name(worst['sampler'])} falls to {_score(worst)} at {fixed(worst['tokens_per_step'], 2)}"
     count = int(fast["tasks"])
     return f"{scores} (mean of {counted(count, 'task')})" if count > 1 else scores

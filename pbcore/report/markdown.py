@@ -14,11 +14,13 @@ from tabulate import tabulate
 from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
-from pbcore.printable import counted, first_line
+from pbcore.printable import counted, first_line, fixed
 from pbcore.report.ceilings import ceiling_section
 from pbcore.report.frontier_section import frontier_of_runs, frontier_section
+from pbcore.report.headline import findings, measured
+from pbcore.report.page.figures import overview, scopes
 from pbcore.report.parts import sections, told
-from pbcore.report.plots import write_plots
+from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.row_counts import NOTE, differ
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import markdown, prompts_note, trade_off_tables
@@ -44,15 +46,20 @@ def write_report(run_dir: str | Path) -> list[Path]:
 def report_text(
     cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots: list[str], rooms: Sequence[Room] = ()
 ) -> str:
-    """The page for a frame of `results.load`: run facts, a table per category, curves, ceilings, the frontier
-    (`rooms`), PBx, speed, wrong answers, errors, absent scores.
+    """The page for a frame of `results.load`: what was measured and found, the plot and table of means, a table per
+    category, further curves, ceilings, the frontier (`rooms`), PBx, speed, wrong answers, errors, absent scores, facts.
     """
-    parts = [f"# {md(name)}\n", _facts(cells, facts)]
-    tables = trade_off_tables(cells)
-    parts += [f"## {md(table.title)}\n\n{markdown(table)}" for table in tables]
-    if plots:
-        images = [f"![{plot.removesuffix('.png')}]({plot})" for plot in plots]
-        parts.append("## Trade-off curves\n\n" + "\n\n".join([*images, *_rows_note(cells)]) + "\n")
+    told = [md(f"Measured: {measured(cells, facts)}.", 2000)]
+    told += [f"**{md(sentence, 2000)}.**" for sentence in findings(cells)]
+    parts = [f"# {md(name)}\n", "\n\n".join(told) + "\n"]
+    first = [plot for plot in plots if plot == MEANS]
+    parts += [_images(first), _means(cells)]
+    parts += [
+        f"## {md(table.title.replace(' [95 % interval]', ''))}\n\n{markdown(table)}"
+        for table in trade_off_tables(cells)
+    ]
+    if rest := [plot for plot in plots if plot not in first]:
+        parts.append("## Trade-off curves\n\n" + "\n".join([_images(rest), *_rows_note(cells)]) + "\n")
     parts += [
         section
         for section in (
@@ -65,10 +72,37 @@ def report_text(
             _failures(cells),
             _errors(cells),
             _absent(cells),
+            _facts(cells, facts),
         )
         if section
     ]
-    return "\n".join(parts)
+    return "\n".join(part for part in parts if part)
+
+
+def _images(plots: Sequence[str]) -> str:
+    return "".join(f"![{plot.removesuffix('.png')}]({plot})\n\n" for plot in plots).removesuffix("\n")
+
+
+def _means(cells: pd.DataFrame) -> str:
+    """A row per model and sampler: means over the model's tasks, as report.html has them."""
+    rows = [
+        {
+            "model": row["model"],
+            "sampler": row["sampler"],
+            "mean score %": None if row["score"] is None else fixed(row["score"]),
+            "95 % interval": None if row["low"] is None else f"{fixed(row['low'], 0)}–{fixed(row['high'], 0)}",
+            **{
+                title: None if row[key] is None else fixed(row[key], 2)
+                for key, title in (("tokens_per_step", "tokens/step"), ("tokens_per_forward", "tokens/forward"))
+            },
+            "tasks scored": row["tasks"],
+        }
+        for row in overview(scopes(cells)[0])
+    ]
+    if not rows:
+        return ""
+    text = _table(pd.DataFrame(rows, dtype=object), "")
+    return f"## Means over each model's own tasks\n\n{text}\n\n–: a task has no score; its reason is below.\n"
 
 
 def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
@@ -89,7 +123,9 @@ def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
         remote = [isinstance(info, Mapping) and bool(info.get("remote_code")) for info in cells["model_info"]]
         rows["ran code that came with the checkpoint"] = _joined(cells[remote], "model")
     rows["cells"] = f"{len(cells)}, of which {int((cells['status'] != 'ok').sum())} could not be run"
-    return "| | |\n|---|---|\n" + "".join(f"| {key} | {value} |\n" for key, value in rows.items() if value)
+    return "## The run\n\n| | |\n|---|---|\n" + "".join(
+        f"| {key} | {value} |\n" for key, value in rows.items() if value
+    )
 
 
 def _rows_note(cells: pd.DataFrame) -> list[str]:
@@ -139,10 +175,6 @@ def _speed(cells: pd.DataFrame) -> str:
                 "cells": len(group),
                 "NFE": forwards / samples,
                 **({"rows": canvases / samples} if told else {}),
-                "tokens per forward": (group["tokens_per_forward"] * group["nfe"] * group["n"]).sum(
-                    min_count=len(group)
-                )
-                / forwards,
                 "seconds": f"{seconds:.2f}{shared}",
                 "samples/s": f"{samples / seconds:.1f}{shared}" if seconds else "–",
                 "tokens/s": f"{(group['tokens_per_second'] * group['seconds']).sum() / seconds:.0f}{shared}"

@@ -19,6 +19,7 @@ from pbcore.report.looks import COLOURS, Look, looks
 from pbcore.report.parts import elsewhere
 from pbcore.report.style import PANEL, drawn_as, finish, label, percent, points
 
+MEANS = "curves.png"
 MOST_CURVES = 10
 MOST_PANELS = 24  # of all figures by category and task; a larger run has them in report.html
 
@@ -43,7 +44,7 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
     ]
     families = {family for row in panels for _, cells in row for family in curves(cells)["family"]}
     whole = _with(levels, real)
-    files = [_save(mean_figure(whole), folder / "curves.png")] if len(curves(whole)) else []
+    files = [_save(mean_figure(whole), folder / MEANS)] if len(curves(whole)) else []
     if len(categories) > 1 and len(categories) * len(models) <= MOST_PANELS:
         files.append(_save(figure(panels, "mean score (%)", families=families), folder / "categories.png"))
     if len(real[["model", "task"]].drop_duplicates()) > MOST_PANELS:
