@@ -28,7 +28,7 @@ COMMANDS = {
     "report": ("pbcore.report.commands", "tables and curves from the results of runs"),
     "merge": ("pbcore.report.commands", "merge run directories, e.g. of shards, into one"),
     "compare": ("pbcore.report.commands", "judge one run against another, sample by sample"),
-    "view": ("pbcore.report.page.view", "open the page of a run in a browser"),
+    "view": ("pbcore.report.view", "open the page of a run in a browser"),
     "rescore": ("pbcore.exchange.rescore", "score the kept answers of a run again, without its models"),
     "export": ("pbcore.exchange.export", "write a run as CSV or Parquet, or send it to a tracker"),
     "verify": ("pbcore.verify", "check a copy of the official data, or the scores of a run"),
