@@ -16,15 +16,16 @@ from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import counted, first_line, fixed
 from pbcore.report.ceilings import ceiling_section
-from pbcore.report.frontier_section import frontier_of_runs, frontier_section
+from pbcore.report.frontier_section import frontier_section
 from pbcore.report.headline import findings, measured
 from pbcore.report.page.figures import overview, scopes
+from pbcore.report.page.frontier_table import rooms
+from pbcore.report.page.write import read
 from pbcore.report.parts import sections, told
 from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.row_counts import NOTE, differ
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import markdown, prompts_note, trade_off_tables
-from pbcore.results.load import load
 from pbcore.results.record import absent_reasons
 from pbcore.results.rundir import RunDir, write_atomic
 from pbcore.text import NAME, code, listed, md
@@ -36,18 +37,17 @@ def write_report(run_dir: str | Path) -> list[Path]:
     An unfinished run is reported as far as it got. Raises the errors of `results.load`.
     """
     run = RunDir(Path(run_dir))
-    cells = load(run.path)
+    cells, answers = read(run.path)
     plots = [*write_plots(cells, run.path), *write_speed(cells, run.path)]
-    rooms = frontier_of_runs(cells, [run.path])
-    page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots], rooms)
+    page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots], rooms(answers))
     return [write_atomic(run.path / "report.md", page), *plots]
 
 
 def report_text(
-    cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots: list[str], rooms: Sequence[Room] = ()
+    cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots: list[str], gaps: Sequence[Room] = ()
 ) -> str:
     """The page for a frame of `results.load`: what was measured and found, the plot and table of means, a table per
-    category, further curves, ceilings, the frontier (`rooms`), PBx, speed, wrong answers, errors, absent scores, facts.
+    category, further curves, ceilings, the frontier (`gaps`), PBx, speed, wrong answers, errors, absent scores, facts.
     """
     told = [md(f"Measured: {measured(cells, facts)}.", 2000)]
     told += [f"**{md(sentence, 2000)}.**" for sentence in findings(cells)]
@@ -64,7 +64,7 @@ def report_text(
         section
         for section in (
             ceiling_section(cells),
-            frontier_section(rooms),
+            frontier_section(gaps),
             _pbx(cells),
             _speed(cells),
             _estimated(cells),

@@ -157,13 +157,16 @@ def _built(runs: Sequence[Path]) -> tuple[str, Cell]:
     from pbcore.report.commands.report import side_by_side
     from pbcore.report.page.data import cell_data
     from pbcore.report.page.html import as_json
-    from pbcore.report.page.write import answers_of, page
-    from pbcore.results.load import load, load_many
+    from pbcore.report.page.write import answers_of, page, read
+    from pbcore.results.load import load_many
     from pbcore.results.rundir import RunDir
 
     _building(runs)
-    cells = load(runs[0]) if len(runs) == 1 else side_by_side(load_many(runs))
-    answers = answers_of(cells, runs)
+    if len(runs) == 1:
+        cells, answers = read(runs[0])
+    else:
+        cells = side_by_side(load_many(runs))
+        answers = answers_of(cells, runs)
     facts = RunDir(runs[0]).read_run() if len(runs) == 1 and runs[0].is_dir() else {}
     text = page(cells, answers, ", ".join(path.name for path in runs), facts, remote=True)
     return text, lambda number: as_json(cell_data(answers[number])) if number < len(answers) else None

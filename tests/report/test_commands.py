@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pbcore.report.commands import add_parsers, side_by_side
+from pbcore.report.commands import compare, merge, report
+from pbcore.report.commands.report import side_by_side
 from pbcore.results import CellRecord, SampleRecord, create, load, load_many
 from tests.reference import bundled
 from tests.results import factory
@@ -21,7 +22,9 @@ TWO = ("waiting_line/copy", "waiting_line/shuffle")
 
 def command(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    add_parsers(parser.add_subparsers(required=True))
+    subparsers = parser.add_subparsers(required=True)
+    for command in (report, merge, compare):
+        command.add_parser(subparsers)
     args = parser.parse_args([str(word) for word in words])
     status: int = args.run(args)
     return status

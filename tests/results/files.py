@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pbcore.report.commands import add_parsers
+from pbcore.report.commands import compare, merge, report
 from pbcore.results import RunDir
 
 
@@ -33,7 +33,9 @@ def written(run: RunDir, change: Any) -> Path:
 def run_command(name: str, *words: object) -> int:
     """`pbcore report`, `merge` or `compare` with these arguments; returns its exit status."""
     parser = argparse.ArgumentParser()
-    add_parsers(parser.add_subparsers(required=True))
+    subparsers = parser.add_subparsers(required=True)
+    for command in (report, merge, compare):
+        command.add_parser(subparsers)
     args = parser.parse_args([name, *map(str, words)])
     status: int = args.run(args)
     return status

@@ -151,10 +151,14 @@ def series(scope: Scope, known: Looks) -> list[Series]:
     ids = {(record["model"], record["sampler"]): str(record["id"]) for record in scope.records} if one else {}
     table = beside_ceilings(curves(scope.cells), scope.cells)
     leaders = leading(table, SHOWN) if len(table) else set()
-    for names, group in table.groupby(["model", "family"], sort=False):
-        model, kind = str(names[0]), str(names[1])
+    lines: dict[tuple[str, str], list[Row]] = {}
+    for point in table.to_dict("records"):
+        lines.setdefault((point["model"], point["family"]), []).append(
+            {str(key): value for key, value in point.items()}
+        )
+    for (model, kind), group in lines.items():
         dots = []
-        for row in group.to_dict("records"):
+        for row in group:
             rate, low, high, ceiling = (number(row[key]) for key in ("tokens_per_step", "low", "high", "ceiling"))
             interval = "" if low is None or high is None else f" [{fixed(low, 0)}–{fixed(high, 0)}]"
             told = (

@@ -25,7 +25,8 @@ from pbcore.results.json_values import encodable
 from pbcore.results.load import load, load_stored
 from pbcore.results.questions import Question, Questions, kept, key, question
 from pbcore.results.record import CellRecord
-from pbcore.results.rundir import RunDir, StoredCell, write_atomic
+from pbcore.results.rundir import RunDir, StoredCell, open_run, write_atomic
+from pbcore.results.table_row import frame
 
 FILE = "report.html"
 SIZE = 1_495_000  # bytes of a page, as far as its answers decide
@@ -35,30 +36,40 @@ MEANS = "means over each model's own tasks"
 def write_page(run_dir: str | Path) -> Path:
     """Writes report.html into a run directory and returns its path. Raises the errors of `results.load`."""
     run = RunDir(Path(run_dir))
-    cells = load(run.path)
-    return write_atomic(run.path / FILE, page(cells, answers_of(cells, [run.path]), run.path.name, run.read_run()))
+    cells, answers = read(run.path)
+    return write_atomic(run.path / FILE, page(cells, answers, run.path.name, run.read_run()))
 
 
-def rebuild(cells: pd.DataFrame, sources: Sequence[Path], out: Path, answers: Sequence[Answers] | None = None) -> Path:
-    """Writes report.html for a frame of `load` or `load_many`, with the `answers` of those sources that are run
-    directories (default: read now).
-    """
+def read(path: Path) -> tuple[pd.DataFrame, list[Answers]]:
+    """A result's rows and answers, read once. Raises the errors of `results.load`."""
+    stored = open_run(path).read_cells() if (path / "cells").is_dir() else []
+    if not stored:
+        cells = load(path)
+        return cells, answers_of(cells, [path])
+    cells = frame(entry.cell for entry in stored)
+    return cells, answers_of(cells, [path], {path: stored})
+
+
+def rebuild(cells: pd.DataFrame, sources: Sequence[Path], out: Path, answers: Sequence[Answers]) -> Path:
+    """Writes report.html for a frame of `load` or `load_many`, with the `answers` of its sources."""
     facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
     name = ", ".join(path.name for path in sources)
     where = " ".join(os.path.relpath(path, out) for path in sources)
-    known = answers_of(cells, sources) if answers is None else answers
-    return write_atomic(out / FILE, page(cells, known, name, facts, where=where))
+    return write_atomic(out / FILE, page(cells, answers, name, facts, where=where))
 
 
-def answers_of(cells: pd.DataFrame, sources: Sequence[Path]) -> list[Answers]:
+def answers_of(
+    cells: pd.DataFrame, sources: Sequence[Path], known: Mapping[Path, Sequence[StoredCell]] | None = None
+) -> list[Answers]:
     """The answers of a frame's cells, in its order. A cell without a record there (of published tables) is left out.
+    `known`: what was read of a source before.
 
     In a frame of several runs a model may be named with its run ("tiny of a").
     """
     stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, Question]]] = {}
     for path in sources:
         asked = questions_of(RunDir(path))
-        for entry in _stored(path):
+        for entry in (known or {}).get(path) or _stored(path):
             cell = entry.cell
             names = encodable(cell.model), encodable(cell.task), encodable(cell.sampler)  # as frames have them
             stored[str(path), *names] = entry, asked(cell)
@@ -67,9 +78,9 @@ def answers_of(cells: pd.DataFrame, sources: Sequence[Path]) -> list[Answers]:
     for run, name, model, task, sampler in zip(
         runs, cells["id"], cells["model"], cells["task"], cells["sampler"], strict=True
     ):
-        known = next((one for one in (model, model.rpartition(" of ")[0]) if (run, one, task, sampler) in stored), None)
-        if known is not None:
-            entry, questions = stored[run, known, task, sampler]
+        given = next((one for one in (model, model.rpartition(" of ")[0]) if (run, one, task, sampler) in stored), None)
+        if given is not None:
+            entry, questions = stored[run, given, task, sampler]
             found.append(Answers(name, model, entry.cell, entry.samples, questions))
     return found
 
