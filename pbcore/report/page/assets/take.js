@@ -88,7 +88,10 @@ function drawing(figure, svg) {
     copy.append(part);
   });
   const full = height + 18 * keys.length + 8;
-  for (const [name, value] of Object.entries({ xmlns: copy.namespaceURI, width, height: full, viewBox: `0 0 ${width} ${full}`, "font-family": "system-ui, sans-serif", style: `background:${base.backgroundColor}` })) copy.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ xmlns: copy.namespaceURI, width, height: full, viewBox: `0 0 ${width} ${full}`, "font-family": "system-ui, sans-serif" })) copy.setAttribute(name, value);
+  const ground = document.createElementNS(copy.namespaceURI, "rect");
+  for (const [name, value] of Object.entries({ width, height: full, fill: base.backgroundColor })) ground.setAttribute(name, value);
+  copy.prepend(ground);
   return { text: new XMLSerializer().serializeToString(copy), width, height: full };
 }
 
@@ -98,10 +101,7 @@ async function picture(figure, svg) {
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
   const canvas = el("canvas", { width: 2 * width, height: 2 * height });
-  const pen = canvas.getContext("2d");
-  pen.fillStyle = getComputedStyle(document.body).backgroundColor;
-  pen.fillRect(0, 0, 2 * width, 2 * height);
-  pen.drawImage(image, 0, 0, 2 * width, 2 * height);
+  canvas.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * height);
   return canvas.toDataURL("image/png");
 }
 
