@@ -20,6 +20,7 @@ from pbcore.decoding import Step, resolve
 from pbcore.decoding.joint_draws import together
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.samplers import policy
+from pbcore.decoding.step_parts import PerRow, PerSlot, Setting
 from pbcore.decoding.what_if import Answers
 
 WIDTH, VOCABULARY, SLOTS, ROWS, ROUNDS = 4096, 126_464, 32, 8, 3
@@ -38,22 +39,14 @@ def a_step(logits: Tensor, temperature: float) -> Step:
     places = torch.arange(SLOTS)[None]
     token, confidence = predict(logits, 0.0, None)
     whole, zero = torch.ones(1, SLOTS, dtype=torch.bool), torch.zeros(1, dtype=torch.long)
+    full = zero + SLOTS
     return Step(
-        masked=whole,
-        inside=whole,
+        Setting(SLOTS, mask_id=0, temperature=temperature),
+        PerSlot(whole, places, places),
+        PerRow(zero, zero, zero, full, full, full, full, zero.bool(), lambda: full),
+        whole,
         token=token[None],
         confidence=confidence[None],
-        position=places,
-        index=zero,
-        nfe=zero,
-        quota=None,
-        slots=zero + SLOTS,
-        asked=SLOTS,
-        seed=0,
-        key=zero,
-        column=places,
-        mask_id=0,
-        temperature=temperature,
         _logits=logits,
     )
 

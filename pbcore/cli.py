@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """The command `pbcore`. A subcommand's module is imported only when it is called, so that `pbcore --help` is fast."""
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
-from io import TextIOWrapper
 
 from pbcore.errors import PbcoreError
 from pbcore.extensions import integrations
 from pbcore.registry import hint
+from pbcore.text import spell_signs
 
 # command → the module that adds its parser, and its line in `pbcore --help`
 COMMANDS = {
@@ -44,7 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns its exit status; for invalid input it is 2, with one line on stderr, and if
     the reader of its output has gone 141.
     """
+    completing = "_ARGCOMPLETE" in os.environ  # the shell asks for what can follow
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if completing:
+        arguments = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])].split(" ")[1:-1]
     parser = argparse.ArgumentParser(
         "pbcore",
         description="Measures parallel decoding in diffusion LLMs. The benchmark runs under pytest: pytest benches -h",
@@ -52,8 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"pbcore {version('pbcore')}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    name = next((argument for argument in arguments if not argument.startswith("-")), "")
-    if name and name not in COMMANDS:
+    name = next((argument for argument in arguments if argument and not argument.startswith("-")), "")
+    if name and name not in COMMANDS and not completing:
         parser.error(f"there is no command {name!r}; {hint(name, list(COMMANDS))}")
     if name in COMMANDS:
         module = import_module(COMMANDS[name][0])
@@ -62,9 +66,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         for command, (_, line) in COMMANDS.items():
             subparsers.add_parser(command, help=line)
+    if completing:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)  # answers and ends the process
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # where the terminal can't show a sign such as γ, it shows `?`
+        spell_signs(stream)
     parsed = parser.parse_args(arguments)
     try:
         status = int(parsed.run(parsed))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import reprlib
+import shlex
+import subprocess
+from collections.abc import Iterable
 from typing import Any
 
 # Control characters, line and paragraph separators, signs that change the direction of text, lone surrogates.
@@ -20,6 +24,11 @@ def printable(text: str, limit: int = 160) -> str:
     tail = limit // 3
     head, end = (_HIDDEN.sub(_escape, part) for part in (text[: limit - tail], text[-tail:] if tail else ""))
     return f"{head} … {end} ({len(text):,} characters)"
+
+
+def command_line(words: Iterable[str]) -> str:
+    """A command as the system's shell reads it."""
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
 def first_line(text: str, limit: int = 160) -> str:

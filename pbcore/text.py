@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from pbcore.printable import printable
 
 NAME = 60  # characters of a model's or sampler's name in tables
 _ASCII = str.maketrans(
-    {"±": "+-", "–": "-", "·": ".", "…": "...", "→": "->", "≥": ">=", "≤": "<=", "×": "x", "’": "'", "⇒": "=>"}
+    {
+        "±": "+-",
+        "–": "-",
+        "·": ".",
+        "…": "...",
+        "→": "->",
+        "≥": ">=",
+        "≤": "<=",
+        "×": "x",
+        "’": "'",
+        "⇒": "=>",
+        "γ": "gamma",
+        "≈": "~",
+    }
 )
 
 
@@ -25,6 +40,21 @@ def ascii_only(encoding: str | None) -> bool:
     except (UnicodeEncodeError, LookupError):
         return True
     return False
+
+
+def spell_signs(stream: object) -> None:
+    """Makes a stream write in ASCII what its encoding lacks, `->` for →, where it would raise."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="pbcore.spelled")
+
+
+def _spelled(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return ascii_text(error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("pbcore.spelled", _spelled)
 
 
 def show(text: str, end: str = "\n") -> None:

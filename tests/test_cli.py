@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -50,12 +51,12 @@ class TestMain:
 
     @pytest.mark.parametrize("command", ["samplers", "tasks", "theory"])
     def test_a_terminal_without_unicode(self, command: str) -> None:
-        """Signs such as γ become `?` on an ASCII terminal; nothing is raised."""
+        """Signs are spelled in ASCII where the terminal lacks them; nothing is raised."""
         code = f"import sys; from pbcore.cli import main; sys.exit(main(['{command}']))"
         ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ascii_only)
         assert done.returncode == 0, done.stderr
-        assert "?" in done.stdout
+        assert re.search(r"->|<=|gamma|\\u", done.stdout)
 
     def test_an_unknown_command(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The commands there are are named."""
@@ -80,6 +81,25 @@ class TestMain:
         finally:
             os.close(writer)
         assert (done.returncode, done.stderr) == (141, b"")
+
+
+class TestCompletion:
+    @pytest.mark.parametrize(
+        ("line", "follows"),
+        [
+            ("pbcore sam", ["samplers"]),
+            ("pbcore compare --m", ["--markdown", "--model"]),
+            ("pytest benches --samp", ["--sample", "--sampler"]),
+        ],
+    )
+    def test_the_shell_is_told_what_can_follow(self, line: str, follows: list[str], tmp_path: Path) -> None:
+        """Commands, their options, and those of pytest, in the way bash asks through argcomplete."""
+        asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_COMP_WORDBREAKS": " ", "_ARGCOMPLETE_IFS": "\n", "COMP_TYPE": "9"}
+        asked |= {"COMP_LINE": line, "COMP_POINT": str(len(line))}
+        asked["_ARGCOMPLETE_STDOUT_FILENAME"] = str(tmp_path / "out")
+        program = ["-m", line.partition(" ")[0]]
+        subprocess.run([sys.executable, *program], env={**os.environ, **asked}, check=True, capture_output=True)
+        assert sorted((tmp_path / "out").read_text().split()) == follows
 
 
 class TestListing:

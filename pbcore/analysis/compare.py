@@ -6,14 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import nan
 from typing import Any
 
-from pbcore.analysis.overall import Overall, overall
+import numpy as np
+
 from pbcore.analysis.paired import compare, holm, interval, two_sided
 from pbcore.analysis.pairs import Pair, pair_cells
+from pbcore.analysis.tradeoff import mean_interval
 from pbcore.printable import first_line
 from pbcore.results.baseline import BaselineCell, baseline_cell
-from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import rate
 
@@ -36,9 +38,7 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class CellComparison:
-    """One cell of run A (`head`) beside the same cell of run B (`base`), or the one that the given names join it with:
-    then `base_id`, `base_model` and `base_sampler` are B's (empty without such names), and `name` has both briefly.
-    `id` is A's cell, or B's where A has none.
+    """One cell of run A (`head`) beside the same cell of run B (`base`), or the one that the given names join it with.
 
     `status`: compared; refused (other questions, no common score, see `reason`); missing (in B only); new (in A only);
     error (could not be run in A or B). Scores are means in [0, 1]; `change` = head − base with its 95 % interval `low`
@@ -48,10 +48,7 @@ class CellComparison:
     measured; `nfe_differs` counts the samples with another NFE or other rows.
     """
 
-    id: str
-    model: str
-    task: str
-    sampler: str
+    pair: Pair
     status: str
     reason: str = ""
     metric: str = ""
@@ -68,25 +65,34 @@ class CellComparison:
     differs: tuple[str, ...] = ()
     rates: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     nfe_differs: int = 0
-    base_id: str = ""
-    base_model: str = ""
-    base_sampler: str = ""
-    label: str = ""
+
+    @property
+    def id(self) -> str:
+        """A's cell, or B's where A has none."""
+        return self.pair.id
 
     @property
     def name(self) -> str:
         """The cell's id; for a pair of other names `tiny/shuffle/confidence-k2→random-k2`, B's before A's."""
-        return self.label or self.id
-
-    @property
-    def renamed(self) -> bool:
-        """Whether the two sides have different names, which were given."""
-        return bool(self.label)
+        return self.pair.name if self.pair.renamed else self.id
 
     @property
     def unchanged(self) -> bool:
         """Whether every sample has the same score, the same NFE and the same rows in both runs."""
         return self.status == "compared" and not (self.worse or self.better or self.nfe_differs)
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """Mean scores of both runs over `cells` cells, which weigh the same, and `change` = head − base with its 95 %
+    interval. All are NaN without a cell."""
+
+    cells: int
+    base: float
+    head: float
+    change: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +151,7 @@ def compare_runs(
         [(cell.id, cell.change, [flip.index for flip in cell.worse]) for cell in comparison.worst_first()]
         compare_runs(run, run, samplers={"my_sampler-k2": "confidence-k2"})
     """
-    heads = {entry.cell.id: _side(entry) for entry in head}
-    if isinstance(base, Mapping):
-        bases = {name: _Side(row) for name, row in base.items()}
-    else:
-        bases = {entry.cell.id: _side(entry) for entry in base}
+    heads, bases = _sides(head), _sides(base)
     rows, others = ({name: side.row for name, side in sides.items()} for sides in (heads, bases))
     pairs = pair_cells(rows, others, models, samplers)
     cells = [_compared(pair, heads.get(pair.head or ""), bases.get(pair.base or "")) for pair in pairs.pairs]
@@ -157,64 +159,70 @@ def compare_runs(
     adjusted = dict(zip(tested, holm([cells[i].p or 0.0 for i in tested]), strict=True))
     final = tuple(replace(cell, p_adjusted=adjusted.get(i)) for i, cell in enumerate(cells))
     both = [
-        (cell.task, rows[pair.head or ""].by_sample(cell.metric), others[pair.base or ""].by_sample(cell.metric))
+        (pair.task, rows[pair.head or ""].by_sample(cell.metric), others[pair.base or ""].by_sample(cell.metric))
         for pair, cell in zip(pairs.pairs, final, strict=True)
         if cell.status == "compared"
     ]
     return Comparison(final, level, models or {}, samplers or {}, pairs.left_out, pairs.lacking, overall(both))
 
 
+def overall(pairs: Sequence[tuple[str, Mapping[int, float], Mapping[int, float]]]) -> Overall:
+    """The mean over pairs (task, head's and base's scores by sample), all in [0, 1].
+
+    Cells of one task ask the same questions, so that their differences belong together: a sample counts once, by its
+    mean over them. Tasks are independent: their intervals (`paired.interval`) make that of the mean
+    (`tradeoff.mean_interval`), weighted by their cells.
+    """
+    if not pairs:
+        return Overall(0, nan, nan, nan, nan, nan)
+    groups: dict[tuple[str, tuple[int, ...]], list[tuple[Mapping[int, float], Mapping[int, float]]]] = {}
+    for task, head, base in pairs:
+        groups.setdefault((task, tuple(sorted(base))), []).append((head, base))
+    parts, sizes = [], []
+    for (_, indices), cells in groups.items():
+        differences = [float(np.mean([head[i] - base[i] for head, base in cells])) for i in indices]
+        binary = len(cells) == 1 and all(value in (0, 1) for side in cells[0] for value in side.values())
+        parts.append((float(np.mean(differences)), *interval(differences, binary)))
+        sizes.append(len(cells))
+    before = float(np.mean([np.mean(list(base.values())) for _, _, base in pairs]))
+    after = float(np.mean([np.mean(list(head.values())) for _, head, _ in pairs]))
+    return Overall(len(pairs), before, after, *mean_interval(parts, sizes))
+
+
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One side of a pair: its row, and where it comes from a run its record and samples."""
+    """One side of a pair: its row, and what was stored where it comes from a run."""
 
     row: BaselineCell
-    cell: CellRecord | None = None
-    samples: tuple[SampleRecord, ...] = ()
+    stored: StoredCell | None = None
 
 
-def _side(entry: StoredCell) -> _Side:
-    return _Side(baseline_cell(entry), entry.cell, entry.samples)
-
-
-def _blank(pair: Pair) -> CellComparison:
-    """The cell's names."""
-    names = pair.model[0], pair.task, pair.sampler[0]
-    known = CellComparison(pair.head or pair.base or "", *names, "compared")
-    if not pair.renamed:
-        return known
-    return replace(
-        known, base_id=pair.base or "", base_model=pair.model[1], base_sampler=pair.sampler[1], label=pair.name
-    )
+def _sides(cells: Sequence[StoredCell] | Mapping[str, BaselineCell]) -> dict[str, _Side]:
+    if isinstance(cells, Mapping):
+        return {name: _Side(row) for name, row in cells.items()}
+    return {entry.cell.id: _Side(baseline_cell(entry), entry) for entry in cells}
 
 
 def _compared(pair: Pair, head: _Side | None, base: _Side | None) -> CellComparison:
-    blank = _blank(pair)
-    for name, side in (("A", head), ("B", base)):
-        if side is not None and side.cell is not None and side.cell.status != "ok":
-            cause = first_line(side.cell.error or "no cause recorded", 300)
-            return replace(blank, status="error", reason=f"could not be run in {name}: {cause}")
+    facts: dict[str, Any] = {"rates": {name: (_rate(base, name), _rate(head, name)) for name in RATES}}
+    for run, side in (("A", head), ("B", base)):
+        if side is not None and side.stored is not None and side.stored.cell.status != "ok":
+            cause = first_line(side.stored.cell.error or "no cause recorded", 300)
+            return CellComparison(pair, "error", f"could not be run in {run}: {cause}")
+    for side, column in ((base, "base"), (head, "head")):
+        if side is not None:
+            facts |= _scored(side.row, column)
     if head is None or base is None:
-        only = head or base
-        assert only is not None
-        status, run, column = ("new", "A", "head") if base is None else ("missing", "B", "base")
-        scores = _scored(only.row, column)
-        return replace(blank, status=status, reason=f"in {run} only", **scores, rates=_rates(head, base))
-    metric = next((name for name in (base.row.headline, *base.row.scores) if _both(name, head, base)), "")
-    reason = _refusal(head.row, base.row) or ("" if metric else "no score was measured in both runs")
-    facts: dict[str, Any] = {
-        "metric": metric,
-        "rates": _rates(head, base),
-        "differs": tuple(_differing(head.row, base.row)),
-    }
+        status, run = ("new", "A") if base is None else ("missing", "B")
+        return CellComparison(pair, status, f"in {run} only", **facts)
+    both = [
+        name for name in (base.row.headline, *base.row.scores) if name in base.row.scores and name in head.row.scores
+    ]
+    facts |= {"metric": both[0] if both else "", "differs": tuple(_differing(head.row, base.row))}
+    reason = _refusal(head.row, base.row) or ("" if both else "no score was measured in both runs")
     if reason:
-        scores = {**_scored(base.row, "base"), **_scored(head.row, "head")}
-        return replace(blank, status="refused", reason=reason, **{**scores, **facts})
-    return replace(blank, **facts, **_difference(head, base, metric))
-
-
-def _both(name: str, head: _Side, base: _Side) -> bool:
-    return name in head.row.scores and name in base.row.scores
+        return CellComparison(pair, "refused", reason, **facts)
+    return CellComparison(pair, "compared", **{**facts, **_difference(head, base, both[0])})
 
 
 def _scored(row: BaselineCell, side: str) -> dict[str, Any]:
@@ -243,8 +251,9 @@ def _difference(head: _Side, base: _Side, metric: str) -> dict[str, Any]:
 
 def _flips(head: _Side, base: _Side, metric: str) -> list[Flip]:
     """The answers with another score: by sample and seed where both sides know them, else by sample."""
-    scores = {one.place: one.scores[metric] for one in head.samples}
-    others = {one.place: one.scores[metric] for one in base.samples}
+    scores, others = (
+        {one.place: one.scores[metric] for one in side.stored.samples} if side.stored else {} for side in (head, base)
+    )
     if scores and scores.keys() == others.keys():
         return [
             Flip(*place, others[place], scores[place]) for place in sorted(scores) if scores[place] != others[place]
@@ -258,16 +267,13 @@ def _flips(head: _Side, base: _Side, metric: str) -> list[Flip]:
 def _refusal(head: BaselineCell, base: BaselineCell) -> str:
     """Why two cells can't be paired: other questions, or other samples of them."""
     if head.task != base.task or head.data_hash != base.data_hash:
-        return f"other questions: A has {_data(head)}, B {_data(base)}; give both runs the same data, n and limit"
+        a, b = (f"{len(row.indices)} samples of digest {row.data_hash[:8] or 'unknown'}" for row in (head, base))
+        return f"other questions: A has {a}, B {b}; give both runs the same data, n and limit"
     if not (head.indices and base.indices):
         return f"no answers in {'B' if head.indices else 'A'}: results.json alone has none; give the run directory"
     if head.indices != base.indices:
         return f"other samples: A has {len(head.indices)}, B {len(base.indices)}"
     return ""
-
-
-def _data(row: BaselineCell) -> str:
-    return f"{len(row.indices)} samples of digest {row.data_hash[:8] or 'unknown'}"
 
 
 def _differing(head: BaselineCell, base: BaselineCell) -> list[str]:
@@ -281,15 +287,11 @@ def _differing(head: BaselineCell, base: BaselineCell) -> list[str]:
     return [f"{name} {first_line(old, 40)} → {first_line(new, 40)}" for name, old, new in pairs if old != new]
 
 
-def _rates(head: _Side | None, base: _Side | None) -> dict[str, tuple[float | None, float | None]]:
-    return {name: (_rate(base, name), _rate(head, name)) for name in RATES}
-
-
 def _rate(side: _Side | None, name: str) -> float | None:
     if side is None:
         return None
-    if side.cell is not None:
-        return rate(side.cell, name)
+    if side.stored is not None:
+        return rate(side.stored.cell, name)
     row = side.row
     if name in ("nfe", "rows"):
         counts = row.nfe if name == "nfe" else row.forwarded

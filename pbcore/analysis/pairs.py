@@ -40,6 +40,11 @@ class Pair:
     sampler: tuple[str, str]
 
     @property
+    def id(self) -> str:
+        """A's cell, or B's where A has none."""
+        return self.head or self.base or ""
+
+    @property
     def renamed(self) -> bool:
         """Whether the two sides have different names."""
         return self.model[0] != self.model[1] or self.sampler[0] != self.sampler[1]
@@ -119,7 +124,7 @@ def _key(cell: Named) -> Key:
 
 
 def _order(pair: Pair) -> tuple[list[str], str, str]:
-    return id_order(pair.head or pair.base or ""), pair.base or "", pair.name
+    return id_order(pair.id), pair.base or "", pair.name
 
 
 def _same(name: str, head: Mapping[str, Named], base: Mapping[str, Named]) -> Pair:

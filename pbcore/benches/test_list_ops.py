@@ -7,8 +7,6 @@ import math
 
 import pytest
 
-from pbcore.theory import accuracy
-
 
 @pytest.mark.cells("list_ops")
 def test_cell(cell, model, task, benchmark):
@@ -26,6 +24,8 @@ def expectation(task, sampler, seeds):
     """Expected number of right answers and its standard deviation; where theory has no closed form, any number is
     within it.
     """
+    from pbcore.theory import accuracy
+
     try:
         chances = [accuracy(task.kind, sample.length, sampler) for sample in task.samples] * seeds
     except ValueError:

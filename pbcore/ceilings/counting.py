@@ -16,6 +16,7 @@ from torch import Tensor
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Step
+from pbcore.decoding.step_parts import PerRow, PerSlot, Setting
 from pbcore.names import SamplerName
 from pbcore.theory.problems import Group, NotExact
 from pbcore.theory.recursion import Counts, Outcome, at_random
@@ -129,22 +130,15 @@ def _select(
     rows, candidates = shift.shape
     places = torch.arange(candidates).expand(rows, candidates)
     zeros = torch.zeros(rows, dtype=torch.long)
+    whole, full, begun = torch.ones(rows, candidates, dtype=torch.bool), zeros + size, zeros + step
     made = Step(
-        masked=torch.ones(rows, candidates, dtype=torch.bool),
-        inside=torch.ones(rows, candidates, dtype=torch.bool),
+        Setting(candidates, temperature=name.temperature),
+        PerSlot(whole, places, places),
+        PerRow(zeros, begun, begun, full, full, full, full, zeros.bool(), lambda: zeros + candidates),
+        whole,
         token=torch.zeros_like(places),
         confidence=numbers[:, 0] + (shift if confidences else 0 * shift),
-        position=places,
-        index=zeros + step,
-        nfe=zeros + step,
         quota=_quota(name, candidates, step, size, rows),
-        slots=zeros + size,
-        asked=candidates,
-        seed=0,
-        key=zeros,
-        column=places,
-        temperature=name.temperature,
-        reads="distributions",
         _numbers={"margin": numbers[:, 1] + shift, "entropy": -(numbers[:, 2] + shift)},
     )
     reveal = policy.select(made)

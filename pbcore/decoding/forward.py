@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from pbcore.decoding.blocks import Blocks, fill_after_eos
@@ -18,6 +19,7 @@ from pbcore.decoding.rows import Log, Rows
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext
 from pbcore.decoding.step import Step
+from pbcore.decoding.step_parts import PerRow, PerSlot, Setting
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention, AttentionContext, Context, Denoiser, Query
@@ -40,6 +42,11 @@ class Job:
     log: Log
     blocks: Blocks | None  # of a block model
     draw: Draw = uniform
+
+    def setting(self, asked: int) -> Setting:
+        """The setting of each Step; `asked` is the largest number of target positions in the batch."""
+        fixed = self.seed, self.model.mask_id, self.name.temperature, self.model.frequencies
+        return Setting(asked, *fixed, self.traits.reach, self.traits.reads, self.draw)
 
 
 def forward(
@@ -70,36 +77,31 @@ def forward(
         seen = Prediction(*predict(logits, job.name.temperature, None if draws is None else draws[masked]), logits)
     check_numbers(job.model, seen.confidence, masked.nonzero()[:, 0], rows)
     slots = rows.in_block(job.size)  # (R,)
-    step = Step(
-        masked=masked,
-        inside=inside,
-        token=present.masked_scatter(masked, seen.token),
-        confidence=_scattered(masked, seen.confidence),
-        position=place,
+    single = job.blocks is None and job.name.block is None
+    per_row = PerRow(
+        key=rows.key,
         index=rows.index,
         nfe=nfe,
-        quota=quota(job.name, slots, rows.index, masked.sum(-1)),
         slots=slots,
-        asked=rows.targets.shape[1],
-        seed=job.seed,
-        key=rows.key,
-        column=where,
-        mask_id=job.model.mask_id,
-        temperature=job.name.temperature,
-        frequencies=job.model.frequencies,
-        reach=job.traits.reach,
-        size=rows.n_targets if job.blocks is None and job.name.block is None else torch.full_like(slots, job.size),
+        size=rows.n_targets if single else torch.full_like(slots, job.size),
         requested=rows.requested,
         targets=rows.n_targets,
-        left=rows.masks(job.model.mask_id),
+        stale=rows.stale(reused),
+        left=partial(rows.masks, job.model.mask_id),
+    )
+    step = Step(
+        job.setting(rows.targets.shape[1]),
+        PerSlot(inside, place, where),
+        per_row,
+        masked,
+        token=present.masked_scatter(masked, seen.token),
+        confidence=_scattered(masked, seen.confidence),
+        quota=quota(job.name, slots, rows.index, masked.sum(-1)),
         attention=attention,
         mask=None if share is None else _scattered(masked, share),
-        reads=job.traits.reads,
         _logits=seen.logits,
         _numbers={name: _scattered(masked, values) for name, values in seen.numbers.items()},
         _states=rows.states,
-        _draw=job.draw,
-        _stale=rows.stale(reused),
     )
     if again is not None:
         share = without_mask(again, job.model.mask_id, "mask" in job.traits.needs)  # (N,)

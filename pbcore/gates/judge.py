@@ -164,7 +164,7 @@ def greedy(sampler: str) -> bool:
 
 
 def _judge_cell(pair: Pair, stored: StoredCell | None, base: BaselineCell | None) -> Judgement:
-    name = pair.head or pair.base or ""
+    name = pair.id
     if stored is None:
         lacks = "in the baseline but not in the run: renamed, dropped or deselected?"
         return Judgement(name, "missing", f"the run has no {pair.wanted} to join it with" if pair.renamed else lacks)

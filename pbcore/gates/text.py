@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Callable
 
 from pbcore.gates.judge import Judgement, Verdict
-from pbcore.printable import counted, printable
+from pbcore.printable import command_line, counted, printable
 from pbcore.text import code, listed, md
 
 Rerun = Callable[[str, int], str]
@@ -18,7 +17,7 @@ def rerun_command(cell_id: str, sample: int) -> str:
     """The command that reruns one sample of a cell, with its prompt, answer and trajectory."""
     model, task, sampler = cell_id.rsplit("/", 2)
     words = ("--model", model, "--task", task, "--sampler", sampler, "--sample", str(sample))
-    return shlex.join(["pytest", "benches", *words])
+    return command_line(["pytest", "benches", *words])
 
 
 def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command, limit: int = 8) -> str:

@@ -128,7 +128,7 @@ def _reset_peak() -> bool:
     if sys.platform != "linux":
         return False
     try:
-        Path("/proc/self/clear_refs").write_text("5")
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
         return _peak() > 0
     except OSError:
         return False
@@ -136,7 +136,7 @@ def _reset_peak() -> bool:
 
 def _peak() -> int:
     """VmHWM in bytes, 0 if the system doesn't say."""
-    for line in Path("/proc/self/status").read_text().splitlines():
+    for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     return 0

@@ -1,12 +1,16 @@
-"""The pytest plugin. Importing it imports no torch.
+"""The pytest plugin. A run without cells loads options and fixtures alone; all else comes with the first sign of cells:
+an option of the group, `benches`, workers, or a test that is marked. Importing it imports no torch.
 
 | module | hooks and fixtures | what for |
 |---|---|---|
+| this one | load_initial_conftests, generate_tests | loads those below `fixtures` once cells are likely or there |
 | options | addoption | one option and ini value for each field of `grid.settings.Settings` |
+| help | cmdline_main | --help-pbcore: all options by what they are for |
+| pasted | configure | a cell's name among the arguments, in the place of its node id |
 | state | configure | settings, the plan, and which node is a cell: what all others ask |
-| omp_wait_policy | load_initial_conftests | how torch's threads wait, chosen before torch is imported |
+| omp_wait_policy | | how torch's threads wait, chosen before torch is imported |
 | rundir | configure, configure_node, report_header, unconfigure | the run directory, run.json, the copy of junit.xml |
-| collection | generate_tests, itemcollected, collection_modifyitems, report_header | cells and samples as items |
+| collection | itemcollected, collection_modifyitems, report_header | cells and samples as items |
 | fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` holds the work (`cell.Cell`) |
 | recording | pyfunc_call, runtest_makereport | resumed cells, records of cells that failed |
 | benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | timing in xdist's
@@ -20,21 +24,69 @@ workers |
 verdicts, tables |
 """
 
-from pbcore.extensions import integrations
+from __future__ import annotations
 
-pytest_plugins = [
-    f"pbcore.plugin.{name}"
-    for name in (
-        "options",
-        "omp_wait_policy",
-        "state",
-        "collection",
-        "fixtures",
-        "rundir",
-        "recording",
-        "benchmark_xdist",
-        "scheduling",
+from os.path import exists
+
+import pytest
+
+pytest_plugins = ["pbcore.plugin.options", "pbcore.plugin.fixtures"]
+OF_CELLS = ("help", "pasted", "state", "collection", "rundir", "recording", "benchmark_xdist", "scheduling")
+OF_RUNS = ("estimate", "progress", "gate", "run_lifecycle")  # after those of integrations
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Where cells are likely the hooks come before any conftest.py; else with the first test of cells."""
+    from pbcore.plugin.options import may_be_given
+
+    benches = any("benches" in argument or _names_cell(argument) for argument in args)
+    if benches or may_be_given(early_config, args) or _distributed(early_config):
+        load(early_config)
+    if benches:
+        from pbcore.plugin.omp_wait_policy import choose_waiting
+
+        choose_waiting(early_config)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "cells(*categories): a cell per model, task and sampler; without categories: the user's own tasks"
     )
-]
-pytest_plugins += [name for integration in integrations().values() for name in integration.plugins]
-pytest_plugins += [f"pbcore.plugin.{name}" for name in ("estimate", "progress", "gate", "run_lifecycle")]
+    for line in ("quick: a cell of the default run", "ci: a cell of the run in continuous integration"):
+        config.addinivalue_line("markers", line)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    marker = metafunc.definition.get_closest_marker("cells")
+    if marker is not None:
+        load(metafunc.config)
+        from pbcore.plugin.collection import parametrize
+
+        parametrize(metafunc, marker.args)
+
+
+def load(config: pytest.Config) -> None:
+    """Loads the hooks of a run of cells, once."""
+    if config.pluginmanager.hasplugin("pbcore.plugin.state"):
+        return
+    from pbcore.extensions import integrations
+
+    names = [name for integration in integrations().values() for name in integration.plugins]
+    for name in (*_modules(OF_CELLS), *names, *_modules(OF_RUNS)):
+        config.pluginmanager.import_plugin(name)
+
+
+def _modules(names: tuple[str, ...]) -> list[str]:
+    return [f"pbcore.plugin.{name}" for name in names]
+
+
+def _names_cell(argument: str) -> bool:
+    return argument.count("/") > 1 and "::" not in argument and not argument.startswith("-") and not exists(argument)
+
+
+def _distributed(config: pytest.Config) -> bool:
+    """Whether xdist's workers run the tests: this process hands out what it hasn't collected."""
+    known = config.known_args_namespace
+    return bool(getattr(known, "numprocesses", None) or getattr(known, "tx", None))

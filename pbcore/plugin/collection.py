@@ -19,11 +19,6 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "cells(*categories): a cell per model, task and sampler; without categories: the user's own tasks"
-    )
-    for line in ("quick: a cell of the default run", "ci: a cell of the run in continuous integration"):
-        config.addinivalue_line("markers", line)
     if given(config) and settings(config).languagetool_url is not None:
         # Workers inherit it; the scorers read it in every process.
         os.environ["PBCORE_LANGUAGETOOL_URL"] = str(settings(config).languagetool_url)
@@ -68,18 +63,16 @@ def left_out(config: pytest.Config) -> Counter[str]:
     return config.stash.setdefault(_LEFT_OUT, Counter())
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    marker = metafunc.definition.get_closest_marker("cells")
-    if marker is None:
-        return
+def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
+    """A cell per name for a test that is marked with these categories, or with none for the user's own tasks."""
     if "cell" not in metafunc.fixturenames:
         raise pytest.UsageError(
             f"{metafunc.definition.nodeid} is marked `cells` but does not take the fixture `cell`; write "
             f"`def {metafunc.function.__name__}(cell, model, task, benchmark):`"
         )
-    _check_categories(metafunc, marker.args)
+    _check_categories(metafunc, marked)
     the_plan = plan(metafunc.config)
-    categories = set(marker.args) or the_plan.categories - set(CATEGORIES)
+    categories = set(marked) or the_plan.categories - set(CATEGORIES)
     left_out(metafunc.config).update(the_plan.left_out(categories))
     names = [text for text, name in the_plan.items().items() if name.category in categories]
     metafunc.parametrize("cell", names, ids=names, indirect=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import pytest
 from pbcore.grid.option import Role
 from pbcore.grid.settings import OPTIONS
 from pbcore.plugin.options import flag
+from pbcore.printable import command_line
 
 if TYPE_CHECKING:
     from pbcore.models.base import Model
@@ -59,7 +59,7 @@ def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = N
             continue
         for one in value if option.many else [value]:
             words += [flag(config, option), *([] if option.kind is None else [_text(one)])]
-    return shlex.join(words)
+    return command_line(words)
 
 
 def _text(value: Any) -> str:

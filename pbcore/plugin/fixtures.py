@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pbcore.errors import InputError
-from pbcore.plugin.cell import Cell
-from pbcore.plugin.sharing import release
-from pbcore.plugin.state import cell_of, plan, settings
-
 if TYPE_CHECKING:
     from pbcore.models.base import Model
     from pbcore.models.cache import ModelCache
+    from pbcore.plugin.cell import Cell
     from pbcore.tasks.base import Task
 
 
@@ -25,6 +19,9 @@ def cell(request: pytest.FixtureRequest) -> Cell:
     """The cell that the node id names: `cell.measure(model, task, benchmark)` decodes under the clock, scores and
     records.
     """
+    from pbcore.plugin.cell import Cell
+    from pbcore.plugin.state import cell_of, settings
+
     name = cell_of(request.config, request.node.nodeid)
     if name is None:
         pytest.fail(
@@ -38,6 +35,11 @@ def cell(request: pytest.FixtureRequest) -> Cell:
 @pytest.fixture
 def task(cell: Cell, request: pytest.FixtureRequest) -> Task:
     """The cell's task with the samples of this run; in the drill-down with those of this item."""
+    from dataclasses import replace
+
+    from pbcore.errors import InputError
+    from pbcore.plugin.state import plan
+
     try:
         whole = plan(request.config).task(cell.name.task, cell.name.model)
     except InputError as error:
@@ -54,7 +56,11 @@ def task(cell: Cell, request: pytest.FixtureRequest) -> Task:
 @pytest.fixture(scope="session")
 def model_cache(request: pytest.FixtureRequest) -> Iterator[ModelCache]:
     """The one model that a worker holds."""
+    from functools import partial
+
     from pbcore.models.cache import ModelCache, share_cores
+    from pbcore.plugin.sharing import release
+    from pbcore.plugin.state import settings
 
     requested = settings(request.config)
     worker = getattr(request.config, "workerinput", None)

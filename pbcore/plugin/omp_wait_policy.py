@@ -16,13 +16,6 @@ BUSY = 0.5  # cores that others use from which on the machine counts as shared
 LOOK = 0.2  # seconds
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Where cells are likely the choice comes before any conftest.py; else with the plan of the first cell."""
-    if any("benches" in argument for argument in args):
-        choose_waiting(early_config)
-
-
 def choose_waiting(config: pytest.Config) -> None:
     """Sets OMP_WAIT_POLICY=PASSIVE where other processes compute beside this one; does nothing once torch is imported,
     and where the user has set how OpenMP's threads behave.

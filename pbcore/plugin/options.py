@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Literal
 
 import pytest
 
 from pbcore.errors import InputError
 from pbcore.grid.option import Option
-from pbcore.grid.presets import with_preset
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.grid.validate_settings import check
 from pbcore.grid.values import natural, positive
-from pbcore.plugin import hookspecs
 
 _SHORT = pytest.StashKey[frozenset[str]]()
+# What `--help` shows; `--help-pbcore` shows all.
+EVERYDAY = "model task sampler preset profile limit seed gpu dtype sample out resume estimate gate"
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    from pbcore.plugin import hookspecs
+
     pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options under their prefixed names, `--pbcore-model`, which no other plugin has."""
+    """The options under their prefixed names, `--pbcore-model`, which no other plugin has; `--help` hides them."""
+    group = _group(parser)
+    group.addoption("--help-pbcore", action="store_true", help="show all options of pbcore, by what they are for")
     for option in OPTIONS:
-        _add(parser, option, f"--pbcore-{option.name}", f"{option.help} [ini: {option.dest}]")
-        parser.addini(option.dest, option.help, type=_ini_type(option), default=None)
+        add(group.addoption, option, f"--pbcore-{option.name}", argparse.SUPPRESS)
+        parser.addini(option.dest, f"as --{option.name} on the command line", type=_ini_type(option), default=None)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -35,34 +38,39 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
     """The same options under their short names, `--model`, unless another plugin or the project's conftest.py has taken
     a name: all of those have added their options by now, so that ours yield."""
     outcome = yield
-    free = set()
+    free, group = set(), _group(parser)
     for option in OPTIONS:
+        text = option.help if option.field in EVERYDAY.split() else argparse.SUPPRESS
         try:
-            _add(parser, option, f"--{option.name}", f"short for --pbcore-{option.name}")
+            add(group.addoption, option, f"--{option.name}", text)
             free.add(option.name)
-        except (ValueError, argparse.ArgumentError):
-            continue  # taken
+        except (ValueError, argparse.ArgumentError):  # taken: --help shows the prefixed name
+            long = next(argument for argument in group.options if f"--pbcore-{option.name}" in argument.names())
+            long.attrs()["help"] = text
     early_config.stash[_SHORT] = frozenset(free)
     return outcome
 
 
-def _add(parser: pytest.Parser, option: Option, flag: str, text: str) -> None:
-    """Adds one flag of an option.
+def _group(parser: pytest.Parser) -> pytest.OptionGroup:
+    return parser.getgroup("pbcore", "pbcore: parallel decoding in diffusion LLMs")
+
+
+def add(addoption: Callable[..., Any], option: Option, flag: str, text: str) -> None:
+    """Adds one flag of an option by a group's method.
 
     Raises ValueError or argparse.ArgumentError (by pytest's version) if the flag is taken.
     """
-    group = parser.getgroup("pbcore", "pbcore: parallel decoding in diffusion LLMs")
     if option.kind is None:
-        group.addoption(flag, dest=option.dest, action="store_true", default=None, help=text)
+        addoption(flag, dest=option.dest, action="store_true", default=None, help=text)
         if option.negated:
             off = flag.replace(option.name, f"no-{option.name}")
-            group.addoption(off, dest=option.dest, action="store_false", default=None, help=f"the opposite of {flag}")
+            opposite = text if text == argparse.SUPPRESS else f"the opposite of {flag}"
+            addoption(off, dest=option.dest, action="store_false", default=None, help=opposite)
         return
     extra: dict[str, Any] = {"nargs": "?", "const": option.const} if option.const is not None else {}
-    action, metavar = "append" if option.many else "store", option.metavar or option.name.upper()
-    group.addoption(
-        flag, dest=option.dest, action=action, type=option.kind, default=None, metavar=metavar, help=text, **extra
-    )
+    action = "append" if option.many else "store"
+    extra |= {"action": action, "metavar": option.metavar or option.name.upper()}
+    addoption(flag, dest=option.dest, type=option.kind, default=None, help=text, **extra)
 
 
 def flag(config: pytest.Config, option: Option) -> str:
@@ -83,6 +91,14 @@ def given(config: pytest.Config) -> bool:
     return any(_value(config, option) is not None for option in OPTIONS)
 
 
+def may_be_given(config: pytest.Config, words: Sequence[str]) -> bool:
+    """Whether an option of the group may be set, before the command line is read: by its name among the words, in a
+    file of arguments, in an ini file, or by xdist for its worker."""
+    flags = {f"--{prefix}{option.name}" for option in OPTIONS for prefix in ("", "pbcore-", "no-", "pbcore-no-")}
+    flags.add("--help-pbcore")
+    return any(word.partition("=")[0] in flags or word.startswith("@") for word in words) or given(config)
+
+
 def on_command_line(config: pytest.Config, *names: str) -> list[str]:
     """Those of the options that stand on the command line, as written there."""
     return [flag(config, o) for o in OPTIONS if o.name in names and config.getoption(o.dest, None) is not None]
@@ -90,6 +106,9 @@ def on_command_line(config: pytest.Config, *names: str) -> list[str]:
 
 def read(config: pytest.Config) -> Settings:
     """The settings of this run. Raises pytest.UsageError for values that can't be meant."""
+    from pbcore.grid.presets import with_preset
+    from pbcore.grid.validate_settings import check
+
     values: dict[str, Any] = {}
     for option in OPTIONS:
         value = _value(config, option)

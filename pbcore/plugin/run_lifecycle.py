@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -21,6 +22,7 @@ from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import lock, resume_command, run_dir, write_facts
 from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
 from pbcore.printable import counted
+from pbcore.text import spell_signs
 
 if TYPE_CHECKING:
     from pbcore.gates.run_verdict import Ruling
@@ -201,6 +203,7 @@ class Outcome:
             return
         self.planned = {node_id: name for node_id in node_ids if (name := cell_of(self._config, node_id)) is not None}
         if self.planned:
+            spell_signs(sys.stdout)
             _check_benchmark(self._config)
             try:
                 self._config.hook.pytest_pbcore_check(config=self._config, cells=list(self.planned.values()))

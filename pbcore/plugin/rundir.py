@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from pbcore.plugin.options import given
 from pbcore.plugin.state import drilled, plan, settings
-from pbcore.printable import counted, printable
+from pbcore.printable import command_line, counted, printable
 
 if TYPE_CHECKING:
     from pbcore.results.lock import RunLock
@@ -120,7 +119,7 @@ def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
 def _command_of(facts: dict[str, Any]) -> str:
     """A run's command as run.json has it, in brackets; nothing if it isn't known."""
     command = facts.get("command")
-    return f" ({printable(shlex.join(map(str, command)), 400)})" if isinstance(command, list) and command else ""
+    return f" ({printable(command_line(map(str, command)), 400)})" if isinstance(command, list) and command else ""
 
 
 def resume_command(config: pytest.Config) -> str:
@@ -132,7 +131,7 @@ def resume_command(config: pytest.Config) -> str:
             skip = name in _TARGETS and not equals and not skip
         else:
             words.append(word)
-    return shlex.join(["pytest", *words, "--resume", str(run_dir(config).path)])
+    return command_line(["pytest", *words, "--resume", str(run_dir(config).path)])
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -14,9 +14,8 @@ from pbcore.text import NAME, code, md
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's
-ROOM = 40  # characters for a cell's id there
 FLIPS = 12  # flipped answers named per cell
-SCORES = ("B", "A", "difference", "95 % interval", "p", "worse", "better")
+SCORES = ("B", "A", "A − B", "95 % interval", "p", "worse", "better")
 RATES = {  # columns of a comparison, those of rows only where rows and calls differ
     "nfe": "NFE",
     "rows": "rows",
@@ -28,27 +27,40 @@ RATES = {  # columns of a comparison, those of rows only where rows and calls di
 
 def comparison_text(comparison: Comparison, head: str, base: str, width: int = 120, limit: int = LINES) -> str:
     """The comparison for a terminal: a headline, the cells that could not be compared by their reason, then a row per
-    cell in which something changed, worst first; cells without any change are counted. Names of cells are shortened to
-    fit `width`."""
+    cell in which something changed, worst first; cells without any change are counted. Where names and columns don't
+    fit into `width`, samples/s is left out, then names stand on lines of their own, then the last rates are left out.
+    """
     shown = _changed(comparison)
     rates = rates_shown(comparison)
     table: list[tuple[str, ...]] = [_header(rates), *(_columns(cell, rates) for cell in shown[:limit])]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    if width - sum(widths) - 2 * len(widths) < ROOM:
-        table, widths = [row[:-1] for row in table], widths[:-1]  # without samples/s, which machines vary most in
-    room = max(16, width - sum(widths) - 2 * len(widths))
-    names = [_short(cell.name, room) for cell in shown[:limit]]
-    first = max(map(len, ("cell", *names)))
+    names = ["cell", *(printable(cell.name, 2 * NAME) for cell in shown[:limit])]
+    first = max(map(len, names))
+    if first + _wide(table) > width:
+        table = [row[:-1] for row in table]
+    stacked = first + _wide(table) > width
+    while stacked and _wide(table) > width and len(table[0]) > len(SCORES):
+        table = [row[:-1] for row in table]
+    widths = _widths(table)
     lines, common = [headline(comparison, head, base)], _common(comparison)
     for reason, ids in _uncompared(comparison).items():
         lines.append(f"  {printable(reason, 300)}: {_some([printable(name) for name in ids], 4)}")
-    lines += [_line("cell", table[0], first, widths)] if shown else []
-    for name, cell, columns in zip(names, shown, table[1:], strict=False):
-        lines.append(_line(name, columns, first, widths))
-        lines += [f"{'':<{first}}  {printable(note, 300)}" for note in cell.differs if note not in common]
+    for name, cell, columns in zip(names, (None, *shown), table if shown else (), strict=False):
+        entries = "".join(f"  {text:>{size}}" for text, size in zip(columns, widths, strict=True))
+        lines += [name, entries] if stacked else [f"{name:<{first}}{entries}"]
+        notes = [] if cell is None else [note for note in cell.differs if note not in common]
+        lines += [f"{'':<{0 if stacked else first}}  {printable(note, 300)}" for note in notes]
     if len(shown) > limit:
         lines.append(f"… and {counted(len(shown) - limit, 'more cell')} that changed")
     return "\n".join([*lines, *_notes(comparison)])
+
+
+def _widths(table: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*table, strict=True)]
+
+
+def _wide(table: Sequence[Sequence[str]]) -> int:
+    """The room that a table's columns take, with the two blanks before each."""
+    return sum(size + 2 for size in _widths(table))
 
 
 def comparison_markdown(
@@ -60,7 +72,7 @@ def comparison_markdown(
     shown, common, rates = _changed(comparison), _common(comparison), rates_shown(comparison)
     lines = [f"### {md(headline(comparison, head, base), 600)}", ""]
     if verdict is not None:
-        lines += [_gate(verdict, any(cell.renamed for cell in comparison.cells)), ""]
+        lines += [_gate(verdict, any(cell.pair.renamed for cell in comparison.cells)), ""]
     for reason, ids in _uncompared(comparison).items():
         lines.append(f"- {md(reason)}: {_some([code(name, 120) for name in ids], FLIPS)}")
     if shown:
@@ -188,8 +200,8 @@ def _p(value: float) -> str:
 def _notes(comparison: Comparison) -> list[str]:
     """What the columns mean, and which cells are not in the table."""
     compared = comparison.of("compared")
-    unchanged, renamed = sum(cell.unchanged for cell in compared), any(cell.renamed for cell in compared)
-    notes = [_mean(comparison)] if comparison.overall.cells > 1 else []
+    unchanged, renamed = sum(cell.unchanged for cell in compared), any(cell.pair.renamed for cell in compared)
+    notes = mean_text(comparison)
     notes += [f"in every cell, B → A: {printable(note, 200)}" for note in _common(comparison)]
     notes += [f"left out, without any change: {counted(unchanged, 'cell')}"] if unchanged else []
     if any(comparison.left_out):
@@ -210,12 +222,15 @@ def _notes(comparison: Comparison) -> list[str]:
     ]
 
 
-def _mean(comparison: Comparison) -> str:
+def mean_text(comparison: Comparison) -> list[str]:
+    """The sentence on the mean of the compared cells, where there are several."""
     mean = comparison.overall
-    return (
+    if mean.cells < 2:
+        return []
+    return [
         f"mean of {counted(mean.cells, 'cell')}: B {100 * mean.base:.1f}, A {100 * mean.head:.1f}, difference "
         f"{100 * mean.change:+.1f}, 95 % interval {100 * mean.low:+.1f} to {100 * mean.high:+.1f}"
-    )
+    ]
 
 
 def _flipped(cell: CellComparison) -> str:
@@ -227,16 +242,3 @@ def _places(flips: Sequence[Flip]) -> str:
     """`3, 17, 20 (seed 1)`: sample numbers, with the seed where it is not 0."""
     names = [f"{flip.index} (seed {flip.seed})" if flip.seed else str(flip.index) for flip in flips[:FLIPS]]
     return ", ".join(names) + (f" … ({len(flips)})" if len(flips) > FLIPS else "")
-
-
-def _line(name: str, columns: Sequence[str], first: int, widths: Sequence[int]) -> str:
-    return f"{name:<{first}}" + "".join(f"  {text:>{width}}" for text, width in zip(columns, widths, strict=True))
-
-
-def _short(name: str, room: int) -> str:
-    """A cell's id within `room` characters: the middle is left out, since models and samplers tell cells apart."""
-    text = printable(name)
-    if len(text) <= room:
-        return text
-    tail = (room - 1) // 2
-    return f"{text[: room - 1 - tail]}…{text[-tail:]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from tabulate import tabulate
 from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
-from pbcore.printable import counted, first_line, fixed
+from pbcore.printable import command_line, counted, first_line, fixed
 from pbcore.report.ceilings import ceiling_section
 from pbcore.report.frontier_section import frontier_section
 from pbcore.report.headline import findings, measured
@@ -107,7 +106,7 @@ def _means(cells: pd.DataFrame) -> str:
 
 def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     command = facts.get("command")
-    words = shlex.join(command) if isinstance(command, list) else command
+    words = command_line(command) if isinstance(command, list) else command
     rows = {"command": code(words, 2000, cell=True) if words else None}
     rows |= {key: md(str(facts[key])) for key in ("started", "profile", "shard") if facts.get(key) is not None}
     rows |= {

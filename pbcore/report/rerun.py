@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pbcore.gates.text import Rerun, rerun_command
+from pbcore.printable import command_line
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import StoredCell
 
@@ -29,17 +29,22 @@ def rerun_of(run: Sequence[StoredCell], facts: Mapping[str, Any], folder: Path) 
         if cell is None:
             return rerun_command(cell_id, sample)
         settings = facts.get("settings")
-        return shlex.join(["pytest", _node_id(cell, sample, folder), *_options(settings or _recorded(cell))])
+        node_id = f"{path_of_cells(cell.task, folder)}::test_cell[{cell.id}/{sample}]"
+        return command_line(["pytest", node_id, *_options(settings or _recorded(cell))])
 
     return command
 
 
-def _node_id(cell: CellRecord, sample: int, folder: Path) -> str:
-    category = cell.task.split("/", 1)[0]
-    file = f"test_{_FILES.get(category, category) if category in STOCK else 'own_tasks'}.py"
-    here = Path("benches") / file
-    path = here if (folder / here).is_file() else files("pbcore.benches") / file
-    return f"{path}::test_cell[{cell.id}/{sample}]"
+def cell_file(task: str) -> str:
+    """The name of the file with a task's cells, given the task's full name."""
+    category = task.split("/", 1)[0]
+    return f"test_{_FILES.get(category, category) if category in STOCK else 'own_tasks'}.py"
+
+
+def path_of_cells(task: str, folder: Path, place: str = "benches") -> Path:
+    """The file with a task's cells, as pytest started in `folder` takes it: in `place`, or else the package's own."""
+    here = Path(place) / cell_file(task)
+    return here if (folder / here).is_file() else Path(str(files("pbcore.benches") / cell_file(task)))
 
 
 def _recorded(cell: CellRecord) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def _processor() -> str:
     """The processor's name as the system gives it."""
     information = Path("/proc/cpuinfo")
     if information.exists():
-        for line in information.read_text(errors="replace").splitlines():
+        for line in information.read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()

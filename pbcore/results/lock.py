@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +28,8 @@ class RunLock:
     def release(self) -> None:
         """Frees the directory for other runs. A directory that is empty then is removed."""
         for name in (HOLDER, LOCK):  # removed while still held: nobody can take the lock of a file that is about to go
-            (self.path / name).unlink(missing_ok=True)
+            with suppress(PermissionError):  # Windows removes no open file; there the lock's release does
+                (self.path / name).unlink(missing_ok=True)
         self._lock.release()
         if self.path.is_dir() and not any(self.path.iterdir()):
             self.path.rmdir()

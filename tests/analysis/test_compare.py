@@ -49,7 +49,7 @@ class TestCompared:
         head = [stored([0] * lost + [1] * (12 - lost), task=name) for name, lost in zip(names, (9, 4, 0), strict=True)]
         new = stored([0] * 12, task="waiting_line/shuffle")
         comparison = compare_runs([*head, new], base)
-        cells = {cell.task: cell for cell in comparison.cells}
+        cells = {cell.pair.task: cell for cell in comparison.cells}
         assert [cells[name].p_adjusted for name in names] == holm([cells[name].p or 0 for name in names])
         assert [comparison.significant(cells[name]) for name in names] == [True, False, False]
         assert cells[names[0]].p_adjusted == 3 * 2 * 0.5**9
@@ -120,20 +120,14 @@ class TestOtherNames:
             (model, {"models": {"v2": "tiny"}}),
         ):
             [cell] = compare_runs([entry], [stored(base)], **names).cells
-            assert (cell.id, cell.base_id, cell.renamed) == (entry.cell.id, plain.id, True)
-            own = {"id": plain.id, "model": "tiny", "sampler": "confidence-k2"}
-            assert replace(cell, **own, base_id="", base_model="", base_sampler="", label="") == plain
+            assert (cell.id, cell.pair.base, cell.pair.renamed) == (entry.cell.id, plain.id, True)
+            assert replace(cell, pair=plain.pair) == plain
 
     def test_both_names_are_kept(self) -> None:
-        """A's in `model` and `sampler`, B's beside them, both in `name`."""
+        """A's before B's in `model` and `sampler`, both in `name`."""
         names = {"models": {"v2": "tiny"}, "samplers": {"random-k2": "confidence-k2"}}
         [cell] = compare_runs([stored([1], model="v2", sampler="random-k2")], [stored([1])], **names).cells
-        assert (cell.model, cell.sampler, cell.base_model, cell.base_sampler) == (
-            "v2",
-            "random-k2",
-            "tiny",
-            "confidence-k2",
-        )
+        assert (cell.pair.model, cell.pair.sampler) == (("v2", "tiny"), ("random-k2", "confidence-k2"))
         assert cell.name == "tiny→v2/shuffle/confidence-k2→random-k2"
 
     def test_holm_over_the_named_cells_only(self) -> None:
@@ -178,7 +172,7 @@ class TestNotCompared:
         """Missing, new and failed cells are named as such; a failed one with its cause and side."""
         copy, sort = (stored([1], task=f"waiting_line/{name}") for name in ("copy", "sort"))
         failed = StoredCell(error_cell(replace(stored([1]).cell), "boom"), ())
-        cells = {cell.task: cell for cell in compare_runs([copy, failed], [sort, stored([1])]).cells}
+        cells = {cell.pair.task: cell for cell in compare_runs([copy, failed], [sort, stored([1])]).cells}
         assert (cells["waiting_line/copy"].status, cells["waiting_line/copy"].head) == ("new", 1)
         assert (cells["waiting_line/sort"].status, cells["waiting_line/sort"].base) == ("missing", 1)
         assert cells["waiting_line/shuffle"].reason == "could not be run in A: boom"
@@ -217,4 +211,4 @@ def test_worst_first() -> None:
     head["slightly"] = stored([1] * 9 + [0] * 11, sampler="slightly")
     head["better"] = stored([1] * 20, sampler="better")
     base = [cells[name] for name in names if name != "new"]
-    assert [cell.sampler for cell in compare_runs(list(head.values()), base).worst_first()] == list(names)
+    assert [cell.pair.sampler[0] for cell in compare_runs(list(head.values()), base).worst_first()] == list(names)

@@ -7,7 +7,7 @@ from math import isnan, sqrt
 import numpy as np
 import pytest
 
-from pbcore.analysis.overall import overall
+from pbcore.analysis.compare import overall
 from pbcore.analysis.paired import interval, tango
 
 WRONG = dict.fromkeys(range(10), 0.0)

@@ -9,6 +9,7 @@ import torch
 
 from pbcore.decoding import policy
 from pbcore.decoding.step import Step
+from pbcore.decoding.step_parts import PerRow, PerSlot, Setting
 from pbcore.names import parse
 from tests.reference import reference_cases
 
@@ -20,20 +21,14 @@ def revealed(sampler: str, confidences: list[list[float]]) -> list[int]:
     sure = torch.tensor([[*row, *[0.0] * (widest - len(row))] for row in confidences])
     place = torch.arange(widest).expand_as(inside)
     zeros = torch.zeros(len(confidences), dtype=torch.long)
+    slots = inside.sum(-1)
     step = Step(
-        masked=inside,
-        inside=inside,
+        Setting(widest),
+        PerSlot(inside, place, place),
+        PerRow(zeros, zeros, zeros, slots, slots, slots, slots, zeros.bool(), lambda: slots),
+        inside,
         token=torch.zeros_like(place),
         confidence=sure,
-        position=place,
-        index=zeros,
-        nfe=zeros,
-        quota=None,
-        slots=inside.sum(-1),
-        asked=widest,
-        seed=0,
-        key=zeros,
-        column=place,
     )
     reveal = policy(parse(sampler)).select(step)
     assert isinstance(reveal, torch.Tensor)

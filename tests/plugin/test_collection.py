@@ -28,9 +28,34 @@ class TestImport:
             "import pytest\n@pytest.mark.parametrize('x', ['a/b/c'])\ndef test_y(x): pass\n"
         )
         heavy = ["torch", "transformers", "pandas", "numpy", "scipy", "matplotlib", "yaml", "psutil", "pbcore.tasks"]
-        code = f"import sys, pytest; pytest.main(['-q']); print([name for name in {heavy} if name in sys.modules])"
+        code = (
+            "import sys, pytest; pytest.main(['-q'])\n"
+            f"print([name for name in {heavy} if name in sys.modules])\n"
+            "print(sorted(name for name in sys.modules if name.startswith('pbcore.plugin.')))"
+        )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-        assert done.stdout.splitlines()[-1] == "[]"
+        own = [f"pbcore.plugin.{name}" for name in ("fixtures", "hookspecs", "options")]
+        assert done.stdout.splitlines()[-2:] == ["[]", str(own)]
+
+    @pytest.mark.parametrize("sign", ["a marked test", "a short option", "an ini option", "a file of arguments"])
+    def test_cells_load_the_rest(self, in_process: Run, project: pytest.Pytester, sign: str) -> None:
+        """Each alone makes a run of cells, with its record and its tables, in a file of the project's own; the models
+        that its conftest.py registers when pytest is configured are known."""
+        (project.path / "test_mine.py").write_text(
+            "import pytest\n@pytest.mark.cells('list_ops')\n"
+            "def test_cell(cell, model, task, benchmark): cell.measure(model, task, benchmark)\n"
+            "def test_other(): pass\n"
+        )
+        project.makeconftest("from tests.plugin.toys import register\ndef pytest_configure(config): register()\n")
+        (project.path / "words").write_text("--model=slow\n--limit=2\n")
+        if sign == "an ini option":
+            project.makeini("[pytest]\njunit_family = xunit1\npbcore_model = slow\npbcore_limit = 2\n")
+        words = {"a short option": ["--model", "slow", "--limit=2"], "a file of arguments": ["@words"]}.get(sign, [])
+        result = in_process("test_mine.py", *words, "-k", "list_ops/copy/random-k1 or other")
+        result.assert_outcomes(passed=2)
+        result.stdout.fnmatch_lines(["*= pbcore =*", "*report.md*"])
+        rows = pbcore.results.load(next(project.path.glob("reports/*")))
+        assert list(rows["model"]) == ["ideal" if sign == "a marked test" else "slow"]
 
 
 class TestIds:
@@ -75,6 +100,29 @@ class TestIds:
         sample = "benches/test_waiting_line.py::test_cell[ideal/copy/margin-k3/17]"
         assert ids(in_process(cell, "--co -q")) == [cell]
         assert ids(in_process(sample, "--co -q")) == [sample]
+
+    def test_a_name_from_a_report_runs_its_cell(self, in_process: Run) -> None:
+        """A cell's name in the place of its node id, alone or beside the folder of the cells, with a sample, too."""
+        cell = "benches/test_waiting_line.py::test_cell[ideal/copy/margin-k3]"
+        sample = "benches/test_list_ops.py::test_cell[ideal/list_ops/copy/random-k2/17]"
+        assert ids(in_process("ideal/copy/margin-k3", "--co -q")) == [cell]
+        names = ("ideal/copy/margin-k3", "ideal/list_ops/copy/random-k2/17")
+        assert ids(in_process("benches", *names, "--co -q")) == [cell, sample]
+        assert ids(in_process("benches", "--co -q --task sort --model ideal", names[0])) == [cell]
+
+    @pytest.mark.parametrize(
+        ("name", "said"), [("idael/copy/random-k2", "mean ideal"), ("ideal/copy/margn-k2", "mean margin")]
+    )
+    def test_a_misspelt_name_is_a_usage_error(self, in_process: Run, name: str, said: str) -> None:
+        """Before anything is collected, with close matches."""
+        result = in_process(name)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert said in result.stderr.str()
+
+    @pytest.mark.slow
+    def test_workers_are_given_the_node_id(self, in_process: Run) -> None:
+        """A name runs in xdist's workers, too."""
+        in_process("ideal/copy/random-k2", "--limit 2 -n 2 --out out").assert_outcomes(passed=1)
 
     def test_samples_are_items_in_the_drill_down(self, run: Run) -> None:
         """--per-sample has an item for each sample, --sample for one, -x implies it, and a floor takes that back."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from pbcore.grid.settings import OPTIONS
+from pbcore.plugin.help import topics
 from tests.plugin.conftest import Run
 
 
@@ -80,3 +84,30 @@ class TestIni:
         result = in_process("benches")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert "ini option pbcore_shard: '9/8' is not a shard" in result.stderr.str()
+
+
+class TestHelp:
+    def test_everyday_options_stand_first(self, in_process: Run) -> None:
+        """--help shows at most 15 options of the group, each once."""
+        said = in_process("--help").stdout.str()
+        shown = re.findall(r"^  --([\w-]+)", said.partition("\npbcore:")[2].partition("\n\n")[0], re.MULTILINE)
+        assert shown[:3] == ["help-pbcore", "model", "sampler"]
+        assert len(shown) == len(set(shown)) <= 15
+
+    def test_a_taken_name_is_shown_with_the_prefix(self, project: pytest.Pytester, in_process: Run) -> None:
+        """Where a project has `--model`, ours is under the name that works."""
+        project.makeconftest('def pytest_addoption(parser): parser.addoption("--model")')
+        said = in_process("--help").stdout.str()
+        assert len(re.findall(r"^  --pbcore-", said, re.MULTILINE)) == 1
+        assert "  --pbcore-model=MODEL" in said
+        assert "  --pbcore-model MODEL" in in_process("--help-pbcore").stdout.str()
+
+    def test_all_are_shown_by_what_they_are_for(self, in_process: Run) -> None:
+        """--help-pbcore lists every option once under a topic, and runs nothing."""
+        result = in_process("--help-pbcore")
+        shown = re.findall(r"^  --([\w-]+)", result.stdout.str(), re.MULTILINE)
+        assert result.ret == 0
+        assert sorted(shown) == sorted([*(option.name for option in OPTIONS), "no-share-forwards"])
+        assert sum(len(options) for _, options in topics()) == len(OPTIONS)
+        result.stdout.fnmatch_lines(["What is measured:", "Regression gates:", "Integration servers:"])
+        assert "passed" not in result.stdout.str()

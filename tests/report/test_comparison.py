@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pbcore.analysis.compare import CellComparison, Comparison, Flip
-from pbcore.analysis.overall import Overall
+from pbcore.analysis.compare import CellComparison, Comparison, Flip, Overall
+from pbcore.analysis.pairs import Pair
 from pbcore.gates.judge import Judgement, Verdict
 from pbcore.report.comparison import comparison_markdown, comparison_text, headline
 
@@ -18,7 +18,8 @@ def cell(sampler: str, status: str = "compared", model: str = "tiny", **facts: A
     if status != "compared":
         known = {}
     name = f"{model}/shuffle/{sampler}"
-    return CellComparison(name, model, "waiting_line/shuffle", sampler, status, **{**known, "rates": RATES, **facts})
+    pair = Pair(name, name, "waiting_line/shuffle", (model, model), (sampler, sampler))
+    return CellComparison(pair, status, **{**known, "rates": RATES, **facts})
 
 
 def worse(sampler: str = "confidence-k2", **facts: Any) -> CellComparison:
@@ -36,7 +37,7 @@ class TestText:
             "A = new, B = old: 2 cells compared, 1 worse, 0 better; 2 answers worse, 1 better, 1 refused"
         )
         assert told[1] == "  refused (other questions): tiny/shuffle/threshold-0.9"
-        header = "cell B A difference 95 % interval p worse better NFE tok/step samples/s"
+        header = "cell B A A − B 95 % interval p worse better NFE tok/step samples/s"
         assert told[2].split() == header.split()
         row = "tiny/shuffle/confidence-k2 90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4 – → 3.25"
         assert told[3].split() == row.split()
@@ -73,13 +74,17 @@ class TestText:
         assert len(told) == 2
 
     def test_it_fits_the_terminal(self) -> None:
-        """Long ids are shortened in the middle, so that model and sampler are seen."""
-        long = worse("confidence-k2+block32", model="an-organisation/a-model-with-a-long-name")
-        row = comparison_text(Comparison((long,), 0.05), "a", "b", 120).splitlines()[2]
-        assert len(row) <= 120
-        assert row.startswith("an-organisation/a")
-        assert "…" in row.split()[0]
-        assert row.split()[0].endswith("k2+block32")
+        """Long names stand whole, on lines of their own, and of the columns only rates are left out."""
+        names = [f"confidence-k2+{block}+no_early_eos" for block in ("b16", "b32", "b8")]
+        cells = tuple(worse(name, model="an-organisation/a-model-with-a-long-name") for name in names)
+        told = comparison_text(Comparison(cells, 0.05), "a", "b", 80).splitlines()[1:8]
+        assert told[0] == "cell"
+        assert [line.split("/")[-1] for line in told[2::2]] == names
+        header = "B A A − B 95 % interval p worse better NFE tok/step"
+        assert told[1].split() == header.split()
+        row = "90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4"
+        assert told[3].split() == row.split()
+        assert max(map(len, told[1::2])) <= 80
 
     def test_many_cells(self) -> None:
         """Forty rows, the rest is counted."""

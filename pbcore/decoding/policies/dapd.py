@@ -44,8 +44,6 @@ class _Dapd:
         raw = symmetric(step)
         norm = raw / raw.amax(-1, keepdim=True).clamp(min=1e-8)  # each row by its own maximum, so not symmetric
         degree = raw.sum(-1) * step.confidence
-        assert step.left is not None
-        assert step.targets is not None
         progress = 1 - step.left / step.targets  # of the whole canvas
         bound = self.low + (self.high - self.low) * progress
         return apart(norm, bound, among, step.order(degree, among)), progress

@@ -42,7 +42,6 @@ class Llada2:
             object.__setattr__(self, "course", EARLY)
 
     def select(self, step: Step) -> Tensor:
-        assert step.requested is not None
         steps = step.requested.clamp(max=self.steps)  # (R,)
         count = spread(step, steps)  # (R,)
         return chosen(step, lambda confidence: surer_or_first(step, confidence, self.gamma, count))

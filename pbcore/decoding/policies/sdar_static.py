@@ -45,5 +45,4 @@ def check_steps(steps: int) -> None:
 
 def spread(step: Step, steps: int | Tensor) -> Tensor:
     """How many tokens (R,) SDAR's schedule of `steps` reveals now: its part of the whole block length."""
-    assert step.size is not None
     return share(step.size, steps, step.index)

@@ -31,8 +31,6 @@ class StableDiffcoder:
     chooses: ClassVar[str] = "tokens"
 
     def select(self, step: Step) -> Tensor:
-        assert step.requested is not None
-        assert step.size is not None
         blocks = (step.requested // step.size.clamp(min=1)).clamp(min=1)  # (R,)
         steps = torch.full_like(blocks, self.steps) if self.steps else step.requested
         count = share(step.slots, (steps // blocks).clamp(min=1), step.index)  # (R,)

@@ -158,7 +158,7 @@ class Budget:
     def _read(self) -> Balance:
         """What is known, the reserves of processes that are gone taken as spent."""
         if self._ledger is not None and self._ledger.is_file():
-            kept = json.loads(self._ledger.read_text())
+            kept = json.loads(self._ledger.read_text(encoding="utf-8"))
             self._balance = Balance(kept["spent"], {int(pid): usd for pid, usd in kept["reserved"].items()})
         gone = [pid for pid in self._balance.reserved if not psutil.pid_exists(pid)]
         lost = sum(self._balance.reserved[pid] for pid in gone)
@@ -168,7 +168,7 @@ class Budget:
     def _write(self, balance: Balance) -> None:
         self._balance = balance
         if self._ledger is not None:
-            self._ledger.write_text(json.dumps({"spent": balance.spent, "reserved": balance.reserved}))
+            self._ledger.write_text(json.dumps({"spent": balance.spent, "reserved": balance.reserved}), "utf-8")
 
 
 def _reserving(balance: Balance, amount: float) -> Balance:

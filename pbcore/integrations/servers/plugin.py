@@ -152,10 +152,10 @@ def pytest_pbcore_summary(config: pytest.Config) -> list[str]:
 
 def _unfinished(config: pytest.Config, names: Iterable[CellName]) -> list[CellName]:
     """The cells that a resumed run has still to measure; all cells of other runs."""
-    from pbcore.results.resume import finished
-
     if settings(config).resume is None or drilled(config):
         return list(names)
+    from pbcore.results.resume import finished
+
     done = finished(run_dir(config).path, lambda damaged: None)
     return [name for name in names if name.cell_id not in done]
 

@@ -73,7 +73,7 @@ class SharedServer:
             with FileLock(self.state / "lock"):
                 if not self._lease.is_locked:
                     self._lease.acquire()
-                if not (self.state / "server.log").exists():
+                if not (self.state / "java").exists():  # Windows can't remove server.log, which is open
                     self._start()
                 self._url = self._answering()
         return self._url
@@ -99,7 +99,12 @@ class SharedServer:
         with (self.state / "server.log").open("wb") as log:
             script = [sys.executable, "-P", watchdog.__file__, str(self.state), *command]
             self._watchdog = subprocess.Popen(
-                script, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                script,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
             )
         while self._watchdog.poll() is None and not (self.state / "java").exists():
             time.sleep(0.02)

@@ -16,10 +16,10 @@ from pbcore.report.commands.stderr import refused
 from pbcore.report.comparison import comparison_markdown, comparison_text, joined
 from pbcore.report.page.compare import write_comparison
 from pbcore.report.rerun import rerun_of
-from pbcore.results.baseline import read_baseline, run_rows
+from pbcore.results.baseline import BaselineCell, read_baseline, run_rows
 from pbcore.results.check import refuse
 from pbcore.results.load import load_stored
-from pbcore.results.rundir import RunDir, write_atomic
+from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 from pbcore.text import ascii_only, ascii_text, show
 
 EXAMPLES = {"model": "my-llada-v2=my-llada", "sampler": "my_sampler-k2=confidence-k2"}
@@ -56,8 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
     try:
         head = load_stored(args.head, refuse)
-        # A run's own records have rates that a baseline's rows lack.
-        base = load_stored(args.base, refuse) if args.base.is_dir() else read_baseline(args.base)
+        base = head if args.base == args.head else _cells_or_rows(args.base)
         judged_by = base if isinstance(base, Mapping) else run_rows(base, args.base)
         sides = [entry.cell for entry in head], judged_by.values()
         models = joined_names("model", args.model, *({cell.model for cell in side} for side in sides))
@@ -74,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     if str(args.markdown) == "-":
         show(page, end="")
         return 0 if verdict.ok else 1
-    by_scores = ["by scores alone"] if any(cell.renamed for cell in comparison.cells) else []
+    by_scores = ["by scores alone"] if any(cell.pair.renamed for cell in comparison.cells) else []
     judged = ", ".join(filter(None, (str(args.base), joined(comparison), *by_scores)))
     show(gate_text(verdict, judged, rerun_of(head, RunDir(args.head).read_run(), Path())))
     width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
@@ -85,6 +84,11 @@ def run(args: argparse.Namespace) -> int:
     if args.html:
         show(str(args.html))
     return 0 if verdict.ok else 1
+
+
+def _cells_or_rows(base: Path) -> Sequence[StoredCell] | Mapping[str, BaselineCell]:
+    """A run's own records, with rates that a baseline's rows lack; the rows of a baseline file."""
+    return load_stored(base, refuse) if base.is_dir() else read_baseline(base)
 
 
 def joined_names(kind: str, texts: Sequence[str], news: Collection[str], olds: Collection[str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.analysis.order import short
 from pbcore.printable import counted
-from pbcore.report.comparison import joined, rates_shown
+from pbcore.report.comparison import joined, mean_text, rates_shown
 from pbcore.report.page.data import Answers
 from pbcore.report.page.figures import Row
 from pbcore.report.page.svg import text
@@ -82,11 +82,8 @@ def _answers(
 
 
 def _places(cell: CellComparison) -> list[Place]:
-    """The cells of A and B that it compares; where names were given, only those that there are."""
-    if not cell.renamed:
-        return [("A", cell.id), ("B", cell.id)]
-    heads: list[Place] = [] if cell.id == cell.base_id else [("A", cell.id)]
-    return [*heads, *([("B", cell.base_id)] if cell.base_id else [])]
+    """The cells of A and B that it compares, of those that there are."""
+    return [(side, name) for side, name in zip(SIDES, (cell.pair.head, cell.pair.base), strict=True) if name]
 
 
 def _indices(flips: Sequence[Flip]) -> tuple[int, ...]:
@@ -95,7 +92,7 @@ def _indices(flips: Sequence[Flip]) -> tuple[int, ...]:
 
 def _content(comparison: Comparison, runs: tuple[Path, Path]) -> str:
     rows = [_row(comparison, cell) for cell in comparison.worst_first()]
-    names = Counter(short(task) for task in {cell.task for cell in comparison.cells})
+    names = Counter(short(task) for task in {cell.pair.task for cell in comparison.cells})
     for row in rows:
         row["name"] = row["task"] if names[short(row["task"])] > 1 else short(row["task"])
     compared = [row for row in rows if row["cell"].status == "compared"]
@@ -107,7 +104,8 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> str:
     parts = [
         f"<p>A: <code>{text(str(runs[0]))}</code> · B: <code>{text(str(runs[1]))}</code>{given}. "
         f"{counted(len(compared), 'cell')} "
-        f"compared, {worse} significantly worse in A, {better} significantly better ({level}).</p>"
+        f"compared, {worse} significantly worse in A, {better} significantly better ({level}).</p>",
+        *(f"<p>{text(sentence, 600)}</p>" for sentence in mean_text(comparison)),
     ]
     if compared:
         rates = rates_shown(comparison)
@@ -126,8 +124,9 @@ def _row(comparison: Comparison, cell: CellComparison) -> Row:
         verdict = "the same"
     elif comparison.significant(cell):
         verdict = "worse" if (cell.change or 0) < 0 else "better"
-    row: Row = {"model": _names(cell.base_model, cell.model), "sampler": _names(cell.base_sampler, cell.sampler)}
-    row |= {"task": cell.task, "cell": cell, "verdict": verdict}
+    pair = cell.pair
+    row: Row = {"model": _names(*pair.model), "sampler": _names(*pair.sampler)}
+    row |= {"task": pair.task, "cell": cell, "verdict": verdict}
     row |= {name: _points(getattr(cell, name)) for name in ("base", "head", "change", "low", "high")}
     row |= {"p": cell.p_adjusted, "worse": len(cell.worse), "better": len(cell.better)}
     row |= {"differs": "; ".join(cell.differs), "reason": f"{cell.status}: {cell.reason}"}
@@ -137,9 +136,9 @@ def _row(comparison: Comparison, cell: CellComparison) -> Row:
     return row
 
 
-def _names(base: str, head: str) -> str:
+def _names(head: str, base: str) -> str:
     """`B's → A's` where a cell was compared with one of another name."""
-    return f"{base} → {head}" if base and base != head else head
+    return head if base == head else f"{base} → {head}"
 
 
 def _points(share: float | None) -> float | None:

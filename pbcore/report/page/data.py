@@ -117,6 +117,7 @@ def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, s
         ("seeds", ", ".join(map(str, conditions.seeds)) if len(conditions.seeds) > 1 else ""),
         ("device", " ".join(filter(None, (conditions.device, conditions.dtype)))),
         ("data", conditions.data_source or ""),
+        ("run it again", f"pytest {cell.id}"),
     ]
 
 

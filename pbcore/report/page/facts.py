@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from pbcore.printable import counted, first_line
+from pbcore.printable import command_line, counted, first_line
 from pbcore.report.parts import lines, told
 from pbcore.report.tables import prompts_note
 from pbcore.results.record import absent_reasons
@@ -18,7 +17,7 @@ from pbcore.results.record import absent_reasons
 def facts(cells: pd.DataFrame, run: Mapping[str, Any]) -> dict[str, str]:
     """The run's facts by name; those that are unknown are left out."""
     command = run.get("command")
-    rows = {"command": shlex.join(command) if isinstance(command, list) else command or ""}
+    rows = {"command": command_line(command) if isinstance(command, list) else command or ""}
     rows |= {name: str(run[name]) for name in ("started", "profile", "shard") if run.get(name) is not None}
     for name in ("seeds", "data_source", "prompts", "device", "dtype", "length"):
         values = sorted({str(value) for value in cells[name].dropna()} - {""}) if name in cells else []

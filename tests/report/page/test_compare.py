@@ -48,6 +48,7 @@ class TestPage:
         """Worst first: the difference with its interval and adjusted test, the flips, and what has no partner."""
         words = " ".join(" ".join(Reader(page_of(tmp_path)).text).split())
         assert "2 cells compared, 1 significantly worse in A, 0 significantly better" in words
+        assert "mean of 2 cells: B 99.2, A 87.5, difference -11.7, 95 % interval -18.7 to -5.3" in words
         row = words[words.index("tiny confidence-k2 shuffle") :]
         assert row.startswith("tiny confidence-k2 shuffle −23.3 [−36.0 to −12.1] ↓ 15 ↑ 1 worse 0.0010 98.3 75.0")
         assert "random-k2 waiting_line/shuffle new: in A only" in words
