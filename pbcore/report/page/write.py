@@ -156,7 +156,8 @@ def assembled(
             "</code> in this file's folder.</p>"
         )
     parts = [embedded(f"s{number}", one) for number, one in enumerate(packed) if one]
-    return document(title, str(content) + note, embedded("page", data) + "".join(parts), (shown, total), remote, sections)
+    data_parts = embedded("page", data) + "".join(parts)
+    return document(title, str(content) + note, data_parts, (shown, total), remote, sections)
 
 
 def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, Any]) -> tuple[str, list[str]]:
