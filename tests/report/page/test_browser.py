@@ -142,7 +142,7 @@ class TestLooks:
         assert is_light()
 
     @pytest.mark.parametrize("tab", [{"viewport": {"width": 400, "height": 800}}], indirect=True)
-    @pytest.mark.parametrize("where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9"])
+    @pytest.mark.parametrize("where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9", "#answers=all"])
     def test_narrow(self, tab: Tab, address: str, where: str) -> None:
         """At 400 px nothing but tables scrolls sideways."""
         page = opened(tab, address + where)
@@ -158,7 +158,7 @@ class TestLooks:
 
 
 class TestEverybody:
-    @pytest.mark.parametrize("where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9"])
+    @pytest.mark.parametrize("where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9", "#answers=all"])
     @pytest.mark.parametrize("tab", [{"color_scheme": "light"}, {"color_scheme": "dark"}], indirect=True)
     def test_axe(self, tab: Tab, address: str, where: str) -> None:
         """axe finds nothing, in either colours."""
