@@ -13,7 +13,7 @@ from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import fixed, printable
 from pbcore.report.parts import elsewhere
 from pbcore.report.row_counts import NOTE, differ
-from pbcore.report.terminal_column import Column
+from pbcore.report.terminal_column import Column, parts_within
 from pbcore.tasks.naming import REWRITE
 from pbcore.text import NAME, ascii_text, code, md, name
 
@@ -124,7 +124,7 @@ def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
     first = max((len(label) for label, _ in flat), default=0)
     columns = [Column.of(title, [texts[i] for _, texts in flat]) for i, title in enumerate(header)]
     out = [plain(table.title)]
-    for part in _parts([column.width for column in columns], width - first):
+    for part in parts_within([column.width for column in columns], width - first):
         out.append((" " * first + "".join(f" {columns[i].title()}" for i in part)).rstrip())
         previous = None
         for line, lines in zip(table.lines, rows, strict=True):
@@ -287,22 +287,6 @@ def _grid(table: Table) -> list[list[str]]:
 
 def _rate(rate: float | None) -> str:
     return NOT_MEASURED if rate is None else fixed(rate)
-
-
-def _parts(widths: list[int], room: int) -> list[list[int]]:
-    """Column numbers in parts of about equal size that fit into `room`; a wider column is a part by itself."""
-    parts: list[list[int]] = [[]]
-    used = 0
-    for column, width in enumerate(widths):
-        if parts[-1] and used + width + 1 > room:
-            parts.append([])
-            used = 0
-        parts[-1].append(column)
-        used += width + 1
-    size = -(-len(widths) // len(parts))
-    even = [list(range(start, min(start + size, len(widths)))) for start in range(0, len(widths), size)]
-    fits = all(sum(widths[column] + 1 for column in part) <= room for part in even)
-    return even if fits else parts
 
 
 def _percent(value: Any, factor: float = 100) -> float | None:

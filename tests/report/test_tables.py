@@ -11,7 +11,8 @@ import pytest
 from pbcore.report.markdown import report_text, write_report
 from pbcore.report.row_counts import NOTE
 from pbcore.report.summary import summary
-from pbcore.report.tables import _parts, markdown, terminal, to_frame, trade_off_tables
+from pbcore.report.tables import markdown, terminal, to_frame, trade_off_tables
+from pbcore.report.terminal_column import parts_within
 from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
 from pbcore.results.rundir import StoredCell
 from tests.results import factory
@@ -137,7 +138,7 @@ class TestTerminal:
     )
     def test_columns_are_shared_out_evenly(self, widths: list[int], room: int, parts: list[list[int]]) -> None:
         """Each takes its width and a space; where equal parts don't fit, each takes as many as do."""
-        assert _parts(widths, room) == parts
+        assert parts_within(widths, room) == parts
 
     def test_unlike_rates_get_a_line(self) -> None:
         """Where tokens per step differ between tasks they are shown for each."""
