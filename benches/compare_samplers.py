@@ -3,7 +3,10 @@
 For each task a row per sampler: headline score, forwards (calls), canvases forwarded (rows), and the paired difference
 of the score to that of `--against`, in points with its 95 % interval (Tango's for binary scores). The
 last row adds up calls and rows over all tasks. `--data-seed` picks the questions, so that a sampler tuned on some is
-judged on others. `--figure FILE.png` draws the mean score over calls and over rows, a row of panels per model.
+judged on others. `--verdict` says whether each sampler can replace `--against` (on every task a score whose difference
+has its interval above −3 points, at most ⅔ of the calls in total, on each task at most 1.05 times them), and where it
+needs fewer calls than all others without an error. `--figure FILE.png` draws the mean score over calls and over rows, a
+row of panels per model.
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ from pbcore.analysis.paired import interval
 from pbcore.tasks.base import Task
 from pbcore.tasks.naming import short
 
+WORST, SHARE, MOST = -0.03, 2 / 3, 1.05  # of a fair replacement: lower ends of differences, calls in total, on a task
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One sampler on one task: the score of each sample, mean calls and mean rows."""
+    """One sampler on one task: the score and the tokens of each sample, mean calls and mean rows."""
 
     scores: dict[int, float]
+    answers: tuple[tuple[int, ...], ...]
     calls: float
     rows: float
 
@@ -58,6 +64,7 @@ def table(name: str, args: argparse.Namespace) -> dict[str, Total]:
     each: dict[str, list[Measured]] = {sampler: [] for sampler in samplers}
     head = f"{name + ': task':32} {'sampler':32} {'score':>6} {'calls':>7} {'rows':>7}"
     print(f"{head}  difference to {args.against} in points")
+    tasks = [short(asked) for asked in filter(supports, args.task or pbcore.task_names())]
     for asked in filter(supports, args.task or pbcore.task_names()):
         task = pbcore.load_task(asked, limit=args.limit, seed=args.data_seed, n=args.n)
         for sampler in samplers:
@@ -74,7 +81,40 @@ def table(name: str, args: argparse.Namespace) -> dict[str, Total]:
         print(
             f"{'all tasks':32} {sampler:32} {one.score:6.3f} {one.calls:7.2f} {one.rows:7.1f}  {share:.2f} of its calls"
         )
+    for sampler in samplers[1:] if args.verdict else []:
+        print(*verdict(sampler, args.against, tasks, each), sep="\n")
     return totals
+
+
+def verdict(
+    sampler: str, against: str, tasks: Sequence[str], each: Mapping[str, Sequence[Measured]]
+) -> tuple[str, ...]:
+    """Whether a sampler can replace `against`, and on which tasks no sampler without an error needs as few calls."""
+    head, base = each[sampler], each[against]
+    lowest = min((paired(*pair)[0], task) for *pair, task in zip(head, base, tasks, strict=True))
+    share = sum(one.calls for one in head) / sum(one.calls for one in base)
+    most = max((one.calls / other.calls, task) for one, other, task in zip(head, base, tasks, strict=True))
+    fair = lowest[0] > WORST and share <= SHARE and most[0] <= MOST
+    best = [  # fewest calls of another sampler without an error
+        min(
+            (runs[i].calls for name, runs in each.items() if name != sampler and runs[i].mean == 1),
+            default=float("inf"),
+        )
+        for i in range(len(tasks))
+    ]
+    gaps = {task: one.calls - other for task, one, other in zip(tasks, head, best, strict=True)}
+    fewer, more = ([task for task, gap in gaps.items() if sign * gap > 0] for sign in (-1, 1))
+    same = sum(
+        one == other for a, b in zip(head, base, strict=True) for one, other in zip(a.answers, b.answers, strict=True)
+    )
+    return (
+        f"{sampler} {'can' if fair else 'can not'} replace {against}: lower ends of differences from "
+        f"{100 * lowest[0]:+.1f} points ({lowest[1]}), {share:.2f} of its calls, at most {most[0]:.2f} of them "
+        f"on a task ({most[1]})",
+        f"{sampler}: {same} of {sum(len(one.answers) for one in head)} answers are those of {against}; errors on "
+        f"{sum(one.mean < 1 for one in head)} of {len(tasks)} tasks; fewer calls than all others without an error on "
+        f"{', '.join(fewer) or 'none'}, more on {', '.join(more) or 'none'}",
+    )
 
 
 def added(each: Sequence[Measured]) -> Total:
@@ -118,6 +158,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--n", type=int, help="list length (default: the task's own)")
     parser.add_argument("--data-seed", type=int, default=0, help="the seed of the questions")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the decoding")
+    parser.add_argument("--verdict", action="store_true", help="say whether each sampler can replace --against")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--figure", type=Path, metavar="FILE.png", help="draw score over calls and over rows")
     return parser.parse_args(arguments)
@@ -130,15 +171,20 @@ def measured(model: object, task: Task, sampler: str, seed: int, batch_size: int
         sample.index: task.score(answer.text, sample, metrics=[task.headline])[task.headline]
         for sample, answer in zip(task.samples, answers, strict=True)
     }
-    count = len(answers)
-    return Measured(scores, sum(one.nfe or 0 for one in answers) / count, sum(one.rows or 0 for one in answers) / count)
+    calls, rows = (sum(getattr(one, price) or 0 for one in answers) / len(answers) for price in ("nfe", "rows"))
+    return Measured(scores, tuple(one.token_ids or () for one in answers), calls, rows)
 
 
 def difference(head: Measured, base: Measured) -> str:
     """The mean difference of the scores in points, with its paired 95 % interval."""
-    changes = [head.scores[index] - base.scores[index] for index in base.scores]
-    low, high = interval(changes, binary=set(changes) <= {-1.0, 0.0, 1.0})
+    low, high = paired(head, base)
     return f"{100 * (head.mean - base.mean):+6.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+
+
+def paired(head: Measured, base: Measured) -> tuple[float, float]:
+    """The paired 95 % interval of the difference of the scores."""
+    changes = [head.scores[index] - base.scores[index] for index in base.scores]
+    return interval(changes, binary=set(changes) <= {-1.0, 0.0, 1.0})
 
 
 if __name__ == "__main__":

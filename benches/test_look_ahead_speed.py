@@ -1,8 +1,9 @@
 """What a step's own work costs in samplers that look ahead, beside the output projection of an 8B-shaped model.
 
 Hidden width 4096, vocabulary 126,464 (LLaDA 8B), one row with 32 masks. `spec-8` accepts or rejects the drafts of 8
-what-if rows and keeps the row that it takes; `+counts` and `+rounding` choose 32 tokens together. Each is set beside
-the projection of the positions whose logits it reads, which alone is a small part of a forward.
+what-if rows and keeps the row that it takes; `+counts` and `+rounding` choose 32 tokens together; `eb-0.1+ahead16`
+guesses canvases, finds them again, and decodes an answer. Each is set beside the projection of the positions whose
+logits it reads, which alone is a small part of a forward.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from pbcore.decoding import Step, resolve
+from pbcore.decoding import Step, decode, resolve
 from pbcore.decoding.joint_draws import together
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.step_parts import PerRow, PerSlot, Setting
 from pbcore.decoding.what_if import Answers
+from pbcore.models.base import Query, Request
 
 WIDTH, VOCABULARY, SLOTS, ROWS, ROUNDS = 4096, 126_464, 32, 8, 3
 
@@ -75,6 +77,46 @@ def of_the_projection() -> float:
     """Seconds of the projection of 32 positions."""
     weight, hidden = torch.randn(VOCABULARY, WIDTH) / WIDTH**0.5, torch.randn(SLOTS, WIDTH)
     return median(lambda: hidden @ weight.T)
+
+
+class Given:
+    """A model and its context whose logits are given by position; counts the positions that were asked for."""
+
+    name, mask_id, eos_id, vocab_size, device, info = "given", 0, 1, VOCABULARY, torch.device("cpu"), {}
+
+    def __init__(self, logits: Tensor) -> None:
+        self._logits = logits  # (L, V)
+        self.positions: list[int] = []  # of each forward; shared by copies
+
+    def encode(self, prompt: Any, max_new_tokens: int | None, key: int) -> Request:
+        return Request((5,), (self.mask_id,) * SLOTS, key)
+
+    def text(self, token_ids: Any) -> str:
+        return ""
+
+    def prepare(self, requests: Any, *, cache: str | None, seed: int) -> Given:
+        return self
+
+    def logits(self, query: Query) -> Tensor:
+        self.positions.append(int(query.want.sum()))
+        return self._logits[query.want.nonzero()[:, 1]]
+
+    def keep(self, rows: Tensor) -> None:
+        """Every row has the same logits."""
+
+
+@pytest.mark.speed
+def test_guesses_beside_the_projection() -> None:
+    """Prints seconds and ratio of a whole answer of `eb-0.1+ahead16`, whose model costs nothing but a copy."""
+    model = Given(unsure(SLOTS, 0))
+    decode(model, [[5]], "eb-0.1+ahead16")  # warms up
+    model.positions.clear()
+    start = time.perf_counter()
+    (answer,) = decode(model, [[5]], "eb-0.1+ahead16")
+    own, projection = time.perf_counter() - start, sum(model.positions) / SLOTS * of_the_projection()
+    assert answer.nfe is not None
+    assert answer.nfe < SLOTS  # logits that don't change are foreseen
+    print(f"\n{'eb-0.1+ahead16, a whole answer':44} {own:9.4f} {projection:11.4f} {own / projection:7.1%}")
 
 
 @pytest.mark.speed

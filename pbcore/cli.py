@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 from pbcore.errors import PbcoreError
 from pbcore.extensions import integrations
+from pbcore.printable import printable
 from pbcore.registry import hint
 from pbcore.text import spell_signs
 
@@ -27,6 +28,10 @@ COMMANDS = {
     ),
     "figures": ("pbcore.figures.commands", "the paper's table and figures, drawn again"),
     "report": ("pbcore.report.commands.report", "tables and curves from the results of runs"),
+    "vary": (
+        "pbcore.report.commands.vary",
+        "run cells at levels of batch size, dtype, threads, seed",
+    ),
     "merge": ("pbcore.report.commands.merge", "merge run directories, e.g. of shards, into one"),
     "compare": ("pbcore.report.commands.compare", "judge one run against another, sample by sample"),
     "view": ("pbcore.report.view", "open the page of a run in a browser"),
@@ -42,8 +47,8 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one subcommand and returns its exit status; for invalid input it is 2, with one line on stderr, and if
-    the reader of its output has gone 141.
+    """Runs one subcommand and returns its exit status; for invalid input it is the error's, with one line on stderr,
+    and if the reader of its output has gone 141.
     """
     completing = "_ARGCOMPLETE" in os.environ  # the shell asks for what can follow
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -72,7 +77,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         argcomplete.autocomplete(parser)  # answers and ends the process
     for stream in (sys.stdout, sys.stderr):
         spell_signs(stream)
-    parsed = parser.parse_args(arguments)
+    parsed, more = parser.parse_known_args(arguments)
+    if more and "more" not in parsed:
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    parsed.more = more  # options of pytest, for a command that runs it
     try:
         status = int(parsed.run(parsed))
         sys.stdout.flush()
@@ -84,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
     except (PbcoreError, OSError) as error:
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
-        print(f"pbcore {name}: {what}", file=sys.stderr)
-        return 2
+        print("\n".join(printable(line, 1000) for line in f"pbcore {name}: {what}".split("\n")), file=sys.stderr)
+        return error.status if isinstance(error, PbcoreError) else 2
     except KeyboardInterrupt:
         return 130

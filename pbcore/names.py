@@ -19,6 +19,7 @@ MOST_CHARACTERS = 1_000
 # ASCII digits only, and no more of them than a float or an int64 holds: so that each value has one spelling.
 _WHOLE = r"[0-9]{1,9}"
 _POSITIVE = r"[1-9][0-9]{0,8}"
+_SEVERAL = r"[2-9]|[1-9][0-9]{1,8}"
 _NUMBER = rf"{_WHOLE}(?:\.[0-9]{{1,20}})?"
 _ARGUMENT = re.compile(rf"([a-z_]*)((?:{_NUMBER})?)")
 
@@ -36,7 +37,9 @@ class SamplerName:
     `remask_variant` (`max` for rcr, `early` for remdm) is empty for the official runs' rule. `counts` is an explicit
     schedule, the tokens to reveal at each step of a block; `schedule` names one (`linear`, `cosine`) over
     `schedule_steps` steps. `together` is how the tokens of a step are chosen together (`counts`, `rounding`), None for
-    each by itself; `gap` the least distance of unsure positions that one step reveals, 0 for any.
+    each by itself; `gap` the least distance of unsure positions that one step reveals, 0 for any. `ahead` is the most
+    canvases of a row that one forward has, 0 for the present one alone. `at_once` says how many rows are decoded, or
+    requests sent, at a time (0: as the run says); it changes speed and no rule.
     """
 
     policy: str
@@ -56,6 +59,8 @@ class SamplerName:
     adas: float | None = None
     together: str | None = None
     gap: int = 0
+    ahead: int = 0
+    at_once: int = 0
 
     def __str__(self) -> str:
         parts = ["-".join([self.policy, *(word + number for word, number in self.arguments)])]
@@ -76,6 +81,8 @@ class SamplerName:
             parts.append(self.together)
         if self.gap:
             parts.append(f"gap{self.gap}")
+        if self.ahead:
+            parts.append(f"ahead{self.ahead}")
         if self.eos_stop:
             parts.append("eos_stop")
         if self.no_early_eos:
@@ -84,11 +91,18 @@ class SamplerName:
             parts.append("eos_last")
         if self.temperature:
             parts.append(f"t{plain(self.temperature)}")
+        if self.at_once:
+            parts.append(f"x{self.at_once}")
         return "+".join(parts)
 
     @property
     def greedy(self) -> bool:
         return self.temperature == 0
+
+    @property
+    def alone(self) -> SamplerName:
+        """The sampler itself, without how many rows it decodes at a time."""
+        return replace(self, at_once=0)
 
 
 def plain(number: float) -> str:
@@ -153,20 +167,22 @@ def _modifier(name: str, text: str) -> dict[str, object]:
     if text in ("counts", "rounding"):
         return {"together": text}
     for word, number in (
-        ("gap", r"[2-9]|[1-9][0-9]{1,8}"),
+        ("gap", _SEVERAL),
+        ("ahead", _SEVERAL),
         ("remdm", rf"{_POSITIVE}(-early)?"),
         ("linear", _POSITIVE),
         ("cosine", _POSITIVE),
         ("adas", _NUMBER),
         ("b", _POSITIVE),
         ("t", _NUMBER),
+        ("x", _POSITIVE),
         ("s", rf"{_WHOLE}(_{_WHOLE})*"),
     ):
         if text.startswith(word) and re.fullmatch(number, text[len(word) :]):
             value = text[len(word) :]
             match word:
-                case "gap":
-                    return {"gap": int(value)}
+                case "gap" | "ahead":
+                    return {word: int(value)}
                 case "remdm":
                     rounds, _, variant = value.partition("-")
                     return {"remask": word, "remask_rounds": int(rounds), "remask_variant": variant}
@@ -176,6 +192,8 @@ def _modifier(name: str, text: str) -> dict[str, object]:
                     return {"block": int(value)}
                 case "t":
                     return {"temperature": float(value)}
+                case "x":
+                    return {"at_once": int(value)}
                 case "s":
                     return {"counts": tuple(map(int, value.split("_")))}
                 case _:
@@ -185,5 +203,5 @@ def _modifier(name: str, text: str) -> dict[str, object]:
         "+b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early "
         "(remasking), +counts, +rounding (tokens chosen together), +gap2 (distance of unsure positions), "
         "+s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps), +eos_stop, +no_early_eos, +eos_last, "
-        "+adas40 (order)"
+        "+adas40 (order), +ahead16 (canvases forwarded together), +x4 (rows at a time)"
     )

@@ -23,6 +23,8 @@ names = st.builds(
     no_early_eos=st.booleans(),
     eos_last=st.booleans(),
     adas=st.none() | st.sampled_from([0.0, 40.0, 0.5]),
+    at_once=st.sampled_from([0, 1, 64]),
+    ahead=st.sampled_from([0, 2, 16]),
 )
 
 
@@ -68,7 +70,7 @@ class TestParse:
             ("", "not a policy name"),
             ("Confidence-k2", "not a policy name"),
             ("confidence-", "not a parameter"),
-            ("confidence-k2+x9", "unknown modifier"),
+            ("confidence-k2+y9", "unknown modifier"),
             ("confidence-k2+b0", "unknown modifier"),
             ("confidence-k2+rcr-early", "unknown modifier"),
             ("confidence-k2+remdm-early", "unknown modifier"),

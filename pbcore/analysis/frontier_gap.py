@@ -59,6 +59,8 @@ def kind(sampler: str) -> Kind:
         declared = traits(policy(name))
     except ValueError:
         return "unknown"
+    if name.ahead:
+        return "tries"
     if name.remask:
         return "back"
     if declared.rewrites:

@@ -46,5 +46,6 @@ def family(sampler: str) -> str:
     """
     head, *modifiers = sampler.split("+")
     policy, *arguments = head.split("-")
+    modifiers = [modifier for modifier in modifiers if not re.fullmatch(r"x\d+", modifier)]
     words = [argument for argument in arguments if not re.search(r"\d", argument)]
     return "+".join(["-".join([policy, *words]), *modifiers])

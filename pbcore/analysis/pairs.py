@@ -89,6 +89,9 @@ def pair_cells(
     """
     if not models and not samplers:
         return Pairs(tuple(_same(name, head, base) for name in sorted(head.keys() | base.keys(), key=id_order)))
+    levelled = next((name for name in (*head, *base) if ":" in name.rpartition("/")[2]), None)
+    if levelled is not None:
+        raise InputError(f"cells at levels of factors ({printable(levelled)}) are paired by id; give no other names")
     models = _resolved("model", models or {}, head.values(), base.values())
     samplers = _resolved("sampler", samplers or {}, head.values(), base.values())
     news = {_key(cell): name for name, cell in head.items() if _asked(cell, models, samplers)}

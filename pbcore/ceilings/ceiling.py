@@ -25,8 +25,9 @@ from pbcore.models.ideal import Ideal
 from pbcore.names import SamplerName, parse
 from pbcore.tasks.base import Sample
 from pbcore.theory.accuracy import accuracy
+from pbcore.theory.canvas import AnswerDistribution
 from pbcore.theory.ceiling import KINDS, Ceiling, Kind
-from pbcore.theory.distributions import AnswerDistribution, Listed, Shuffled, answer_distribution
+from pbcore.theory.distributions import Listed, Shuffled, answer_distribution
 from pbcore.theory.problems import FEW, NotExact, structure, targets
 from pbcore.theory.recursion import everything, expected_accuracy
 from pbcore.theory.shuffles import problem
@@ -59,9 +60,9 @@ def structures(samples: Iterable[Sample]) -> list[tuple[AnswerDistribution, int]
     for sample in samples:
         try:
             distribution = answer_distribution(sample)
+            key = structure(distribution)
         except InputError as error:
             raise NoCeiling(f"{sample.task}, sample {sample.index}: {error}") from error
-        key = structure(distribution)
         counts[key] += 1
         first.setdefault(key, distribution)
     if not first:
@@ -95,6 +96,7 @@ def _ceiling_of(distribution: AnswerDistribution, name: SamplerName, draws: int)
 def _worked_out(distribution: AnswerDistribution, name: SamplerName, draws: int) -> Ceiling:
     if name.policy == "ar":
         return _certain(1.0, "closed")  # one token at a time, from exact probabilities
+    name = replace(name, ahead=0)  # which changes no answer
     rule = policy(name)
     _check(rule, name, distribution)
     if _single(distribution) or (getattr(rule, "k", None) == 1 and name.remask is None):

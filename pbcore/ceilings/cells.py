@@ -16,8 +16,9 @@ from pbcore.models.ideal import Ideal
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.words import tokens
+from pbcore.theory.canvas import EOS, AnswerDistribution
 from pbcore.theory.ceiling import Ceiling
-from pbcore.theory.distributions import EOS, AnswerDistribution, answer_distribution, listed, supports
+from pbcore.theory.distributions import answer_distribution, listed, supports
 from pbcore.theory.lost import bits_lost
 
 MOST_TEXTS = 1000  # answers of one sample that are put through a tokenizer

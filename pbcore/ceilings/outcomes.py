@@ -29,7 +29,7 @@ from pbcore.errors import InputError
 from pbcore.models.base import Query, Request
 from pbcore.names import SamplerName, parse
 from pbcore.theory.bounds import Entropy, answers_entropy
-from pbcore.theory.distributions import AnswerDistribution
+from pbcore.theory.canvas import AnswerDistribution
 from pbcore.theory.problems import chosen
 
 MOST_ROWS = 50_000  # of one step
@@ -133,6 +133,8 @@ class _Enumeration:
             raise InputError(
                 f"sampler {name}: {name.policy} draws from logits of its own; only its greedy form is enumerated"
             )
+        if name.ahead:
+            raise InputError(f"sampler {name}: +ahead{name.ahead} changes no answer; leave it out of the enumeration")
         if "probe" in declared.needs or name.together:
             raise InputError(
                 f"sampler {name}: tokens checked by what-if rows or chosen together aren't enumerated; decode with the "

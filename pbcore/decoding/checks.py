@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pbcore.decoding.protocol import Traits
+from pbcore.decoding.protocol import Traits, unforeseeable
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.errors import InputError, PbcoreError
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser
-from pbcore.names import SamplerName
+from pbcore.names import SamplerName, SamplerNameError
 
 
 class DecodingError(PbcoreError, RuntimeError):
@@ -22,6 +22,7 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
     """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs: a cache, a review, token
     frequencies.
     """
+    check_ahead(traits, name)
     if model.block:
         why = why_not_in_blocks(model.block, traits, name)
         if why is not None:
@@ -46,6 +47,11 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
             f"sampler {name}: {name.policy} asks about what-if rows, and a KV cache holds one canvas for each row; "
             f"leave +{name.cache} out"
         )
+    if "causal" in traits.needs and not model.block:
+        raise ValueError(
+            f"sampler {name}: {name.policy} checks a block token by token, which models that decode block by block can "
+            f"do (SDAR, LLaDA2, Fast-dLLM v2), and {model.name} isn't one; choose another sampler or model"
+        )
     if "attention" in traits.needs and not model.attention:
         raise ValueError(
             f"sampler {name}: {name.policy} reads attention weights, and {model.name} gives none; masked models with "
@@ -66,6 +72,16 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
             "table of them; make one "
             "with `pbcore samplers --frequencies CORPUS --model NAME --output FILE` and set PBCORE_FREQUENCIES to that "
             "file"
+        )
+
+
+def check_ahead(traits: Traits, name: SamplerName) -> None:
+    """Raises SamplerNameError for a sampler that looks ahead if its steps read more than a forward of their canvas."""
+    reads = [*unforeseeable(traits), *([f"the cache {name.cache}"] if name.cache else [])]
+    if name.ahead and reads:
+        raise SamplerNameError(
+            f"sampler {name}: +ahead runs forwards of canvases before they are needed, and the steps of {name.policy} "
+            f"read more than those ({', '.join(reads)}); leave +ahead{name.ahead} out"
         )
 
 
@@ -119,7 +135,7 @@ def check_numbers(model: Denoiser, confidence: Tensor, row: Tensor, rows: Rows) 
         raise DecodingError(
             f"{model.name} gave logits that are NaN, +inf or all -inf for row {int(rows.origin[at])} (key "
             f"{int(rows.key[at])}) "
-            f"at step {int(rows.nfe[at])}; try --dtype float32, and check the checkpoint"
+            f"at step {int(rows.steps[at])}; try --dtype float32, and check the checkpoint"
         )
 
 
@@ -191,6 +207,8 @@ def check_probe(name: str, needs: frozenset[str], probe: Probe, step: Step) -> N
     """Raises DecodingError for a Probe of a policy that doesn't declare it, or with unusable tensors."""
     if "probe" not in needs:
         raise DecodingError(f"policy {name}: select returned a Probe; declare needs = frozenset({{'probe'}})")
+    if probe.causal and "causal" not in needs:
+        raise DecodingError(f"policy {name}: its Probe is causal; declare needs = frozenset({{'probe', 'causal'}})")
     slots, device, rows = step.masked.shape[1], step.masked.device, len(step.masked)
     count = len(probe.row) if isinstance(probe.row, Tensor) and probe.row.dim() == 1 else 0
     expected = {"row": ((count,), torch.int64), "write": ((count, slots), torch.bool)}
@@ -215,6 +233,8 @@ def check_taken(name: str, take: Tensor, step: Step, canvas: Tensor) -> Answers:
     if step.answers is None:
         raise DecodingError(f"policy {name}: Move.take names what-if rows, but none were asked about in this step")
     answers, some = step.answers, (take >= 0).nonzero().squeeze(-1)
+    if answers.causal and len(some):
+        raise DecodingError(f"policy {name}: Move.take names a causal what-if row, which can't be a step's forward")
     if bool((take >= len(answers.row)).any()) or bool((answers.row[take[some]] != some).any()):
         raise DecodingError(
             f"policy {name}: Move.take is {take.tolist()}; give each row one of its own what-if rows, by its place in "

@@ -38,7 +38,7 @@ GROUPS = {
     "modifiers": "Remasking modifiers",
 }
 FIRST = (
-    "Try first: threshold-0.9 (any model), eb-0.1 (fewer errors on dependent tokens), spec-8 (fewest calls, more rows)."
+    "Try first: eb-0.1 (few errors in few forwards), threshold-0.9 (as most papers), spec-8 (fewer calls, more rows)."
 )
 
 
@@ -120,8 +120,8 @@ def run(args: argparse.Namespace) -> int:
         "+t1.0, +rcr, +rcr-max,"
     )
     print(
-        "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, +eos_last, +adas40, +counts, +rounding, +gap2, and a "
-        "schedule where k is left out: +s2_1_1, +linear8, +cosine8."
+        "+remdm1, +remdm1-early, +eos_stop, +no_early_eos, +eos_last, +adas40, +counts, +rounding, +gap2, +ahead16, "
+        "and a schedule where k is left out: +s2_1_1, +linear8, +cosine8."
     )
     return 0
 
@@ -169,7 +169,9 @@ def _described(name: str, cls: type, declared: Traits) -> Described:
         (" ".join(part.split())[len("State: ") :].rstrip(".") for part in rest if part.startswith("State: ")), "–"
     )
     forwards = "1, with a shadow block" if declared.review == "hidden" else "1"
-    if "probe" in declared.needs:
+    if "causal" in declared.needs:
+        forwards = "1, then 1 causal of the drafts"
+    elif "probe" in declared.needs:
         forwards = "1 of what-if rows, the next step's too" if name != "punt" else "1, then 1 per bit of a rank"
     cited = f"arXiv {paper[1]}" if paper else "–"
     return Described(name, _kind(declared), text, state, _parameters(cls), cited, forwards, _group(name, declared))

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from pbcore.decoding.ahead import look_ahead
 from pbcore.decoding.blocks import Blocks, begin, block_length, fill_after_eos, lengthened, settle, stop_early
 from pbcore.decoding.checks import (
     DecodingError,
@@ -24,7 +25,7 @@ from pbcore.decoding.checks import (
     check_taken,
     check_written,
 )
-from pbcore.decoding.forward import Job, Source, forward, what_if
+from pbcore.decoding.forward import Job, Source, forward, hold_back, what_if
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Rows, join, start
 from pbcore.decoding.sharing import ForwardStore
@@ -87,14 +88,11 @@ def denoise(
 def _step(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None = None, refresh: bool = False) -> None:
     """One forward and one move of the policy, for every row; between them the what-if rows that it asks about."""
     job.log.record(rows)
+    if job.name.ahead:
+        look_ahead(job, rows, context)
     step, where = forward(job, rows, context, window, refresh)
     masked = step.masked
-    if job.name.no_early_eos:
-        early = (step.token == job.model.eos_id) & (masked.cumsum(-1) > 1)
-        step._hide(early)
-    if job.name.eos_last:
-        ends = masked & torch.isin(step.token, torch.tensor(sorted(job.model.stop_ids), device=masked.device))
-        step._hide(ends & (masked & ~ends).any(-1, keepdim=True))
+    hold_back(job, step)
     answer = job.policy.select(step)
     for _ in range(step.masked.shape[1] + 1):
         if not isinstance(answer, Probe):

@@ -54,87 +54,120 @@ def forward(
 ) -> tuple[Step, Tensor]:
     """The policy's Step, and the canvas index (R, C) of each slot.
 
-    One forward of all rows but those whose last move took a what-if row: its answers are read again.
+    One forward of all rows but those whose last move took a what-if row, or that looked ahead: its answers are read
+    again.
     """
-    place, where, inside = rows.active(job.size, job.traits.reach == "prefix")  # (R, C) each
-    present = rows.canvas.gather(1, where)
-    masked = inside & (present == job.model.mask_id)
-    revealed = inside & ~masked
-    if job.traits.part:
-        masked = rows.first_part(job.size, job.traits.part, place, masked)
-    query = Query(rows.canvas, marked(rows.canvas, where, masked), rows.nfe, window, refresh)
+    slots = slots_of(job, rows)
+    revealed = slots.inside & (slots.present != job.model.mask_id)
+    nfe = rows.one_at_a_time if job.name.ahead else rows.nfe  # (R,)
+    query = Query(rows.canvas, marked(rows.canvas, slots.where, slots.masked), nfe, window, refresh)
     if job.blocks:
         query = replace(query, block=rows.block, part=job.traits.part)
     reused = rows.knows(query.want)  # (R,)
-    nfe = rows.nfe - reused.long()  # earlier forwards than the one read now
-    draws = job.draw(job.seed, rows.key, nfe, place) if job.name.temperature else None  # (R, C)
-    share = attention = None
+    if not job.name.ahead:
+        nfe = nfe - reused.long()  # earlier forwards than the one read now
+    share = again = attention = None
     if isinstance(context, SharedContext):
-        seen, again = context.predict(query), None
+        seen = context.predict(query)
     else:
-        logits, again, attention = _logits(job, rows, context, query, where, revealed, reused)  # (M, V), (N, V)
+        logits, again, attention = _logits(job, rows, context, query, slots.where, revealed, reused)  # (M, V), (N, V)
         share = without_mask(logits, job.model.mask_id, "mask" in job.traits.needs)  # (M,)
-        seen = Prediction(*predict(logits, job.name.temperature, None if draws is None else draws[masked]), logits)
-    check_numbers(job.model, seen.confidence, masked.nonzero()[:, 0], rows)
-    slots = rows.in_block(job.size)  # (R,)
+        seen = predicted(job, rows, slots, nfe, logits)
+    check_numbers(job.model, seen.confidence, slots.masked.nonzero()[:, 0], rows)
+    step = step_of(job, rows, slots, seen, nfe, rows.stale(reused))
+    step.attention = attention
+    step.mask = None if share is None else _scattered(slots.masked, share)
+    if again is not None:
+        share = without_mask(again, job.model.mask_id, "mask" in job.traits.needs)  # (N,)
+        draws = _draws(job, rows, slots, nfe)
+        step.review = reviewed(again, revealed, slots.present, job.name.temperature, draws, share)
+        check_numbers(job.model, step.review.confidence[revealed], revealed.nonzero()[:, 0], rows)
+    rows.kept = None
+    rows.count((~reused).long())
+    return step, slots.where
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The slots of each row's active block (R, C): index among the target positions and in the canvas, whether the row
+    has it, the token that stands there, and whether it is a candidate.
+    """
+
+    place: Tensor
+    where: Tensor
+    inside: Tensor
+    present: Tensor
+    masked: Tensor
+
+
+def slots_of(job: Job, rows: Rows) -> Slots:
+    """The slots that the policy gets."""
+    place, where, inside = rows.active(job.size, job.traits.reach == "prefix")  # (R, C) each
+    present = rows.canvas.gather(1, where)
+    masked = inside & (present == job.model.mask_id)
+    if job.traits.part:
+        masked = rows.first_part(job.size, job.traits.part, place, masked)
+    return Slots(place, where, inside, present, masked)
+
+
+def _draws(job: Job, rows: Rows, slots: Slots, nfe: Tensor) -> Tensor | None:
+    """The random numbers (R, C) that draw tokens at a temperature."""
+    return job.draw(job.seed, rows.key, nfe, slots.place) if job.name.temperature else None
+
+
+def predicted(job: Job, rows: Rows, slots: Slots, nfe: Tensor, logits: Tensor) -> Prediction:
+    """What logits (M, V) of the candidates say; `nfe` (R,) are the rows' earlier forwards."""
+    draws = _draws(job, rows, slots, nfe)
+    return Prediction(*predict(logits, job.name.temperature, None if draws is None else draws[slots.masked]), logits)
+
+
+def step_of(job: Job, rows: Rows, slots: Slots, seen: Prediction, nfe: Tensor, stale: Tensor) -> Step:
+    """The Step of what a forward, after `nfe` (R,) earlier ones, says of the candidates."""
+    count = rows.in_block(job.size)  # (R,)
     single = job.blocks is None and job.name.block is None
     per_row = PerRow(
         key=rows.key,
         index=rows.index,
         nfe=nfe,
-        slots=slots,
-        size=rows.n_targets if single else torch.full_like(slots, job.size),
+        slots=count,
+        size=rows.n_targets if single else torch.full_like(count, job.size),
         requested=rows.requested,
         targets=rows.n_targets,
-        stale=rows.stale(reused),
+        stale=stale,
         left=partial(rows.masks, job.model.mask_id),
     )
-    step = Step(
+    return Step(
         job.setting(rows.targets.shape[1]),
-        PerSlot(inside, place, where),
+        PerSlot(slots.inside, slots.place, slots.where),
         per_row,
-        masked,
-        token=present.masked_scatter(masked, seen.token),
-        confidence=_scattered(masked, seen.confidence),
-        quota=quota(job.name, slots, rows.index, masked.sum(-1)),
-        attention=attention,
-        mask=None if share is None else _scattered(masked, share),
+        slots.masked,
+        token=slots.present.masked_scatter(slots.masked, seen.token),
+        confidence=_scattered(slots.masked, seen.confidence),
+        quota=quota(job.name, count, rows.index, slots.masked.sum(-1)),
         _logits=seen.logits,
-        _numbers={name: _scattered(masked, values) for name, values in seen.numbers.items()},
+        _numbers={name: _scattered(slots.masked, values) for name, values in seen.numbers.items()},
         _states=rows.states,
     )
-    if again is not None:
-        share = without_mask(again, job.model.mask_id, "mask" in job.traits.needs)  # (N,)
-        step.review = reviewed(again, revealed, present, job.name.temperature, draws, share)
-        check_numbers(job.model, step.review.confidence[revealed], revealed.nonzero()[:, 0], rows)
-    rows.kept = None
-    rows.count((~reused).long())
-    return step, where
+
+
+def hold_back(job: Job, step: Step) -> None:
+    """Takes the EOS that `+no_early_eos` and `+eos_last` hold back from the candidates."""
+    masked = step.masked
+    if job.name.no_early_eos:
+        step._hide((step.token == job.model.eos_id) & (masked.cumsum(-1) > 1))
+    if job.name.eos_last:
+        ends = masked & torch.isin(step.token, torch.tensor(sorted(job.model.stop_ids), device=masked.device))
+        step._hide(ends & (masked & ~ends).any(-1, keepdim=True))
 
 
 def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, probe: Probe) -> Answers:
-    """One forward of all what-if rows: masks of the active block, or where that is full, of the next one."""
+    """One forward of all what-if rows."""
     check_probe(job.name.policy, job.traits.needs, probe, step)
     row, slot = probe.write.nonzero(as_tuple=True)
     canvas = rows.canvas[probe.row]  # (W, L), a copy
     canvas[row, where[probe.row[row], slot]] = probe.token[row, slot]
-    asked = replace(rows.select(probe.row), canvas=canvas.clone())
-    if job.name.eos_stop:
-        fill_after_eos(job.model, asked)  # an answer that ends there has nothing left to predict
-    if job.blocks is None:  # a block model's next block waits for its storing forward
-        asked.block = asked.block_of_first_mask(job.model.mask_id, job.size).maximum(asked.block)
-    want = _next_masks(job, asked)  # (W, L)
-    live = want.any(-1).nonzero().squeeze(-1)
-    logits = step.confidence.new_empty(0, job.model.vocab_size)  # (N, V)
-    if len(live):
-        block = asked.block[live] if job.blocks else None
-        query = Query(canvas[live], want[live], asked.nfe[live], block=block)
-        logits = _of_rows(context, probe.row[live], len(rows.origin)).logits(query)
-        check_logits(job.model, logits, int(want.sum()), canvas, "masked")
-        without_mask(logits, job.model.mask_id, share=False)
-    rows.count(torch.bincount(probe.row[live], minlength=len(rows.origin)))
-    at = torch.full_like(canvas, -1)
-    at[want] = torch.arange(len(logits), device=at.device)
+    causal = marked(canvas, where[probe.row], probe.write) if probe.causal else None
+    at, logits = forwarded(job, rows, context, probe.row, canvas, rows.nfe[probe.row], causal)
     return Answers(
         row=probe.row,
         masked=step.inside[probe.row] & (at.gather(1, where[probe.row]) >= 0),
@@ -145,10 +178,40 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, pr
         _temperature=job.name.temperature,
         _draws=step.uniform(-1)[probe.row] if job.name.temperature else None,
         _check=lambda chances, row: check_numbers(job.model, chances, row, rows),
+        causal=probe.causal,
     )
 
 
-def _next_masks(job: Job, rows: Rows) -> Tensor:
+def forwarded(
+    job: Job, rows: Rows, context: Source, row: Tensor, canvas: Tensor, nfe: Tensor, causal: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """One forward of `canvas` (W, L), which the rows `row` (W,) have or might come to have after `nfe` (W,) forwards.
+
+    Returns logits (N, V) of the masks of the active block, or where that is full, of the next one, and the row of these
+    that belongs to each position (W, L), -1 for none. A block model may be asked for the positions `causal` (W, L) of
+    the active block instead, each given the tokens before it alone.
+    """
+    asked = replace(rows.select(row), canvas=canvas.clone())
+    if job.name.eos_stop:
+        fill_after_eos(job.model, asked)  # an answer that ends there has nothing left to predict
+    if job.blocks is None:  # a block model's next block waits for its storing forward
+        asked.block = asked.block_of_first_mask(job.model.mask_id, job.size).maximum(asked.block)
+    want = next_masks(job, asked) if causal is None else causal  # (W, L)
+    live = want.any(-1).nonzero().squeeze(-1)
+    logits = torch.empty(0, job.model.vocab_size, device=canvas.device)  # (N, V)
+    if len(live):
+        block = asked.block[live] if job.blocks else None
+        query = Query(canvas[live], want[live], nfe[live], block=block, causal=causal is not None)
+        logits = _of_rows(context, row[live], len(rows.origin)).logits(query)
+        check_logits(job.model, logits, int(want.sum()), canvas, "masked")
+        without_mask(logits, job.model.mask_id, share=False)
+    rows.count(torch.bincount(row[live], minlength=len(rows.origin)))
+    at = torch.full_like(canvas, -1)
+    at[want] = torch.arange(len(logits), device=at.device)
+    return at, logits
+
+
+def next_masks(job: Job, rows: Rows) -> Tensor:
     """The masks (R, L) in the active block of each row that has any."""
     want = torch.zeros_like(rows.canvas, dtype=torch.bool)
     open_ = (rows.canvas == job.model.mask_id).any(-1).nonzero().squeeze(-1)

@@ -19,7 +19,7 @@ ALLOWED = {
     "reads": ("distributions", "numbers"),
     "chooses": (None, "positions", "tokens"),
 }
-NEEDS = frozenset({"attention", "frequencies", "mask", "probe"})
+NEEDS = frozenset({"attention", "causal", "frequencies", "mask", "probe"})
 
 
 class Policy(Protocol):
@@ -56,7 +56,7 @@ class Traits:
     - `course`: how it goes through the blocks of a block model.
     - `needs`: what a step must have: `frequencies`, the tokens' background probabilities, which the model must know;
       `mask`, the probability of the mask token itself; `probe`, what-if rows: `select` may return a Probe;
-      `attention`, attention weights.
+      `attention`, attention weights; `causal`, what-if rows that a block model reads token by token.
     - `attends`: which weights: of which layers, with or without those of the prompt's columns.
     """
 
@@ -98,9 +98,17 @@ def traits(policy: Any) -> Traits:
         raise ValueError(
             f"policy {name}: needs is {declared.needs!r}; allowed: a set of {', '.join(map(repr, sorted(NEEDS)))}"
         )
-    together = [name for name in ("review", "part") if getattr(declared, name)] + [
-        need for need in ("mask", "attention") if need in declared.needs
-    ]
-    if "probe" in declared.needs and together:
+    together = unforeseeable(declared)
+    if "probe" in declared.needs and len(together) > 1:
+        together.remove("probe")
         raise ValueError(f"policy {name}: what-if rows (needs 'probe') don't go together with {', '.join(together)}")
     return declared
+
+
+def unforeseeable(declared: Traits) -> list[str]:
+    """What a policy declares that a plain forward of another canvas doesn't give: no such forward can stand for one of
+    its steps.
+    """
+    return [name for name in ("review", "part") if getattr(declared, name)] + [
+        need for need in ("mask", "attention", "probe") if need in declared.needs
+    ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 
 from pbcore.decoding import state
 from pbcore.decoding.state import State
-from pbcore.decoding.what_if import Kept
+from pbcore.decoding.what_if import Foreseen, Kept
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser, Former, Generation, Request
 from pbcore.models.rows import past_eos
@@ -42,12 +42,20 @@ class Rows:
     store: Tensor  # (R,) forwards that stored finished blocks
     states: dict[str, State]  # the policy's
     kept: Kept | None = None  # forwards of what-if rows that the last move took
+    foreseen: list[Foreseen | None] = field(default_factory=list)  # of each row that looks ahead
 
     def select(self, rows: Tensor) -> Rows:
         """Only the given rows; `rows` (R',) are indices."""
         tensors = {name: getattr(self, name)[rows] for name in _TENSORS}
         states = {name: part.select(rows) for name, part in self.states.items()}
-        return Rows(**tensors, states=states, kept=None if self.kept is None else self.kept.select(rows))
+        kept = None if self.kept is None else self.kept.select(rows)
+        foreseen = [self.foreseen[row] for row in rows.tolist()] if self.foreseen else []
+        return Rows(**tensors, states=states, kept=kept, foreseen=foreseen)
+
+    @property
+    def one_at_a_time(self) -> Tensor:
+        """The forwards (R,) that each row would have taken so far without looking ahead."""
+        return self.steps + self.store
 
     def count(self, canvases: Tensor) -> None:
         """One forward in which each row had `canvases` (R,), those with 0 took no part."""
@@ -110,7 +118,7 @@ class Rows:
         return start, int(self.targets[0, after]) if after < self.targets.shape[1] else self.canvas.shape[1]
 
 
-_TENSORS = tuple(f.name for f in fields(Rows) if f.name not in ("states", "kept"))
+_TENSORS = tuple(f.name for f in fields(Rows) if f.name not in ("states", "kept", "foreseen"))
 
 
 @dataclass(slots=True)
@@ -253,4 +261,4 @@ def join(parts: Sequence[Rows]) -> Rows:
     order = torch.cat([part.origin for part in parts]).argsort()
     tensors = {name: torch.cat([getattr(part, name) for part in parts])[order] for name in _TENSORS}
     sizes = [len(part.origin) for part in parts]
-    return Rows(**tensors, states=state.join([part.states for part in parts], sizes, order), kept=None)
+    return Rows(**tensors, states=state.join([part.states for part in parts], sizes, order), kept=None, foreseen=[])

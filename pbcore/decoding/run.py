@@ -35,9 +35,9 @@ def decode(
 
     `prompts` are Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids; Samples have their
     own length and canvas. A row's random numbers depend on `seed` and its identity alone (a Sample's index, else the
-    index in `prompts`), so results don't depend on `batch_size`, the most rows decoded together (default: the model's
-    own, else 8 on CPU, 32 on GPU). It halves when memory runs out. A `store` of this model shares forwards between
-    calls: answers and NFE stay the same.
+    index in `prompts`), so results don't depend on `batch_size`, the most rows decoded together (default: those of the
+    sampler's `+x4`, the model's own, else 8 on CPU, 32 on GPU). It halves when memory runs out. A `store` of this model
+    shares forwards between calls: answers and NFE stay the same.
 
     Raises SamplerNameError for an unknown sampler, ModelError for a prompt that the model can't encode, ValueError for
     impossible lengths and arguments of the wrong type, DecodingError for unusable logits or a policy that breaks its
@@ -58,12 +58,15 @@ def decode(
     if store is not None:
         store.begin(model)
     if isinstance(model, OwnDecoder):
+        if name.at_once and not getattr(model, "served", False):
+            raise InputError(f"sampler {name}: {model.name} decodes by itself, in batches of its own; leave out +x")
         _check_own(model, name)
         return model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
+    at_once, name = name.at_once, name.alone
     model, answered, batches = _decoder(model, name, seed, record, store)
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
     results: list[Generation | None] = [None] * len(requests)
-    size = batch_size or default_batch(model)
+    size = batch_size or at_once or default_batch(model)
     for batch in _batches(requests, name, model):
         for part, generations in _in_pieces(
             batch, size, lambda rows, size: answered([requests[i] for i in rows], size), batches

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any, get_type_hints
 
 from pbcore.decoding.adas import reordered
+from pbcore.decoding.checks import check_ahead
 from pbcore.decoding.drawing import drawn
 from pbcore.decoding.policies import Policy, build, policies
 from pbcore.decoding.protocol import traits
@@ -22,11 +23,12 @@ def resolve(text: str) -> SamplerName:
     Raises SamplerNameError with close matches for an unknown policy, or with the policy's own message for unusable
     parameters.
     """
-    name = parse(text)
+    given = parse(text)
+    name = given.alone
     if name.policy == ar.POLICY:
-        return ar.canonical(name)
+        return replace(ar.canonical(name), at_once=given.at_once)
     policy(name)
-    return _canonical(name)
+    return replace(_canonical(name), at_once=given.at_once)
 
 
 def _canonical(name: SamplerName) -> SamplerName:
@@ -98,6 +100,7 @@ def policy(name: SamplerName) -> Policy:
             f"sampler {name}: {name.policy} decides itself how many tokens to reveal; leave the schedule out"
         )
     result = drawn(reordered(remasked(result, name), name), name)
+    check_ahead(traits(result), name)
     held = "no_early_eos" if name.no_early_eos else "eos_last" if name.eos_last else ""
     if held and traits(result).rewrites:
         raise SamplerNameError(

@@ -38,6 +38,8 @@ def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
     """
     if not getattr(model, "deterministic", False) or getattr(model, "block", None) or name.temperature or name.cache:
         return False
+    if name.ahead:
+        return False
     declared = traits(policy)
     return declared.reads == "numbers" and declared.review is None and not {"mask", "probe"} & declared.needs
 

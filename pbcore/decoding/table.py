@@ -16,7 +16,8 @@ from torch import Tensor
 
 from pbcore.models.base import Prompt, Query, Request
 from pbcore.models.ideal import NOISE
-from pbcore.theory.distributions import EOS, MASKED, AnswerDistribution, Listed, Shuffled
+from pbcore.theory.canvas import EOS, MASKED, AnswerDistribution
+from pbcore.theory.distributions import Listed, Shuffled
 
 MOST_ENTRIES = 100_000  # answers × tokens that are multiplied at each forward
 
@@ -143,8 +144,7 @@ def fits(distribution: AnswerDistribution) -> bool:
     """Whether the answers of a distribution are few enough for a table."""
     if isinstance(distribution, Shuffled):
         return len(distribution.slots) <= 6
-    assert isinstance(distribution, Listed)
-    return len(distribution.rows) * len(distribution.vocabulary) <= MOST_ENTRIES
+    return isinstance(distribution, Listed) and len(distribution.rows) * len(distribution.vocabulary) <= MOST_ENTRIES
 
 
 def _orders(distribution: Shuffled) -> NDArray[np.int64]:

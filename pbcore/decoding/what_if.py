@@ -20,11 +20,16 @@ class Probe:
     Each of the W what-if rows is a copy of one `row` of the step in which `token` stands at the slots in `write`;
     `step.mask_id` as a token masks a slot. A row of the step may have any number of them. The loop forwards all of them
     in one batch and calls `select` again with `step.answers`. A what-if row without masks isn't forwarded.
+
+    With `causal` (block models, `needs = {"probe", "causal"}`) the model reads the active block token by token, and
+    what it answers is its prediction of each slot in `write`, given the slots before it and none after it; no such row
+    can be taken.
     """
 
     row: Tensor  # (W,) long
     write: Tensor  # (W, C) bool
     token: Tensor  # (W, C) long
+    causal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class Answers:
     _temperature: float
     _draws: Tensor | None  # (W, C)
     _check: Callable[[Tensor, Tensor], None]
+    causal: bool = False  # of a causal Probe, whose slots in `write` are its `masked`
 
     def logits(self, slots: Tensor) -> Tensor:
         """Logits (M, V) of the marked slots, in row-major order; -inf for the mask token."""
@@ -97,6 +103,32 @@ class Kept:
     def of(self, want: Tensor) -> Tensor:
         """Logits (M, V) of the positions in `want` (R, L), all of them known."""
         return _rows_of(self.logits, self.at[want])
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """Forwards of one row: of the canvas that it had, and of guesses of those that it comes to have."""
+
+    canvas: Tensor  # (W, L)
+    nfe: Tensor  # (W,) earlier forwards that lead there without looking ahead
+    at: Tensor  # (W, L) row of `logits` of each position, -1 where unknown
+    logits: Tensor  # (N, V)
+
+    def exact(self, canvas: Tensor, nfe: Tensor, want: Tensor) -> int | None:
+        """The forward of just this `canvas` (L,) after `nfe` others that knows all positions in `want` (L,)."""
+        same = (self.nfe == nfe) & (self.canvas == canvas).all(-1) & ~(want & (self.at < 0)).any(-1)
+        return int(same.int().argmax()) if bool(same.any()) else None
+
+    def closest(self, canvas: Tensor, want: Tensor, mask_id: int) -> int | None:
+        """The forward with the most of this canvas's tokens and no others that knows all positions in `want` (L,)."""
+        masks = self.canvas == mask_id  # (W, L)
+        within = (masks | (self.canvas == canvas)).all(-1) & ~(want & (self.at < 0)).any(-1)
+        count = masks.sum(-1).masked_fill(~within, canvas.shape[0] + 1)
+        return int(count.argmin()) if bool(within.any()) else None
+
+    def of(self, place: int, want: Tensor) -> Tensor:
+        """Logits (M, V) of the positions in `want` (L,), all of them known, from forward `place`."""
+        return _rows_of(self.logits, self.at[place][want])
 
 
 def _rows_of(logits: Tensor, rows: Tensor) -> Tensor:

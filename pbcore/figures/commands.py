@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pbcore.models.base import Model
 
 DECODED = ("table1", "2a", "2b", "2c", "2d", "2e")
-FROM_RUNS = ("3", "4", "5", "6", "7", "length")
+FROM_RUNS = ("3", "4", "5", "6", "7", "length", "questions")
 SAMPLES = 400
 
 
@@ -27,7 +27,7 @@ def add_parsers(commands: Any) -> None:
         "which", choices=(*DECODED, *FROM_RUNS), metavar="FIGURE", help=", ".join((*DECODED, *FROM_RUNS))
     )
     figures.add_argument(
-        "runs", nargs="*", type=Path, metavar="RUN", help="run directories (figures 3 to 7, and length)"
+        "runs", nargs="*", type=Path, metavar="RUN", help="run directories (figures 3 to 7, length and questions)"
     )
     figures.add_argument(
         "-o",
@@ -111,7 +111,7 @@ def _decoded(args: argparse.Namespace, model: Model) -> None:
 
 
 def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
-    from pbcore.figures import runs, sweeps
+    from pbcore.figures import runs, several, sweeps
 
     draw: dict[str, Callable[[runs.Cells], Drawing | list[Drawing]]] = {
         "3": runs.figure3,
@@ -120,6 +120,7 @@ def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
         "6": sweeps.figure6,
         "7": runs.figure7,
         "length": sweeps.over_length,
+        "questions": several.over_questions,
     }
     drawn = draw[which](runs.read(paths))
     return drawn if isinstance(drawn, list) else [drawn]

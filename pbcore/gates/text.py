@@ -15,8 +15,9 @@ LISTED = 12  # flipped samples named per cell
 
 def rerun_command(cell_id: str, sample: int) -> str:
     """The command that reruns one sample of a cell, with its prompt, answer and trajectory."""
-    model, task, sampler = cell_id.rsplit("/", 2)
-    words = ("--model", model, "--task", task, "--sampler", sampler, "--sample", str(sample))
+    model, task, sampler, *level = cell_id.rsplit("/", 3 if ":" in cell_id.rpartition("/")[2] else 2)
+    factors = [word for one in level for part in one.split("+") for word in ("--factor", part.replace(":", "="))]
+    words = ("--model", model, "--task", task, "--sampler", sampler, *factors, "--sample", str(sample))
     return command_line(["pytest", "benches", *words])
 
 

@@ -56,6 +56,13 @@ def served(model: str) -> bool:
     return bool(model) and resolve_model(model).served
 
 
+def own_batches(model: str) -> bool:
+    """Whether a model that runs here forms its batches by itself."""
+    from pbcore.models import resolve_model
+
+    return resolve_model(model).family in ("diffusion_gemma", "sedd")
+
+
 def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
     """Why a model can't run a task whose answers are given in part; None if it can."""
     from pbcore.models import resolve_model
@@ -78,6 +85,17 @@ def otherwise_asked(load_task: Callable[[], Task], task: str, sampler: str) -> s
     source = asked_by(task)
     why = None if source is None else source.refuses(load_task(), parse(sampler))
     return None if why is None else f"{task} × {sampler}: {why}"
+
+
+def no_factor(model: str, level: str) -> str | None:
+    """Why a level's factors mean nothing to a model; None if it has them all."""
+    from pbcore.grid.levels import factors_of
+    from pbcore.models import resolve_model
+
+    entry, names = resolve_model(model), factors_of(level)
+    if names and entry.served:
+        return f"{model} × --factor {', '.join(names)}: its computer is the server's"
+    return f"{model} × --factor dtype: it has no weights" if "dtype" in names and entry.family == "ideal" else None
 
 
 def not_so_asked(model: str, task: str, cot: bool, max_new_tokens: int | None) -> str | None:

@@ -1,4 +1,6 @@
-"""A cell's name, `model/task/sampler`, as in node ids and records; with `/17` at its end it names one sample."""
+"""A cell's name, `model/task/sampler`, as in node ids and records; a level of factors follows (`/batch-size:8`) where a
+run has them, and `/17` at its end names one sample.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,14 @@ class CellNameError(InputError):
 @dataclass(frozen=True, slots=True)
 class CellName:
     """`task` is the full name (`waiting_line/shuffle`), `sampler` canonical; `sample` is set for an item of the
-    drill-down.
+    drill-down. `level` is one of `grid.levels.levels`, empty in a run without factors.
     """
 
     model: str
     task: str
     sampler: str
     sample: int | None = None
+    level: str = ""
 
     @property
     def category(self) -> str:
@@ -35,7 +38,7 @@ class CellName:
         """The record's id, e.g. `tiny/shuffle/confidence-k2`."""
         from pbcore.tasks.naming import short
 
-        return "/".join((self.model, short(self.task), self.sampler))
+        return "/".join((self.model, short(self.task), self.sampler, *filter(None, [self.level])))
 
     @property
     def item_id(self) -> str:
@@ -52,13 +55,14 @@ def parse(text: str, tasks: Collection[str]) -> CellName:
 
     parts = text.split("/")
     sample = int(parts.pop()) if parts[-1].isdecimal() else None
+    level = parts.pop() if len(parts) > 3 and ":" in parts[-1] else ""
     if len(parts) >= 3:
         sampler = parts.pop()
         by_short = {short(task): task for task in tasks}
         for words in (2, 1):
             task = by_short.get("/".join(parts[-words:]))
             if task is not None and len(parts) > words:
-                return CellName("/".join(parts[:-words]), task, sampler, sample)
+                return CellName("/".join(parts[:-words]), task, sampler, sample, level)
     raise CellNameError(
         f"{text!r} names no cell: write model/task/sampler, e.g. ideal/shuffle/confidence-k2, with a task of `pbcore "
         "tasks`"

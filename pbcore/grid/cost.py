@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from statistics import median
 from typing import TYPE_CHECKING
@@ -39,12 +39,14 @@ def forwards(name: SamplerName, tokens: int) -> Forwards:
     A fixed k takes ⌈b/k⌉ a block of b, a schedule its steps. Policies that decide themselves take at least one a block,
     and at most one a token, or what they declare as their cap. `+eos_stop` can end any of them early. Samplers that ask
     about what-if rows (`asks`) may take further forwards in each step, up to one a slot and one; how many rows these
-    have is up to the sampler.
+    have is up to the sampler. One that looks ahead takes at most what it takes without.
     """
     size = min(name.block or tokens, tokens)
     blocks = -(-tokens // size)
     steps = _steps(name, size)
     extra = name.remask_rounds if name.remask == "remdm" else 0
+    if name.ahead:
+        return Forwards(1, forwards(replace(name, ahead=0), tokens).high)
     if asks(name):
         moves = _cap(name, size) if steps is None else steps + extra
         return Forwards(1 if name.eos_stop else blocks, blocks * moves * (size + 2))
@@ -65,9 +67,9 @@ def _steps(name: SamplerName, size: int) -> int | None:
 
 
 def asks(name: SamplerName) -> bool:
-    """Whether a sampler asks about what-if rows, so that it forwards more canvases than its forwards."""
+    """Whether a sampler asks about what-if rows or looks ahead, so that it forwards more canvases than its forwards."""
     declared = _traits(name)
-    return declared is not None and "probe" in declared.needs
+    return bool(name.ahead) or (declared is not None and "probe" in declared.needs)
 
 
 def _cap(name: SamplerName, size: int) -> int:

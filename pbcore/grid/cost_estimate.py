@@ -78,7 +78,7 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], now: Callable[[], fl
         for cell in mine:
             samples = plan.task(cell.task, cell.model).samples
             if cell.task not in per_task:
-                per_task[cell.task] = forward_seconds(denoiser, samples, plan.settings.batch_size, now)
+                per_task[cell.task] = forward_seconds(denoiser, samples, plan.settings.rows, now)
             _add(result, cell, samples, len(plan.settings.seed), probe, per_task[cell.task])
         result.forward += per_task.values()
     return result

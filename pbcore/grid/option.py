@@ -25,7 +25,8 @@ class Option:
     None: a switch.
 
     `const` is the value of an option that is given without an argument. A `negated` switch has a counterpart,
-    `--no-name`. Not `recorded`: a cell's record has it in a field of its own, not among its options.
+    `--no-name`. Not `recorded`: a cell's record has it in a field of its own, not among its options. `varies`: cells
+    can be run under several of its values (`--factor`, grid/levels.py).
     """
 
     field: str
@@ -37,6 +38,7 @@ class Option:
     const: Any = None
     negated: bool = False
     recorded: bool = True
+    varies: bool = False
 
     @property
     def name(self) -> str:
@@ -58,6 +60,7 @@ def option(
     const: Any = None,
     negated: bool = False,
     recorded: bool = True,
+    varies: bool = False,
 ) -> Any:
     """A field of Settings with what its option needs; a switch is off and a repeatable option empty unless given, and a
     negated switch None.
@@ -65,7 +68,7 @@ def option(
     if many or (kind is None and not negated):
         default = () if many else False
     arguments = {"help": help, "role": role, "kind": kind, "many": many, "metavar": metavar, "const": const}
-    arguments |= {"negated": negated, "recorded": recorded}
+    arguments |= {"negated": negated, "recorded": recorded, "varies": varies}
     return field(default=default, metadata={"option": arguments})
 
 
@@ -85,6 +88,11 @@ class OptionGroup:
     def elsewhere(self) -> bool:
         """Whether the cells run on other machines, so that this one needs no GPU."""
         return False
+
+    @property
+    def at_once(self) -> Sequence[int]:
+        """Of models that answer elsewhere: how many requests at a time, if several numbers are to be measured."""
+        return ()
 
     def prepare(self) -> None:
         """Makes available what these options name, before the plan is made. Raises InputError."""

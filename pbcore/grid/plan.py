@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName
+from pbcore.grid.levels import at, levels
 from pbcore.grid.named import (
     cells_named,
     check_gpu,
@@ -25,6 +27,7 @@ from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.settings import PROFILES, Settings
 
 if TYPE_CHECKING:
+    from pbcore.names import SamplerName
     from pbcore.tasks.base import Sample, Task
 
 LISTS = ("waiting_line", "list_ops")
@@ -83,7 +86,14 @@ class Plan:
 
     def grid(self, categories: Iterable[str]) -> Iterator[tuple[CellName, str | None]]:
         """Each combination of the tasks in `categories`, and why the model can't run it (None: it is a cell)."""
-        from pbcore.grid.capabilities import no_infilling, not_so_asked, otherwise_asked, own_samplers, why_not
+        from pbcore.grid.capabilities import (
+            no_factor,
+            no_infilling,
+            not_so_asked,
+            otherwise_asked,
+            own_samplers,
+            why_not,
+        )
         from pbcore.tasks.naming import category
 
         wanted = set(categories)
@@ -103,7 +113,9 @@ class Plan:
                         or self._odd_blocks(model, task, sampler)
                         or otherwise_asked(partial(self.task, task), task, sampler)
                     )
-                    yield CellName(model, task, sampler), reason
+                    for name, level in product(self._at_once(model, sampler), levels(self.settings.factor)):
+                        why = reason or self._too_few(model, task, name) or no_factor(model, level)
+                        yield CellName(model, task, str(name), level=level), why
 
     def task(self, name: str, model: str = "") -> Task:
         """A task with the samples of this run for a model. A sample selected by number is there whatever the limit.
@@ -156,7 +168,7 @@ class Plan:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
         samples = self.task(cell.task, cell.model).samples[: self.limit(cell.model)]
         numbers = [sample.index for sample in samples]
-        yield from (CellName(cell.model, cell.task, cell.sampler, i) for i in self.settings.sample or numbers)
+        yield from (replace(cell, sample=i) for i in self.settings.sample or numbers)
 
     def _lacks_words(self, model: str, task: str) -> str | None:
         """Why a model can't read the prompts of data that don't ship with the package; None if it can."""
@@ -181,6 +193,27 @@ class Plan:
         if all(count % block == 0 for count in self._targets[model, task]):
             return None
         return f"{task.split('/')[0]} × +b{block}: blocks of {block} don't divide the answers' length"
+
+    def _at_once(self, model: str, sampler: str) -> Iterable[SamplerName]:
+        """A sampler at each number of rows or requests at a time, where the run has several."""
+        from pbcore.grid.capabilities import own_batches, served
+        from pbcore.names import parse as parse_sampler
+
+        name = parse_sampler(sampler)
+        if served(model):
+            levels = next((part.at_once for part in self.settings.parts if part.at_once), ())
+        else:
+            levels = () if own_batches(model) else self.settings.batch_size
+        if self.drilled or name.at_once or len(levels) < 2:
+            return [name]
+        return [replace(name, at_once=level) for level in levels]
+
+    def _too_few(self, model: str, task: str, name: SamplerName) -> str | None:
+        """Why a cell can't have so many rows at a time; None if it can."""
+        if not name.at_once:
+            return None
+        count = len(self.task(task, model).samples)
+        return None if name.at_once <= count else f"{task} × +x{name.at_once}: it has {count} samples (--limit)"
 
     def _samplers(self, task: str) -> Iterable[str]:
         if self.samplers is not None:
@@ -226,9 +259,10 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     models = settings.model or default_models(profile)
     for model in {*settings.model, *(name.model for name in named)}:
         check_model(model)
-    check_loading(settings)
     samplers = tuple(dict.fromkeys(sampler_of(text, models) for text in settings.sampler)) or None
-    named = [CellName(name.model, name.task, sampler_of(name.sampler, [name.model]), name.sample) for name in named]
+    named = [replace(name, sampler=sampler_of(name.sampler, [name.model])) for name in named]
+    for level in (*levels(settings.factor), *(name.level for name in named)):
+        check_loading(at(settings, level))
     if settings.gpu and not any(part.elsewhere for part in settings.parts):  # there, the nodes need it
         check_gpu()
     numbered = bool(settings.sample) or any(name.sample is not None for name in named)

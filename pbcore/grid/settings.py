@@ -48,7 +48,17 @@ class Settings:
     gpu: bool = option(
         Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None, recorded=False
     )
-    dtype: str | None = option(Role.ANSWERS, "dtype of the model: float32, bfloat16, float16, float64", metavar="DTYPE")
+    device: str | None = option(
+        Role.ANSWERS,
+        "cpu, cuda (as --gpu), or mps: an Apple GPU, for masked models in float32 or less, which decode on the CPU "
+        "(the project has not run it yet)",
+        values.device,
+        metavar="cpu|cuda|mps",
+        recorded=False,
+    )
+    dtype: str | None = option(
+        Role.ANSWERS, "dtype of the model: float32, bfloat16, float16, float64", metavar="DTYPE", varies=True
+    )
     quantization: str | None = option(
         Role.LOADS,
         f"load weights quantized: bitsandbytes-4bit, torchao-int8 …; more: {docs('models.md')}",
@@ -77,11 +87,27 @@ class Settings:
         "several",
         metavar="DIR",
     )
-    batch_size: int | None = option(
+    batch_size: tuple[int, ...] = option(
         Role.COMPUTES,
-        "rows decoded at a time; changes speed and memory, never an answer in float32",
+        "rows decoded at a time; changes speed and memory, never an answer in float32; several, 1,4,16,64: each cell "
+        "at each of them",
+        values.levels,
+        (),
+        metavar="N",
+    )
+    threads: int | None = option(
+        Role.COMPUTES,
+        "CPU threads of a process (default: torch's, and with -n a fair part of them)",
         values.positive,
         metavar="N",
+        varies=True,
+    )
+    factor: tuple[str, ...] = option(
+        Role.SELECTS,
+        "run every cell at each level of a factor, dtype=float32,bfloat16 or threads=1,2 (repeatable: all "
+        "combinations); `pbcore vary` does it for these, batch sizes and seeds, and reports what changes",
+        many=True,
+        metavar="NAME=LEVELS",
     )
     share_forwards: bool | None = option(
         Role.COMPUTES,
@@ -233,11 +259,19 @@ class Settings:
         """The settings with these options, those of integrations included. Raises TypeError for an unknown one."""
         more = {o.field for group in GROUPS for o in options_of(group)}
         own = {name: value for name, value in given.items() if name not in more}
+        if own.get("device") in ("cpu", "cuda"):  # other names of the default and of --gpu
+            own["gpu"] = own.pop("device") == "cuda" or own.get("gpu", False)
         return cls(**own, more={name: given[name] for name in given if name in more})
 
     @property
-    def device(self) -> str:
-        return "cuda" if self.gpu else "cpu"
+    def rows(self) -> int | None:
+        """The rows decoded at a time, if one number was given."""
+        return self.batch_size[0] if len(self.batch_size) == 1 else None
+
+    @property
+    def place(self) -> str:
+        """The device, as torch names it."""
+        return "cuda" if self.gpu else self.device or "cpu"
 
     def part(self, group: type[Group]) -> Group:
         """The options of an integration, by their class."""
@@ -263,7 +297,9 @@ class Settings:
         """Whether forwards are shared: as given, else where the profile says so and the run's times are not judged."""
         if self.share_forwards is not None:
             return self.share_forwards
-        timed = self.rounds > 1 or (self.gate_time is not None and self.against is None)
+        if self.factor:  # a level must not answer for another
+            return False
+        timed = self.rounds > 1 or len(self.batch_size) > 1 or (self.gate_time is not None and self.against is None)
         return self.profile in SHARING and not timed
 
     @property
@@ -274,7 +310,7 @@ class Settings:
         given = self._given(Role.ANSWERS, Role.LOADS)
         elsewhere = {o.field for o in OPTIONS if not o.recorded}  # seeds, device, length, task and model of the record
         kept = {name: value for name, value in given.items() if name not in elsewhere}
-        return {"device": self.device, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
+        return {"device": self.place, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
 
     @property
     def remembered(self) -> dict[str, Any]:

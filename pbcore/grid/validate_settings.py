@@ -10,6 +10,8 @@ def check(settings: Settings) -> Settings:
     """The settings, if they go together. Raises InputError for options that exclude each other or lack one another."""
     if settings.out and settings.resume:
         raise InputError("--out and --resume both name the run directory; give one of them")
+    if settings.gpu and settings.device is not None:
+        raise InputError(f"--gpu and --device {settings.device} name two devices; give one of them")
     if settings.resume_anyway and not settings.resume:
         raise InputError("--resume-anyway goes with --resume RUN")
     if settings.gated and (settings.per_sample or settings.sample):
@@ -21,6 +23,15 @@ def check(settings: Settings) -> Settings:
         raise InputError(
             "--rounds times cells, and those that share forwards have no times of their own; drop --share-forwards or "
             "--rounds"
+        )
+    if settings.share_forwards and settings.factor:
+        raise InputError(
+            "--share-forwards would answer one level of --factor with another's forwards; drop one of the two"
+        )
+    if settings.share_forwards and len(settings.batch_size) > 1:
+        raise InputError(
+            "--batch-size with several numbers times cells, and those that share forwards have no times of their own; "
+            "drop --share-forwards or give one number"
         )
     if settings.revision is not None and len(settings.model) != 1:
         raise InputError("--revision names a commit of one model: give it with exactly one --model")

@@ -36,12 +36,29 @@ def seeds(text: str) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
+def levels(text: str) -> tuple[int, ...]:
+    """`8`, or several such as `1,4,16,64`, each measured by itself, in rising order."""
+    numbers = _numbers(text) if "-" not in text else ()
+    if not numbers or min(numbers) < 1 or len(set(numbers)) < len(numbers):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number above 0, nor several; write 8, or 1,4,16,64, each once"
+        )
+    return tuple(sorted(numbers))
+
+
 def lengths(text: str) -> tuple[int, ...]:
     """Values of n; each task says which of them it can have."""
     numbers = _numbers(text)
     if not numbers or min(numbers) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not an n; write 15, 3-6 or 5,10,20")
     return tuple(sorted(set(numbers)))
+
+
+def device(text: str) -> str:
+    """`cpu`, `cuda` or `mps`."""
+    if text not in ("cpu", "cuda", "mps"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a device; write cpu, cuda or mps")
+    return text
 
 
 def shots(text: str) -> int:

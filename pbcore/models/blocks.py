@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from pbcore.models.base import Query, Request, Stored
+from pbcore.models.network import Columns
 
 if TYPE_CHECKING:
     from pbcore.models.network import Network
@@ -44,7 +45,7 @@ class BlockModel(Protocol):
 
 
 class BlockCache:
-    """Keys and values (R, T + 1, heads, D) of every layer; the last column takes what is to be forgotten."""
+    """Keys and values (R, `length`, heads, D) of every layer."""
 
     def __init__(self, rows: int, length: int) -> None:
         self._rows, self._length = rows, length
@@ -62,7 +63,7 @@ class BlockCache:
         assert self._at is not None, "point() comes before each forward"
         rows, columns, width = self._at
         if layer not in self._layers:
-            shape = (self._rows, self._length + 1, keys.shape[1], keys.shape[3])
+            shape = (self._rows, self._length, keys.shape[1], keys.shape[3])
             self._layers[layer] = [keys.new_zeros(shape), values.new_zeros(shape)]
         columns = columns.to(keys.device)
         every = torch.arange(self._rows, device=keys.device) if rows is None else rows.to(keys.device)
@@ -91,6 +92,9 @@ class BlockContext:
     With `parts` (the cache within a block of Fast-dLLM v2, arXiv 2509.26328) a forward runs only the current part of
     the block against the keys and values of its last whole forward; the block runs whole at its first step and while
     the part's first token is masked.
+
+    Of the cache's columns the one after the longest row takes what is to be forgotten, and a block of further columns
+    the masks of a causal forward.
     """
 
     def __init__(self, model: BlockModel, requests: Sequence[Request], parts: bool) -> None:
@@ -105,7 +109,7 @@ class BlockContext:
         self._end = torch.tensor([len(ids) for ids in given], device=device)  # (R,)
         self._stored = torch.zeros_like(self._end)  # columns in the cache
         self._kept = torch.full_like(self._end, -1)  # the block of the last whole forward, with `parts`
-        self._cache = BlockCache(len(requests), self._length)
+        self._cache = BlockCache(len(requests), self._length + 1 + self._block)
 
     def logits(self, query: Query) -> Tensor:
         """Logits (M, V) of the wanted positions, all of them in their row's active block."""
@@ -147,7 +151,9 @@ class BlockContext:
         assert query.block is not None
         self._write(query.canvas)
         start = (self._prompt // self._block + query.block) * self._block  # (R,)
-        if self._parts and query.part is not None:
+        if query.causal:
+            hidden = self._causally(start)
+        elif self._parts and query.part is not None:
             hidden = self._in_parts(start, query.block, query.part)
         else:
             hidden = self._forward(None, start, self._block, start + self._block)  # (R, B, H)
@@ -176,6 +182,28 @@ class BlockContext:
         assert hidden is not None
         return hidden
 
+    def _causally(self, start: Tensor) -> Tensor:
+        """Hidden states (R, B, H) at which each token of the block is predicted from those before it and no others: at
+        a mask in its place, in one forward of the block and as many masks, or with shifted logits at the token before
+        it (S2D2, arXiv 2603.25702).
+        """
+        place = torch.arange(self._block, device=start.device)
+        columns = start[:, None] + place  # (R, B)
+        written = torch.where(columns < self._end[:, None], columns, self._length)
+        ids = self._ids.gather(1, written)
+        key = torch.arange(self._length + 1 + self._block, device=start.device)  # (T',)
+        sees = (key <= columns[..., None]) & (key < self._length)  # (R, B, T')
+        if self._model.shift:
+            self._cache.point(None, written, len(key))
+            return self._model.network.hidden(Columns(ids, columns, sees, self._cache))
+        masks = self._length + 1 + place  # (B,)
+        before = (sees & (key < columns[..., None])) | (key == masks[:, None])  # its own mask instead of the token
+        self._cache.point(None, torch.cat([written, masks.expand_as(written)], dim=1), len(key))
+        twice = torch.cat([ids, torch.full_like(ids, self._model.mask_id)], dim=1)  # (R, 2B)
+        both = torch.cat([sees, before], dim=1)
+        hidden = self._model.network.hidden(Columns(twice, columns.repeat(1, 2), both, self._cache))
+        return hidden[:, self._block :]
+
     def _forward(self, rows: Tensor | None, start: Tensor, width: int, stop: Tensor) -> Tensor:
         """Hidden states (R', Q, H) of `width` columns from `start` (R',) on, up to `stop` (R',) and the row's end."""
         ids, end = (self._ids, self._end) if rows is None else (self._ids[rows], self._end[rows])
@@ -186,7 +214,7 @@ class BlockContext:
         key = torch.arange(reach, device=start.device)  # (T',)
         sees = (key // self._block <= (columns // self._block)[..., None]) & (key < stop[:, None])[:, None]
         self._cache.point(rows, written, reach)
-        return self._model.network.hidden(ids.gather(1, written), columns, sees, self._cache, 0)
+        return self._model.network.hidden(Columns(ids.gather(1, written), columns, sees, self._cache))
 
     def _project(self, hidden: Tensor) -> Tensor:
         return self._model.candidates(self._model.network.project(hidden).to(self._model.device))

@@ -39,19 +39,20 @@ class ModelCache:
         release: Callable[[], None] = lambda: None,
     ) -> None:
         self._device, self._release = device, release
-        self._options = {**(options or {}), **({} if dtype is None else {"dtype": dtype})}
-        self._name: str | None = None
+        self._dtype, self._options = dtype, options or {}
+        self._held: tuple[str, str | None] | None = None  # name and dtype
         self._model: Model | None = None
-        self._errors: dict[str, Exception] = {}
+        self._errors: dict[tuple[str, str | None], Exception] = {}
         self.loads = 0
 
-    def get(self, name: str) -> Model:
-        """The model `name`. Raises what loading it raised."""
-        if name in self._errors:
-            raise self._errors[name]
-        if self._model is None or self._name != name:
+    def get(self, name: str, dtype: str | None = None) -> Model:
+        """The model `name`, in a dtype other than the cache's if one is given. Raises what loading it raised."""
+        wanted = name, dtype or self._dtype
+        if wanted in self._errors:
+            raise self._errors[wanted]
+        if self._model is None or self._held != wanted:
             self.clear()
-            self._model, self._name = self._load(name), name
+            self._model, self._held = self._load(*wanted), wanted
         return self._model
 
     def clear(self) -> None:
@@ -59,21 +60,23 @@ class ModelCache:
         if self._model is None:
             return
         self._release()
-        self._model = self._name = None
+        self._model = self._held = None
         gc.collect()
         if self._device == "cuda":
             import torch
 
             torch.cuda.empty_cache()
 
-    def _load(self, name: str) -> Model:
+    def _load(self, name: str, dtype: str | None) -> Model:
         from pbcore.models import load_model
 
         try:
-            model = load_model(name, device=self._device, **self._options)
+            model = load_model(
+                name, device=self._device, **self._options, **({} if dtype is None else {"dtype": dtype})
+            )
         except Exception as error:
             # Whatever went wrong once goes wrong again, after minutes of loading; KeyboardInterrupt passes.
-            self._errors[name] = error
+            self._errors[name, dtype] = error
             raise
         self.loads += 1
         return model

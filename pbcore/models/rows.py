@@ -73,7 +73,8 @@ class Query:
 
     For a block model `block` is each row's active block in its grid, counted from the one that holds the prompt's end,
     and `part` the length of a part of the block, if the policy goes through it part by part. `attending` says which
-    attention weights are asked for, of the canvas positions `slots` (R, C).
+    attention weights are asked for, of the canvas positions `slots` (R, C). With `causal` a block model predicts each
+    wanted position of the active block, a mask or not, from what stands before it.
     """
 
     canvas: Tensor  # (R, L) long
@@ -87,6 +88,7 @@ class Query:
     part: int | None = None
     attending: Attending | None = None
     slots: Tensor | None = None
+    causal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

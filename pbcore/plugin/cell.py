@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from pbcore.grid.cellid import CellName
+from pbcore.grid.levels import at, factors_of
 from pbcore.grid.settings import Settings
 from pbcore.plugin import drilldown
 from pbcore.plugin.answered import Answered
@@ -90,6 +91,7 @@ class Cell:
                 "rounds": self.settings.rounds,
                 **({"official_text": True} if self.settings.official_text else {}),
                 **({"max_new_tokens": self.settings.max_new_tokens} if self.settings.max_new_tokens else {}),
+                **({"level": factors_of(self.name.level)} if self.name.level else {}),
                 **self.settings.load_options,
             },
             dtype=str(model.info.get("dtype", self.settings.dtype or "")),
@@ -151,14 +153,14 @@ class Cell:
 
         from pbcore.models.memory import peak_memory
 
-        device = getattr(model, "device", torch.device(self.settings.device))
+        device = getattr(model, "device", torch.device(self.settings.place))
         with peak_memory(device) as peak:
             return Decoded(self._answers(model, samples, store), peak)
 
     def _answers(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> list[Answered]:
         from pbcore.decoding import decode
 
-        record, size = drilled(self.item.config), self.settings.batch_size
+        record, size = drilled(self.item.config), self.settings.rows
         answers: list[Answered] = []
         for seed in self.settings.seed:
             decoded = decode(model, samples, self.name.sampler, seed=seed, record=record, batch_size=size, store=store)
@@ -179,6 +181,8 @@ class Cell:
         benchmark: Any,
     ) -> None:
         from pbcore.analysis.decoding_order import order_statistics
+        from pbcore.analysis.exploration import exploration
+        from pbcore.metrics.answer_law import answer_law
         from pbcore.models.token_text import pieces
         from pbcore.report.junit import figures_line
         from pbcore.results import questions
@@ -219,7 +223,10 @@ class Cell:
         )
         cell = replace(
             cell,
-            decoding=order_statistics(samples) | generated([one.answer for one in answers]),
+            decoding=order_statistics(samples)
+            | generated([one.answer for one in answers])
+            | exploration(samples, task.headline)
+            | answer_law(task, [(one.sample, self._text(one.answer)) for one in answers]),
             served=None if asked is None else asked.part(samples),
             **theory_of(config, model, task, self.name.sampler, answers),
         )
@@ -233,15 +240,18 @@ class Cell:
 
 def conditions(config: pytest.Config, name: CellName, model: Model | None, task: Task | None) -> Conditions:
     """What the run knows of a cell's conditions; a cell that failed early may lack its model or its task."""
+    from pbcore.names import parse
     from pbcore.results.facts import versions
     from pbcore.results.json_values import plain
     from pbcore.results.record import Conditions
 
-    requested = settings(config)
+    requested = at(settings(config), name.level)
     known: dict[str, Any] = {
         "options": {"limit": plan(config).limit(name.model), **plan(config).recorded(name.task)},
         "versions": versions(),
         "seeds": list(requested.seed),
+        "level": factors_of(name.level) or None,
+        "at_once": parse(name.sampler).at_once or None,
     }
     worker = getattr(config, "workerinput", {})
     if worker or not hands_out(config):
@@ -252,11 +262,11 @@ def conditions(config: pytest.Config, name: CellName, model: Model | None, task:
     if task is not None:
         known |= {"data_source": task.source, "data_hash": task.data_hash}
     if model is not None:
-        known |= _of_model(model, requested)
+        known |= _of_model(model, requested, known["at_once"])
     return Conditions.unknown(**plain(known, "conditions"))
 
 
-def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
+def _of_model(model: Model, requested: Settings, at_once: int | None) -> dict[str, Any]:
     """What only a loaded model tells."""
     import torch
 
@@ -266,11 +276,11 @@ def _of_model(model: Model, requested: Settings) -> dict[str, Any]:
     info = plain(dict(model.info), f"info of model {model.name}")
     if served(model):  # whose device, dtype and batches are the server's
         return {"dummy": False, "model_info": info, "shared_device": False}
-    device = str(getattr(model, "device", requested.device))
+    device = str(info.get("computes_on") or getattr(model, "device", requested.place))
     return {
         "device": device,
         "dtype": str(model.info.get("dtype", requested.dtype or "")),
-        "batch_size": requested.batch_size or default_batch(model),
+        "batch_size": at_once or requested.rows or default_batch(model),
         "threads": torch.get_num_threads(),
         "wait_policy": os.environ.get("OMP_WAIT_POLICY", "default").lower(),
         "dummy": bool(model.info.get("dummy", False)),

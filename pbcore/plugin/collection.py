@@ -107,8 +107,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item in names or item.get_closest_marker("cells") is None]
     if not names:
         return
-    order = {model: place for place, model in enumerate(dict.fromkeys(name.model for name in names.values()))}
-    cells = iter(sorted(names, key=lambda item: order[names[item].model]))
+    seen = dict.fromkeys((name.model, name.level) for name in names.values())
+    models = {model: place for place, model in enumerate(dict.fromkeys(model for model, _ in seen))}
+    order = {one: (models[one[0]], place) for place, one in enumerate(seen)}  # a model is loaded anew for each dtype
+    cells = iter(sorted(names, key=lambda item: order[names[item].model, names[item].level]))
     items[:] = [next(cells) if item in names else item for item in items]
     shard = settings(config).shard
     if shard is not None:

@@ -19,6 +19,7 @@ def cell(request: pytest.FixtureRequest) -> Cell:
     """The cell that the node id names: `cell.measure(model, task, benchmark)` decodes under the clock, scores and
     records.
     """
+    from pbcore.grid.levels import at
     from pbcore.plugin.cell import Cell
     from pbcore.plugin.state import cell_of, settings
 
@@ -29,7 +30,7 @@ def cell(request: pytest.FixtureRequest) -> Cell:
             "@pytest.mark.cells('waiting_line') above it",
             pytrace=False,
         )
-    return Cell(name, request.node, settings(request.config))
+    return Cell(name, request.node, at(settings(request.config), name.level))
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def model_cache(request: pytest.FixtureRequest) -> Iterator[ModelCache]:
     worker = getattr(request.config, "workerinput", None)
     if worker is not None:
         share_cores(worker["workercount"])
-    cache = ModelCache(requested.device, requested.dtype, requested.load_options, partial(release, request.config))
+    cache = ModelCache(requested.place, requested.dtype, requested.load_options, partial(release, request.config))
     yield cache
     cache.clear()
 
@@ -74,4 +75,8 @@ def model_cache(request: pytest.FixtureRequest) -> Iterator[ModelCache]:
 @pytest.fixture
 def model(cell: Cell, model_cache: ModelCache) -> Model:
     """The cell's model, loaded once per worker and freed before the next one loads."""
-    return model_cache.get(cell.name.model)
+    if cell.settings.threads is not None:
+        import torch
+
+        torch.set_num_threads(cell.settings.threads)
+    return model_cache.get(cell.name.model, cell.settings.dtype)

@@ -21,6 +21,9 @@ def theory_of(
 ) -> dict[str, Any]:
     """`ceiling` and `bits_lost` of a cell's record; None for answers with steps, of which theory knows the end."""
     from pbcore.ceilings.cells import mean_bits_lost
+    from pbcore.names import parse
+
+    sampler = str(parse(sampler).alone)
 
     taken = [] if task.cot else [(one.sample, one.answer.steps) for one in answers]
     return {

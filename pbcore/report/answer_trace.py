@@ -77,7 +77,7 @@ def trajectory(model: Model, answer: Generation) -> Iterator[str]:
     """Which token was revealed at which step, with which confidence; runs of EOS are joined, tokens masked again are
     named.
     """
-    if answer.trajectory is None and answer.steps:
+    if answer.trajectory is None and answer.steps and answer.token_ids:
         for step in sorted(set(answer.steps)):
             places = [i for i, at in enumerate(answer.steps) if at == step]
             yield f"step {step:>2}  " + "   ".join(_revealed(model, answer, answer.token_ids, places, step))

@@ -10,11 +10,14 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
+from pbcore.analysis.factors import FactorChange
 from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import command_line, counted, first_line, fixed
 from pbcore.report.ceilings import ceiling_section
+from pbcore.report.exploration import exploration_section
+from pbcore.report.factors import factor_section, factors_of_runs
 from pbcore.report.frontier_section import frontier_section
 from pbcore.report.headline import findings, measured
 from pbcore.report.page.figures import overview, scopes
@@ -25,6 +28,7 @@ from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.row_counts import NOTE, differ
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import markdown, prompts_note, trade_off_tables
+from pbcore.report.under_load import bends, levels, write_under_load
 from pbcore.results.record import absent_reasons
 from pbcore.results.rundir import RunDir, write_atomic
 from pbcore.text import NAME, code, listed, md
@@ -37,16 +41,23 @@ def write_report(run_dir: str | Path) -> list[Path]:
     """
     run = RunDir(Path(run_dir))
     cells, answers = read(run.path)
-    plots = [*write_plots(cells, run.path), *write_speed(cells, run.path)]
-    page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots], rooms(answers))
+    plots = [*write_plots(cells, run.path), *write_speed(cells, run.path), *write_under_load(cells, run.path)]
+    changes = factors_of_runs(cells, [run.path])
+    page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots], rooms(answers), changes)
     return [write_atomic(run.path / "report.md", page), *plots]
 
 
 def report_text(
-    cells: pd.DataFrame, name: str, facts: Mapping[str, Any], plots: list[str], gaps: Sequence[Room] = ()
+    cells: pd.DataFrame,
+    name: str,
+    facts: Mapping[str, Any],
+    plots: list[str],
+    gaps: Sequence[Room] = (),
+    changes: Sequence[FactorChange] = (),
 ) -> str:
     """The page for a frame of `results.load`: what was measured and found, the plot and table of means, a table per
-    category, further curves, ceilings, the frontier (`gaps`), PBx, speed, wrong answers, errors, absent scores, facts.
+    category, further curves, what factors change (`changes`), order and variety of answers, ceilings, the frontier
+    (`gaps`), PBx, speed, wrong answers, errors, absent scores, facts.
     """
     told = [md(f"Measured: {measured(cells, facts)}.", 2000)]
     told += [f"**{md(sentence, 2000)}.**" for sentence in findings(cells)]
@@ -62,10 +73,13 @@ def report_text(
     parts += [
         section
         for section in (
+            factor_section(changes),
+            exploration_section(cells),
             ceiling_section(cells),
             frontier_section(gaps),
             _pbx(cells),
             _speed(cells),
+            _under_load(cells),
             _estimated(cells),
             _served(cells),
             _failures(cells),
@@ -186,6 +200,25 @@ def _speed(cells: pd.DataFrame) -> str:
     text = _table(pd.DataFrame(rows), ".2f")
     return (
         f"## Speed\n\n{text}\n\n{' '.join(['Tokens are counted in the answers, before the first EOS.', *told])}\n{note}"
+    )
+
+
+def _under_load(cells: pd.DataFrame) -> str:
+    """Cells at several numbers of rows or requests at a time."""
+    table = levels(cells)
+    if table.empty:
+        return ""
+    text = _table(table.dropna(axis="columns", how="all"), ".4g")
+    lines = [f"- {md(line, 300)}" for line in bends(table)]
+    return "\n".join(
+        [
+            f"## Speed under load\n\n{text}\n",
+            "At once: rows decoded together, or requests sent together (`+x4`). First token and percentiles are means "
+            "over tasks of each cell's. Where an answer takes A / B + C seconds at B at a time (least squares), rates "
+            "stay about below the lines B / A and 1 / C of the roofline, which meet at B = A / C.\n",
+            *lines,
+            *([""] if lines else []),
+        ]
     )
 
 

@@ -196,7 +196,7 @@ def _once(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
                 f"{source} holds two different records of cell {printable(cell.id)}; load the run's directory instead"
             )
         chosen[cell.id] = cell
-    names = Counter((cell.model, cell.task, cell.sampler) for cell in chosen.values())
+    names = Counter((cell.model_at, cell.task, cell.sampler) for cell in chosen.values())
     twice = next((" × ".join(name) for name, count in names.items() if count > 1), None)
     if twice is not None:
         raise LoadError(f"{source} holds two cells of {printable(twice)}; load the run's directory instead")

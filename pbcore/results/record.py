@@ -104,7 +104,9 @@ def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
 class Conditions:
     """The conditions of a cell's measurement. None means unknown, e.g. the dtype of a model that failed to load.
 
+    `at_once` is how many rows or requests at a time the cell's sampler asks for (`+x4`), None where it doesn't;
     `wait_policy` is OpenMP's OMP_WAIT_POLICY in lower case, `default` if it isn't set.
+    `level` is the level of each factor that the run varied (`--factor`), None in a run without factors.
     `options` are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker,
     empty without one; `shared_device` whether other workers used the same device, which makes timings inexact;
     `peak_memory_is` how peak memory was measured; `dummy` whether the weights are random; `key` a digest of everything
@@ -127,6 +129,8 @@ class Conditions:
     model_info: dict[str, Any] | None
     key: str | None
     wait_policy: str | None = None
+    level: dict[str, Any] | None = None
+    at_once: Count | None = None
 
     @classmethod
     def unknown(cls, **known: Any) -> Conditions:
@@ -210,6 +214,14 @@ class CellRecord:
     served: RecordPart | dict[str, Any] | None = None  # of a model that answers elsewhere, behind a server
     ceiling: Ceiling | None = None
     bits_lost: Amount | None = None
+
+    @property
+    def model_at(self) -> str:
+        """The model, with the level of the run's factors if it has them: `tiny at batch-size:8`. Tables and curves tell
+        levels apart by it.
+        """
+        level = "+".join(f"{name}:{value}" for name, value in (self.conditions.level or {}).items())
+        return f"{self.model} at {level}" if level else self.model
 
     def to_json(self) -> dict[str, Any]:
         """Exact builtins, as pytest reports and JSON need them."""

@@ -73,7 +73,7 @@ def row(cell: CellRecord) -> dict[str, Any]:
     headline = cell.scores.get(cell.headline)
     flat: dict[str, Any] = {
         "id": cell.id,
-        "model": cell.model,
+        "model": cell.model_at,
         "task": cell.task,
         "category": category(cell.task),
         "sampler": cell.sampler,

@@ -76,7 +76,8 @@ def operate(operation: str, items: Sequence[str], index: int, word: str | None, 
     return [*items[:index], *new, *items[kept:]]
 
 
-def _draw(operation: str, rng: Random, n: int, settings: Settings) -> Item:
+def draw_list(operation: str, rng: Random, n: int, settings: Settings) -> Item:
+    """One question of an operation on a list of n items."""
     items, word = _items(operation, rng, n, settings)
     verb, _, where = operation.partition("_")
     index = rng.randrange(n + 1 if verb == "insert" else n) if where else 0
@@ -144,6 +145,6 @@ def parse_context(context: str) -> list[str]:
 
 
 LIST_GENERATORS = {
-    operation: Generator(drawn(partial(_draw, operation)), SETTINGS, LENGTHS, "items of the list", room, _check)
+    operation: Generator(drawn(partial(draw_list, operation)), SETTINGS, LENGTHS, "items of the list", room, _check)
     for operation in OPERATIONS
 }

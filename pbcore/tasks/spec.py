@@ -17,10 +17,13 @@ from pbcore.tasks.generators import Generator, Item
 from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.naming import category
 from pbcore.tasks.puzzles import PUZZLE_GENERATORS
+from pbcore.tasks.questions import QUESTION_GENERATORS
 from pbcore.tasks.scoring import scorers
 from pbcore.tasks.texts import TEXT_GENERATORS
+from pbcore.tasks.walks import WALK_GENERATORS
 
-GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS}
+MORE = {**QUESTION_GENERATORS, **WALK_GENERATORS}  # not of the paper
+GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS, **MORE}
 WAYS = ("shots", "cot", "cot_answer", "max_new_tokens")  # how a run may ask a task's questions
 REQUIRED = ("prompt", "scorer", "max_new_tokens")
 KEYS = frozenset(
@@ -69,7 +72,7 @@ class TaskSpec:
     @property
     def has_shots(self) -> bool:
         """Whether the number of solved examples before its questions can be chosen."""
-        return self.kind in LIST_GENERATORS or self.kind in PUZZLE_GENERATORS
+        return self.kind in (*LIST_GENERATORS, *PUZZLE_GENERATORS, *QUESTION_GENERATORS)
 
     @property
     def infills(self) -> bool:

@@ -3,7 +3,8 @@
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.answers import TooManyAnswers
 from pbcore.theory.bounds import answers_entropy, optimal_bound, partition_bound, step_bound, total_correlation
-from pbcore.theory.distributions import AnswerDistribution, NoDistribution, answer_distribution, supports
+from pbcore.theory.canvas import AnswerDistribution, NoDistribution
+from pbcore.theory.distributions import answer_distribution, supports
 from pbcore.theory.tables import Finding, Point, figure2, table1
 
 __all__ = [

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import factorial
-from typing import Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pbcore.errors import InputError
 from pbcore.tasks.base import Sample
-from pbcore.tasks.lists import MASK, formatted
+from pbcore.tasks.lists import formatted
 from pbcore.tasks.registry import task_spec
+from pbcore.tasks.walks import kernel
 from pbcore.tasks.words import tokens
 from pbcore.theory.answers import latin_squares, valid_lists
-
-EOS = "<|endoftext|>"
-MASKED = -1
-
-Ids = NDArray[np.int64]
-Probabilities = NDArray[np.float64]
+from pbcore.theory.canvas import (
+    EOS,
+    MASKED,
+    AnswerDistribution,
+    Ids,
+    NoDistribution,
+    Probabilities,
+    canvas_tokens,
+    check_room,
+    given_ids,
+)
+from pbcore.theory.chains import Chain
+from pbcore.theory.products import Product
 
 # Scorer → the operation of `answers` that lists the answers it accepts; None: only the label's text.
 SCORERS: Mapping[str, str | None] = {
@@ -33,31 +40,9 @@ SCORERS: Mapping[str, str | None] = {
     "list_remove_random": "remove_random",
     "list_replace_random": "replace_random",
     "latin_square": "latin_square",
+    "questions": "questions",
+    "walk": "walk",
 }
-
-
-class NoDistribution(InputError):
-    """The valid answers of a sample are not known."""
-
-
-class AnswerDistribution(Protocol):
-    """Uniform over the valid answers, each padded with EOS to `length` tokens.
-
-    `vocabulary` holds the tokens that occur, EOS last; ids are indices into it. `canvas` has the sample's given tokens,
-    MASKED elsewhere.
-    """
-
-    vocabulary: tuple[str, ...]
-    length: int
-    canvas: Ids
-
-    def marginals(self, canvas: Ids) -> Probabilities:
-        """p(token at i | revealed tokens), (L, v), for a canvas (L,) with MASKED at hidden positions.
-
-        If no valid answer has all revealed tokens, some are ignored: going from left to right, each token that is
-        impossible given those before it. Ids outside the vocabulary are always impossible.
-        """
-        ...
 
 
 def supports(task: str) -> bool:
@@ -66,7 +51,8 @@ def supports(task: str) -> bool:
 
 
 def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDistribution:
-    """Uniform over the answers that the task's scorer accepts, or over those of a label {"answers": [texts]}.
+    """Uniform over the answers that the task's scorer accepts, or over those of a label {"answers": [texts]}; a walk's
+    law is that of its kernel.
 
     `length` is the canvas length in tokens (default: the sample's; for infilling always the canvas's own). Raises
     NoDistribution for tasks such as text writing and for a canvas too short, TooManyAnswers for long lists in which
@@ -85,6 +71,23 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
         return listed([tokens(label)], size, given)
     if kind == "latin_square":
         return _squares(list(map(str, label["symbols"])), size, given)
+    if kind == "walk":
+        laws = kernel(label["edges"], len(label["nodes"]))
+        return Chain(label["nodes"], laws, label["start"], label["length"], size, given)
+    if kind == "questions":
+        parts = [_part(one, sample) for one in label["questions"]]
+        return Product(parts, "\n", size, given)
+    return _lists(kind, label, size, given)
+
+
+def _part(question: Mapping[str, Any], sample: Sample) -> AnswerDistribution:
+    """The answers to one of several questions, on a canvas of just their length."""
+    part = replace(sample, task=question["task"], label=question["label"], canvas=None)
+    return answer_distribution(part, len(tokens(question["example"])))
+
+
+def _lists(kind: str, label: Mapping[str, Any], size: int, given: Sequence[str | None] | None) -> AnswerDistribution:
+    """The answers of a list operation that has several."""
     people = [tuple(tokens(f'["{item}"]')[1:-1]) for item in label["input"]]
     word = label.get("word")
     if kind.startswith("shuffle") and _all_distinct(people):
@@ -106,22 +109,13 @@ def list_tokens(items: Sequence[Sequence[str]]) -> list[str]:
     return ['["', *inner[1:], '"]']
 
 
-def canvas_tokens(canvas: str) -> list[str | None]:
-    """A canvas's tokens, None for each `[MASK]`."""
-    result: list[str | None] = []
-    for number, piece in enumerate(canvas.split(MASK)):
-        result += [None] if number else []
-        result += tokens(piece)
-    return result
-
-
 class Listed:
     """Uniform over listed answers, so conditioning means filtering. `rows` (A, L) holds distinct answers as ids."""
 
     def __init__(self, vocabulary: tuple[str, ...], rows: Ids, given: Sequence[str | None] | None = None) -> None:
         self.vocabulary, self.rows = vocabulary, rows
         self.length = rows.shape[1]
-        self.canvas = _given(given, self.length, {token: i for i, token in enumerate(vocabulary)})
+        self.canvas = given_ids(given, self.length, {token: i for i, token in enumerate(vocabulary)})
         self._varying = (rows != rows[0]).any(0).nonzero()[0]  # (W,)
         self._fixed = np.zeros((self.length, len(vocabulary)))  # (L, v)
         self._fixed[np.arange(self.length), rows[0]] = 1.0
@@ -169,7 +163,7 @@ class Shuffled:
         n, width = len(people), len(people[0])
         if n < 2 and not identity:
             raise NoDistribution("a list of one person has no other order")
-        self.canvas = _given(given, length, ids)
+        self.canvas = given_ids(given, length, ids)
         self.people = parts = np.array([[ids[part] for part in person] for person in people])  # (n, w)
         self.slots = 1 + np.arange(n)[:, None] * (width + 1) + np.arange(width)  # (n, w) canvas positions
         self._places = [(int(p), slot, part) for slot, row in enumerate(self.slots) for part, p in enumerate(row)]
@@ -254,7 +248,7 @@ def _squares(symbols: Sequence[str], length: int, given: Sequence[str | None] | 
         texts = np.array(symbols)[squares].tolist()
         return listed([tokens("\n".join(map(",".join, square))) for square in texts], length, given)
     vocabulary = (*symbols, ",", "\n", EOS)
-    _check_room(2 * side * side - 1, length)
+    check_room(2 * side * side - 1, length)
     rows = np.full((len(squares), length), side + 2, dtype=np.int64)  # (A, L)
     rows[:, 1 : 2 * side * side - 1 : 2] = side
     rows[:, 2 * side - 1 : 2 * side * side - 1 : 2 * side] = side + 1
@@ -267,22 +261,5 @@ def _vocabulary(answers: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _padded(answer: Sequence[str], length: int) -> list[str]:
-    _check_room(len(answer), length)
+    check_room(len(answer), length)
     return [*answer, *[EOS] * (length - len(answer))]
-
-
-def _check_room(needed: int, length: int) -> None:
-    if needed > length:
-        raise NoDistribution(f"an answer has {needed} tokens, the canvas only {length}: increase max_new_tokens")
-
-
-def _given(given: Sequence[str | None] | None, length: int, ids: Mapping[str, int]) -> Ids:
-    """The initial canvas (L,). Raises NoDistribution for given tokens that occur in no answer."""
-    if given is None:
-        return np.full(length, MASKED, dtype=np.int64)
-    unknown = [token for token in given if token is not None and token not in ids]
-    if unknown:
-        raise NoDistribution(
-            f"the canvas has {unknown[0]!r}, which occurs in no valid answer; correct the sample's canvas"
-        )
-    return np.array([MASKED if token is None else ids[token] for token in given], dtype=np.int64)

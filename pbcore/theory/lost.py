@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from pbcore.errors import InputError
 from pbcore.theory.bounds import _changed_entropy
-from pbcore.theory.distributions import MASKED, AnswerDistribution, Listed, Shuffled
+from pbcore.theory.canvas import MASKED, AnswerDistribution
+from pbcore.theory.chains import Chain
+from pbcore.theory.distributions import Listed, Shuffled
+from pbcore.theory.products import Product
 
 
 def bits_lost(distribution: AnswerDistribution, steps: Sequence[int]) -> float:
@@ -31,6 +34,11 @@ def bits_lost(distribution: AnswerDistribution, steps: Sequence[int]) -> float:
         if not masked[distribution.slots].all():
             raise InputError("some people of the shuffle have their place in the given canvas; its loss isn't derived")
         return _shuffled(len(distribution.slots), distribution.identity, when[distribution.slots])
+    if isinstance(distribution, Product):  # independent: the losses add up
+        parts = zip(distribution.parts, distribution.slices, strict=True)
+        return sum(bits_lost(part, when[where].tolist()) for part, where in parts)
+    if isinstance(distribution, Chain):
+        return distribution.bits_lost(when[: distribution.steps])
     assert isinstance(distribution, Listed)
     if len(np.unique(when[masked])) == int(masked.sum()):
         return 0.0  # one at a time

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbcore.errors import InputError
-from pbcore.theory.distributions import MASKED, AnswerDistribution, Ids, Listed, Shuffled
+from pbcore.theory.canvas import MASKED, AnswerDistribution, Ids
+from pbcore.theory.distributions import Listed, Shuffled
+from pbcore.theory.products import Product
 
 Matrix = NDArray[np.float64]
 
@@ -24,6 +26,11 @@ def mutual_information(distribution: AnswerDistribution, canvas: Ids) -> Matrix:
         return _listed(distribution, canvas)
     if isinstance(distribution, Shuffled):
         return _shuffled(distribution, canvas)
+    if isinstance(distribution, Product):
+        result = np.zeros((distribution.length, distribution.length))
+        for number, (part, where) in enumerate(zip(distribution.parts, distribution.slices, strict=True)):
+            result[where, where] = mutual_information(part, distribution.local(canvas, number))
+        return result
     raise InputError(f"mutual information is known for listed answers and shuffles, not {type(distribution).__name__}")
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbcore.errors import InputError
-from pbcore.theory.distributions import EOS, MASKED, AnswerDistribution, Listed, Shuffled
+from pbcore.theory.canvas import EOS, MASKED, AnswerDistribution
+from pbcore.theory.distributions import Listed, Shuffled
 
 MOST_WORK = 1_000_000  # outcomes that are followed, some microseconds each
 FEW = 64  # answers
@@ -74,7 +75,8 @@ def structure(distribution: AnswerDistribution) -> Hashable:
     if isinstance(distribution, Shuffled):
         slots = distribution.slots
         return "shuffled", slots.shape, slots.tobytes(), distribution.identity, distribution.length, masked
-    assert isinstance(distribution, Listed)
+    if not isinstance(distribution, Listed):
+        raise NotExact(f"no ceiling is known for a {type(distribution).__name__.lower()} of answers")
     end = distribution.vocabulary.index(EOS)
     rows = distribution.rows
     named = np.empty_like(rows)

@@ -10,7 +10,8 @@ from math import comb, factorial, perm
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.theory.distributions import MASKED, AnswerDistribution, Listed, Shuffled
+from pbcore.theory.canvas import MASKED, AnswerDistribution
+from pbcore.theory.distributions import Listed, Shuffled
 from pbcore.theory.problems import Group, ListedProblem, NotExact, Problem, chosen, targets
 
 TIED = 1_000_000  # an excluded order among so many shifts a probability by less than the ideal model's noise

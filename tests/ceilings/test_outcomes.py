@@ -17,7 +17,8 @@ from pbcore.models.ideal import Ideal
 from pbcore.tasks.registry import load_task
 from pbcore.theory import answer_distribution, step_bound
 from pbcore.theory.answers import answer_table
-from pbcore.theory.distributions import EOS, Listed
+from pbcore.theory.canvas import EOS
+from pbcore.theory.distributions import Listed
 
 TEN = [
     "random-k2+t1.0",

@@ -22,7 +22,7 @@ from pbcore.decoding.samplers import policy
 from pbcore.decoding.table import Table
 from pbcore.models.base import Query, Request
 from pbcore.names import parse
-from pbcore.theory.distributions import AnswerDistribution
+from pbcore.theory.canvas import AnswerDistribution
 
 PATCHED = ("pbcore.decoding.prediction.categorical", "pbcore.decoding.policies.spec.categorical")
 

@@ -1,12 +1,19 @@
-"""Samplers that read attention, against replays in plain Python and hand-made graphs."""
+"""Samplers that read attention, against replays in plain Python, hand-made graphs and a small random checkpoint.
+
+The twins restate, over all columns of one row, the selection of the authors' code: `get_transfer_index_dawn` and
+`select_parallel_tokens_conflict_mis` (DAWN), `filter_transfer_index_with_clad` and `get_transfer_index_dapd` (CLAD's
+repository), `select_axon_adaptive_gate_anchors` and the gate before it (AXON).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +23,7 @@ from pbcore.names import SamplerNameError
 from pbcore.tasks import load_task
 from tests.decoding.test_policies import probabilities, table
 from tests.decoding.toys import MASK, Toy, web
+from tests.models.checkpoints import eager
 
 SLOTS, TOKENS = 6, 4
 Graph = list[list[float]]
@@ -23,12 +31,24 @@ Chosen = Callable[["State"], set[int]]
 
 
 class State:
-    """One row before a step: probabilities, attention, and what is masked."""
+    """One row before a step: all its columns, the first `prompt` of them given, probabilities and attention of each,
+    what is masked, and the blocks of which a twin took note."""
 
-    def __init__(self, canvas: list[int], probs: list[list[float]], graph: Graph, block: range) -> None:
-        self.canvas, self.probs, self.graph, self.block = canvas, probs, graph, block
-        self.masks = [i for i in block if canvas[i] == MASK]
-        self.left = canvas.count(MASK)
+    def __init__(
+        self,
+        canvas: list[int],
+        probs: list[list[float]],
+        graph: Graph,
+        block: range,
+        noted: set[range],
+        prompt: int = 0,
+        mask: int = MASK,
+    ) -> None:
+        self.canvas, self.probs, self.graph, self.block, self.noted = canvas, probs, graph, block, noted
+        self.columns, self.prompt = range(len(canvas)), prompt
+        self.masks = [i for i in block if canvas[i] == mask]
+        self.seen = [i for i in self.columns if canvas[i] != mask]
+        self.progress = 1 - canvas.count(mask) / (len(canvas) - prompt)
 
     def sure(self, i: int) -> float:
         return max(self.probs[i])
@@ -36,17 +56,22 @@ class State:
     def best(self) -> set[int]:
         return {min(self.masks, key=lambda i: (-self.sure(i), i))}
 
+    def sunk(self, bound: float) -> set[int]:
+        """Columns that receive more than `bound` on average."""
+        received = {j: sum(row[j] for row in self.graph) / len(self.graph) for j in self.columns}
+        return {j for j in self.columns if received[j] > bound}
+
     def both(self, i: int, j: int) -> float:
         """Attention of two masks, symmetric."""
         return (self.graph[i][j] + self.graph[j][i]) / 2 if i != j else 0.0
 
 
 def replay(rule: Any, graph: Any, choose: Chosen, block: int) -> tuple[list[int], int]:
-    canvas, nfe = [MASK] * SLOTS, 0
+    canvas, nfe, noted = [MASK] * SLOTS, 0, set[range]()
     for start in range(0, SLOTS, block):
         while MASK in canvas[start : start + block]:
             probs = probabilities(rule, tuple(canvas), range(SLOTS))
-            state = State(canvas, probs, graph(tuple(canvas)), range(start, start + block))
+            state = State(canvas, probs, graph(tuple(canvas)), range(start, start + block), noted)
             for i in choose(state):
                 canvas[i] = probs[i].index(state.sure(i))
             nfe += 1
@@ -56,7 +81,7 @@ def replay(rule: Any, graph: Any, choose: Chosen, block: int) -> tuple[list[int]
 def dapd_set(state: State, among: list[int], low: float, high: float) -> set[int]:
     norm = {i: max(max(state.both(i, k) for k in state.masks), 1e-8) for i in state.masks}
     degree = {i: sum(state.both(i, k) for k in state.masks) * state.sure(i) for i in among}
-    bound, taken = low + (high - low) * (1 - state.left / SLOTS), list[int]()
+    bound, taken = low + (high - low) * state.progress, list[int]()
     for i in sorted(among, key=lambda i: (-degree[i], i)):
         if all(state.both(i, j) / norm[i] <= bound for j in taken):
             taken.append(i)
@@ -65,7 +90,7 @@ def dapd_set(state: State, among: list[int], low: float, high: float) -> set[int
 
 def staged(low: float, high: float, sure: float) -> Chosen:
     def choose(state: State) -> set[int]:
-        late = {i for i in state.masks if state.sure(i) >= sure} if 1 - state.left / SLOTS >= 0.5 else set()
+        late = {i for i in state.masks if state.sure(i) >= sure} if state.progress >= 0.5 else set()
         return dapd_set(state, state.masks, low, high) | late
 
     return choose
@@ -97,20 +122,48 @@ def of_clad(low: float, high: float, sure: float) -> Chosen:
 
 def dawn(gamma: float, edge: float, induce: float, least: float, sink: float) -> Chosen:
     def choose(state: State) -> set[int]:
-        columns = range(SLOTS)
-        sunk = {j for j in columns if sum(state.graph[i][j] for i in columns) / SLOTS > sink}
+        columns, sunk = state.columns, state.sunk(sink)
         edges = {(i, j) for i in columns for j in columns if i != j and j not in sunk and state.graph[i][j] >= edge}
-        anchors = [j for j in columns if state.canvas[j] != MASK and state.sure(j) >= gamma]
+        anchors = [j for j in state.seen if j < state.prompt or state.sure(j) >= gamma]
         certain = {i for i in state.masks if state.sure(i) >= gamma}
         induced = {i for i in state.masks if state.sure(i) >= induce and any((i, j) in edges for j in anchors)}
         joined = lambda i, j: (i, j) in edges or (j, i) in edges  # noqa: E731
         rest = [i for i in state.masks if state.sure(i) >= least and i not in certain | induced]
-        rest = [i for i in rest if not any(joined(i, j) for j in certain & induced)]
+        rest = [i for i in rest if not any((i, j) in edges for j in certain & induced)]
         taken: list[int] = []
         for i in sorted(rest, key=lambda i: (-state.sure(i), i)):
             if not any(joined(i, j) for j in taken):
                 taken.append(i)
         return certain | induced | set(taken) or state.best()
+
+    return choose
+
+
+def axon(dawn: Chosen, sink: float, cover: bool) -> Chosen:
+    def choose(state: State) -> set[int]:
+        base = dawn(state)
+        rest = [i for i in state.masks if i not in base]
+        given = [
+            min(1, sum(state.graph[i][j] for j in base) / sum(state.graph[i][j] for j in state.block)) for i in rest
+        ]
+        doubt = [1 - state.sure(i) for i in rest]
+        gap = rest and sum(given) / len(rest) < max(len(base) / len(state.masks), sum(doubt) / len(rest))
+        if not gap or state.block in state.noted:
+            return base
+        state.noted.add(state.block)
+        sunk = state.sunk(sink)
+        unsure = lambda i, j: state.graph[i][j] * (1 - state.sure(i)) * state.sure(j)  # noqa: E731
+        weight = lambda i, j: 0.0 if i == j or j in sunk else unsure(i, j)  # noqa: E731
+        covers = lambda anchors: sum(max((weight(i, j) for j in anchors), default=0.0) for i in state.masks)  # noqa: E731
+        target, anchors = sum(max(unsure(i, j) for j in base) for i in rest), list[int]()
+        while len(anchors) < (math.ceil(math.log2(len(state.masks) + 1)) if cover else 1):
+            left = [j for j in state.masks if j not in anchors]
+            gain = {j: covers([*anchors, j]) - covers(anchors) for j in left}
+            best = max(left, key=lambda j: (gain[j] + 1e-6 * state.sure(j), -j))
+            if anchors and (gain[best] <= 0 or covers(anchors) >= target):
+                break
+            anchors.append(best)
+        return set(anchors)
 
     return choose
 
@@ -147,6 +200,8 @@ TWINS: list[tuple[str, Chosen]] = [
     ("dapd_clad-0.05-high0.2-sure0.6", of_clad(0.05, 0.2, 0.6)),
     ("dawn-0.8-edge0.2-induce0.5-least0.4-sink0.3", dawn(0.8, 0.2, 0.5, 0.4, 0.3)),
     ("dawn-0.6-edge0.1-induce0.4-least0.3-sink1.0", dawn(0.6, 0.1, 0.4, 0.3, 1.0)),
+    ("axon-1-gamma0.8-edge0.2-induce0.5-least0.4-sink0.3", axon(dawn(0.8, 0.2, 0.5, 0.4, 0.3), 0.3, False)),
+    ("axon-1-gamma0.6-edge0.1-induce0.4-least0.3-sink0.2-cover", axon(dawn(0.6, 0.1, 0.4, 0.3, 0.2), 0.2, True)),
     ("clad-0.4", clad(0.4)),
     ("clad-0.6", clad(0.6)),
 ]
@@ -165,6 +220,58 @@ class TestReplays:
         toy = Toy(rule, vocab_size=TOKENS, web=graph)
         (generation,) = decode(toy, [[5]], f"{sampler}+b{block}", max_new_tokens=SLOTS)
         assert (list(generation.token_ids), generation.nfe) == replay(rule, graph, choose, block)
+
+
+LLADA = Path(__file__).parents[1] / "reference" / "llada-tiny"
+ON_LLADA: list[tuple[str, Chosen, range]] = [
+    ("dapd_staged-0.1-high0.6-sure0.3", staged(0.1, 0.6, 0.3), range(2, 3)),
+    ("dapd_direct-0.2-high0.5-sure0.4", direct(0.2, 0.5, 0.4), range(2, 3)),
+    ("dapd_clad-0.02-high0.05-sure0.3", of_clad(0.02, 0.05, 0.3), range(3)),
+    ("dawn-0.4-edge0.04-induce0.25-least0.15-sink0.06", dawn(0.4, 0.04, 0.25, 0.15, 0.06), range(3)),
+    (
+        "axon-1-gamma0.4-edge0.04-induce0.25-least0.15-sink0.06",
+        axon(dawn(0.4, 0.04, 0.25, 0.15, 0.06), 0.06, False),
+        range(3),
+    ),
+    (
+        "axon-1-gamma0.4-edge0.04-induce0.4-least0.3-sink0.06-cover",
+        axon(dawn(0.4, 0.04, 0.4, 0.3, 0.06), 0.06, True),
+        range(3),
+    ),
+    ("clad-0.2", clad(0.2), range(3)),
+]
+
+
+class TestCheckpoint:
+    @pytest.mark.parametrize(("sampler", "choose", "layers"), ON_LLADA, ids=[name for name, *_ in ON_LLADA])
+    @pytest.mark.parametrize("block", [16, 8])
+    def test_equals_the_rule_on_every_column(self, sampler: str, choose: Chosen, layers: range, block: int) -> None:
+        """llada-tiny: weights and logits of transformers' own eager forward, row by row, prompt included."""
+        model: Any = load_model(str(LLADA))
+        generator, prompts = torch.Generator().manual_seed(4), []
+        for length in (8, 5, 13):
+            prompts.append(torch.randint(2, 500, (length,), generator=generator).tolist())
+        runs = decode(model, prompts, f"{sampler}+b{block}", max_new_tokens=16)
+        for prompt, run in zip(prompts, runs, strict=True):
+            assert (list(run.token_ids), run.nfe) == alone(model, prompt, 16, choose, layers, block)
+
+
+@torch.inference_mode()
+def alone(
+    model: Any, prompt: list[int], length: int, choose: Chosen, layers: range, block: int
+) -> tuple[list[int], int]:
+    """One row by a twin: tokens and forwards."""
+    row, nfe, noted = [*prompt, *[model.mask_id] * length], 0, set[range]()
+    for start in range(len(prompt), len(row), block):
+        while model.mask_id in row[start : start + block]:
+            logits, graph = eager(model, row, layers)
+            logits[:, model.mask_id] = -torch.inf
+            part = range(start, start + block)
+            state = State(row, logits.softmax(-1).tolist(), graph.tolist(), part, noted, len(prompt), model.mask_id)
+            for i in choose(state):
+                row[i] = int(logits[i].argmax())
+            nfe += 1
+    return row[len(prompt) :], nfe
 
 
 def fixed(graph: Graph, sure: list[float]) -> Toy:
@@ -199,6 +306,60 @@ class TestGraphs:
         toy = fixed(self.GRAPH, [0.3, 0.5, 0.4])
         (generation,) = decode(toy, [[5]], "dawn-0.9", max_new_tokens=3)
         assert generation.steps == (2, 0, 1)
+
+    @pytest.mark.parametrize(
+        ("sure", "weight", "first"),
+        [
+            ([0.8, 0.3, 0.8, 0.8], 0.4, {2, 3}),  # the shorter run waits
+            ([0.8, 0.3, 0.8, 0.8], 0.3, {2, 3}),  # 1.2 / 4 is enough
+            ([0.8, 0.3, 0.8, 0.8], 0.2, {0, 2, 3}),
+            ([0.8, 0.3, 0.8, 0.3], 0.4, {0}),  # of equally long runs the right one
+            ([0.3, 0.4, 0.3, 0.3], 0.4, {1}),  # nothing is sure: the best
+            ([0.8, 0.3, 0.8, 0.3, 0.8], 0.0, {0, 2, 4}),  # no attention, no pair
+        ],
+    )
+    def test_of_two_runs_the_shorter_waits(self, sure: list[float], weight: float, first: set[int]) -> None:
+        """clad: slot 0 attends to all others by so much."""
+        graph = [[weight] * len(sure), *([[0.0] * len(sure)] * (len(sure) - 1))]
+        (generation,) = decode(fixed(graph, sure), [[5]], "clad-0.7", max_new_tokens=len(sure))
+        assert {i for i, step in enumerate(generation.steps) if step == 0} == first
+
+    # Everyone attends to slot 2, the least sure one.
+    STAR: ClassVar[Graph] = [[0.3, 0.1, 0.6], [0.1, 0.3, 0.6], [0.1, 0.1, 0.8]]
+
+    @pytest.mark.parametrize(
+        ("sampler", "steps"),
+        [
+            ("dawn-0.9", (1, 0, 2)),
+            ("axon-1-sink1.0", (2, 1, 0)),  # Σ A(1 − c)c is .25 for slot 2 and .06 for slot 1
+            ("axon-3-sink1.0", (2, 1, 0)),  # then 0 and 1 cover each other: the surer has the larger product
+            ("axon-1", (1, 0, 2)),  # all columns are sinks, so nothing is covered, and the surest is the anchor
+            ("axon-0-sink1.0", (1, 0, 2)),
+        ],
+    )
+    def test_an_anchor_is_what_unsure_slots_attend_to(self, sampler: str, steps: tuple[int, ...]) -> None:
+        """dawn alone reveals the surest, which the others attend to by a tenth: less than their doubt."""
+        toy = fixed(self.STAR, [0.45, 0.5, 0.4])
+        (generation,) = decode(toy, [[5]], sampler, max_new_tokens=3)
+        assert generation.steps == steps
+
+    def test_an_anchor_stays_in_the_block(self) -> None:
+        """Slot 2 is in the second block, so the first has slot 0 first."""
+        graph = [[*row, 0.0] for row in self.STAR] + [[0.0] * 4]
+        toy = fixed(graph, [0.5, 0.45, 0.4, 0.6])
+        (generation,) = decode(toy, [[5]], "axon-1-sink1.0+b2", max_new_tokens=4)
+        assert generation.steps == (0, 1, 3, 2)
+
+    def test_further_anchors_cover_what_is_left(self) -> None:
+        """Two pairs that attend to each other: dawn reveals the best of them, `cover` one of each pair, no more."""
+        graph = [[0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5], [0, 0, 0.5, 0.5]]
+        toy = fixed(graph, [0.5, 0.4, 0.45, 0.35])
+        (generation,) = decode(toy, [[5]], "axon-1-induce0.0-least0.5-edge0.9-sink1.0-cover", max_new_tokens=4)
+        assert {i for i, step in enumerate(generation.steps) if step == 0} == {0}
+        (generation,) = decode(
+            toy, [[5]], "axon-1-gamma1.0-induce0.0-least0.45-edge0.4-sink1.0-cover", max_new_tokens=4
+        )
+        assert {i for i, step in enumerate(generation.steps) if step == 0} == {0, 2}
 
 
 class TestAdas:

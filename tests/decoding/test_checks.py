@@ -233,7 +233,7 @@ class TestTraits:
             ("rewrites", "yes", "rewrites is 'yes'; allowed: False, True"),
             ("reads", "logits", "reads is 'logits'; allowed: 'distributions', 'numbers'"),
             ("cap", 4, "cap is 4; write a method cap"),
-            ("needs", "frequencies", "needs is 'frequencies'; allowed: a set of 'attention', 'frequencies'"),
+            ("needs", "frequencies", "needs is 'frequencies'; allowed: a set of 'attention', 'causal', 'frequencies'"),
             ("needs", {"gradients"}, "needs is .*gradients"),
             ("needs", 3, "needs is 3"),
         ],

@@ -26,7 +26,8 @@ from pbcore.names import parse
 from pbcore.tasks import load_task
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.answers import answer_table
-from pbcore.theory.distributions import EOS, Listed
+from pbcore.theory.canvas import EOS
+from pbcore.theory.distributions import Listed
 from pbcore.theory.problems import NotExact
 from tests.decoding.test_docs import one_step
 from tests.decoding.toys import Toy

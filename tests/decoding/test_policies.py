@@ -84,6 +84,9 @@ TWINS: list[tuple[str, Callable[[Block], Any]]] = [
     ("dus-3", twins.dus(3)),
     ("klass-0.6-kl0.1", twins.klass(0.6, 0.1, 2)),
     ("klass-0.5-kl0.3-history1", twins.klass(0.5, 0.3, 1)),
+    ("less-0.6-jsd0.01", twins.less(0.6, 0.01, 2, 10)),
+    ("less-0.5-jsd0.1-history3-top1", twins.less(0.5, 0.1, 3, 1)),
+    ("less-0.5-jsd0.02-top2", twins.less(0.5, 0.02, 2, 2)),
     ("localleap-0.8-relaxed0.5-radius2", twins.localleap(0.8, 0.5, 2)),
     ("hierarchy-0.9-low0.5", twins.hierarchy(0.9, 0.5)),
     ("hierarchy-1.0-low0.0", twins.hierarchy(1.0, 0.0)),
@@ -130,7 +133,7 @@ class TestTwins:
         assert max(generation.steps[:end]) < generation.steps[10]
         assert generation.steps[10] == max(generation.steps[:end]) + 1
 
-    @pytest.mark.parametrize("name", ["slowfast-0.8-low0.5", "credit-0.9", "klass-0.6-kl0.1", "hierarchy-0.9-low0.5"])
+    @pytest.mark.parametrize("name", ["slowfast-0.8-low0.5", "credit-0.9", "klass-0.6-kl0.1", "less-0.6-jsd0.01"])
     @settings(max_examples=4, deadline=None, derandomize=True)
     @given(seed=st.integers(0, 10_000))
     def test_state_starts_anew_in_each_block(self, name: str, seed: int) -> None:
@@ -172,6 +175,7 @@ class TestEquality:
             ("wino-0.5-back0.0", (0, 1, 2)),
             ("hierarchy-0.5-low0.5", (0, 1, 2)),
             ("klass-0.5-kl1.0-history1", (0, 1, 2)),
+            ("less-0.5-jsd0.0", (0, 1, 1)),
         ],
     )
     def test_thresholds(self, sampler: str, steps: tuple[int, ...]) -> None:

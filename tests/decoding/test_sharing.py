@@ -13,17 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pbcore.decoding import DecodingError, Step, decode, policy, register_policy, resolve
-from pbcore.decoding.policies import policies
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import is_static
 from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.models import load_model
 from pbcore.models.base import Generation, Query
-from tests.decoding.test_invariants import Fixed
+from tests.decoding.test_invariants import REGISTERED, Fixed
 from tests.decoding.toys import MASK, Shareable, Toy, ToyContext
 from tests.reference import bundled, reference_cases
 
-REGISTERED = dict(policies())
 SHARING = sorted(name for name, cls in REGISTERED.items() if traits(cls).reads == "numbers")
 OTHERS = sorted(REGISTERED.keys() - set(SHARING))
 REMASKING = ("+rcr", "+rcr-max", "+remdm1", "+remdm2-early")

@@ -9,7 +9,7 @@ import torch
 from pbcore.decoding.table import Table, fits
 from pbcore.tasks.registry import load_task
 from pbcore.theory import answer_distribution
-from pbcore.theory.distributions import MASKED
+from pbcore.theory.canvas import MASKED
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,29 @@ def klass(gamma: float, kl: float, history: int) -> Twin:
     return reveal
 
 
+def less(gamma: float, jsd: float, history: int, top: int) -> Twin:
+    def lumped(p: list[float], tokens: list[int]) -> list[float]:
+        return [*(p[t] for t in tokens), max(0.0, 1 - sum(p[t] for t in tokens))]
+
+    def reveal(block: Block) -> set[int]:
+        stable = []
+        for i in block.masks:
+            seen = [probs[i] for probs in [*block.history, block.probs][-history:]]
+            tokens = sorted(range(len(seen[-1])), key=lambda t: -seen[-1][t])[:top]
+            if len(seen) < history or len({p.index(max(p)) for p in seen}) > 1 or block.confidence(i) < gamma:
+                continue
+            p, q = lumped(seen[-1], tokens), lumped(seen[-2], tokens)
+            middle = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
+            if (part(p, middle) + part(q, middle)) / 2 <= jsd:
+                stable.append(i)
+        return set(stable) or {block.surest()[0]}
+
+    def part(p: list[float], middle: list[float]) -> float:
+        return sum(a * math.log(a / b) for a, b in zip(p, middle, strict=True) if a > 0)
+
+    return reveal
+
+
 def localleap(gamma: float, relaxed: float, radius: int) -> Twin:
     def reveal(block: Block) -> set[int]:
         anchors = [i for i in block.masks if block.confidence(i) >= gamma]

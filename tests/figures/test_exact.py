@@ -10,8 +10,9 @@ from pbcore.analysis.frontier_gap import kind
 from pbcore.ceilings.outcomes import outcomes
 from pbcore.names import parse
 from pbcore.theory.answers import answer_table
+from pbcore.theory.canvas import EOS
 from pbcore.theory.concave_hull import value_at
-from pbcore.theory.distributions import EOS, Listed
+from pbcore.theory.distributions import Listed
 from pbcore.theory.frontier import accuracy_hull
 
 SAMPLERS = (

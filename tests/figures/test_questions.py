@@ -4,7 +4,7 @@ from pbcore.errors import InputError
 from pbcore.figures.questions import questions
 from pbcore.theory import answer_distribution
 from pbcore.theory.answers import answer_table, positions
-from pbcore.theory.distributions import MASKED
+from pbcore.theory.canvas import MASKED
 
 KNOWN = [
     ("copy", 4),

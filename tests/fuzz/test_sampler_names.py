@@ -35,6 +35,7 @@ MODIFIERS = [
     "no_early_eos",
     "eos_last",
     "adas40",
+    "ahead8",
     "t1.0",
     "t0.7",
     "t1",

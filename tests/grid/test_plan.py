@@ -63,6 +63,15 @@ class TestGrid:
         assert "tiny/list_ops/copy/confidence-k2" in copied.items()
         assert "tiny/copy/random-k2" in make_plan(Settings(model=("tiny",), sampler=("random-k2",))).items()
 
+    def test_several_batch_sizes_are_cells_of_their_own(self) -> None:
+        """One number, and samples as items, leave ids as they are; more rows than a task has samples are left out."""
+        several = plan(batch_size=(1, 4, 64), limit=8)
+        assert list(several.items()) == [f"{CELL}+x1", f"{CELL}+x4"]
+        assert list(several.left_out({"waiting_line"})) == ["waiting_line/copy × +x64: it has 8 samples (--limit)"]
+        assert list(plan(batch_size=(4,)).items()) == [CELL]
+        assert list(plan(batch_size=(1, 4), sample=(3,)).items()) == [f"{CELL}/3"]
+        assert list(plan(batch_size=(1, 4), sampler=("random-k2+x2",)).items()) == [f"{CELL}+x2"]
+
     def test_what_a_model_cannot_run_is_counted(self) -> None:
         """By reason, and only in the categories that are looked at."""
         made = plan(task=("copy", "summarization"), sampler=("random-k2", "random-k2+dual"))

@@ -96,3 +96,18 @@ def split_shards(folder: Path, tensors: dict[str, torch.Tensor], parts: int) -> 
     for file in files:
         save_file({name: tensors[name].clone() for name in names if weight_map[name] == file}, folder / file)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+
+
+def eager(model: Any, ids: list[int], layers: range) -> tuple[torch.Tensor, torch.Tensor]:
+    """What transformers itself returns for one row without padding: logits (T, V), and attention weights (T, T), mean
+    over heads and layers.
+    """
+    module = model.network.module
+    before = module.config._attn_implementation
+    module.config._attn_implementation = "eager"
+    try:
+        mask = torch.zeros(1, 1, len(ids), len(ids))
+        output = module(torch.tensor([ids]), attention_mask=mask, output_attentions=True)
+    finally:
+        module.config._attn_implementation = before
+    return output.logits[0], torch.stack([output.attentions[layer][0].mean(0) for layer in layers]).mean(0)

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.models.base import Attending, Query
-from tests.models.checkpoints import llama_checkpoint
+from tests.models.checkpoints import eager, llama_checkpoint
 
 PROMPTS = [[2, 7, 8, 9, 10], [2, 11, 12]]
 LENGTH = 4
@@ -39,20 +38,6 @@ def context(model: Any, prompts: list[list[int]]) -> Any:
     return model.prepare(requests, cache=None, seed=0)
 
 
-def eager(model: Any, ids: list[int], layers: range) -> Tensor:
-    """Mean over heads and layers (T, T) of what transformers itself returns for one row without padding."""
-    module = model.network.module
-    before = module.config._attn_implementation
-    module.config._attn_implementation = "eager"
-    try:
-        row = torch.tensor([ids])
-        mask = torch.zeros(1, 1, len(ids), len(ids))
-        output = module.model(row, attention_mask=mask, output_attentions=True)
-    finally:
-        module.config._attn_implementation = before
-    return torch.stack([output.attentions[layer][0].mean(0) for layer in layers]).mean(0)
-
-
 class TestWeights:
     @pytest.mark.parametrize(("asked", "layers"), [({"share": 0.3}, range(2, 3)), ({"last": 2}, range(1, 3))])
     @torch.inference_mode()
@@ -62,7 +47,7 @@ class TestWeights:
         _, _, weights = context(model, PROMPTS).logits_and_attention(full)
         _, _, narrow = context(model, PROMPTS).logits_and_attention(query(model, 2, **asked))
         for row, prompt in enumerate(PROMPTS):
-            expected = eager(model, [*prompt, *full.canvas[row].tolist()], layers)
+            _, expected = eager(model, [*prompt, *full.canvas[row].tolist()], layers)
             pad = weights.prompt - len(prompt)
             torch.testing.assert_close(weights.weights[row, :, pad:], expected[len(prompt) :], atol=1e-6, rtol=1e-4)
             torch.testing.assert_close(narrow.weights[row], expected[-LENGTH:, -LENGTH:], atol=1e-6, rtol=1e-4)
@@ -87,7 +72,9 @@ class TestWeights:
         assert Attending(**asked).layers(count) == layers
 
 
-@pytest.mark.parametrize("sampler", ["dapd_staged-0.1", "dawn-0.5", "clad-0.3", "confidence-k2+adas40"])
+@pytest.mark.parametrize(
+    "sampler", ["dapd_staged-0.1", "dawn-0.5", "axon-1-sink1.0-cover", "clad-0.3", "confidence-k2+adas40"]
+)
 def test_a_batch_changes_nothing(model: Any, sampler: str) -> None:
     """One by one, and together with a longer prompt."""
     together = decode(model, PROMPTS, sampler, max_new_tokens=8)

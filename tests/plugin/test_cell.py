@@ -112,7 +112,7 @@ class TestCell:
         monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
         task: Any = SimpleNamespace(source="own", data_hash="d")
         model: Any = SimpleNamespace(name="x", info={"dtype": "bfloat16", "dummy": True}, device="cuda:1")
-        known = cell.conditions(Config(tmp_path, batch_size=3), A, model, task)  # type: ignore[arg-type]
+        known = cell.conditions(Config(tmp_path, batch_size=(3,)), A, model, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.batch_size, known.dummy) == ("cuda:1", "bfloat16", 3, True)
         assert (known.data_source, known.data_hash, known.wait_policy) == ("own", "d", "passive")
         bare: Any = SimpleNamespace(name="x", info={})

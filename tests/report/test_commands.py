@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pbcore.report.commands import compare, merge, report
+from pbcore.cli import main
 from pbcore.report.commands.report import side_by_side
 from pbcore.results import CellRecord, SampleRecord, create, load, load_many
 from tests.reference import bundled
@@ -21,13 +20,7 @@ TWO = ("waiting_line/copy", "waiting_line/shuffle")
 
 
 def command(*words: object) -> int:
-    parser = argparse.ArgumentParser()
-    subparsers = parser.add_subparsers(required=True)
-    for command in (report, merge, compare):
-        command.add_parser(subparsers)
-    args = parser.parse_args([str(word) for word in words])
-    status: int = args.run(args)
-    return status
+    return main([str(word) for word in words])
 
 
 def replace_key(entry: Entry) -> Entry:

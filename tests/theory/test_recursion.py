@@ -10,7 +10,8 @@ import pytest
 
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.answers import answer_table
-from pbcore.theory.distributions import EOS, Listed, Shuffled
+from pbcore.theory.canvas import EOS
+from pbcore.theory.distributions import Listed, Shuffled
 from pbcore.theory.problems import Group, NotExact, Problem, structure
 from pbcore.theory.recursion import Outcome, at_random, everything, expected_accuracy
 from pbcore.theory.shuffles import problem

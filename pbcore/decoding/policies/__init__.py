@@ -1,6 +1,7 @@
 """Policies: one sampler per file, behind one protocol. Users register their own in the same way."""
 
 from pbcore.decoding.policies import (
+    axon,
     bisection,
     clad,
     confidence,
@@ -19,6 +20,7 @@ from pbcore.decoding.policies import (
     joint,
     klass,
     left_to_right,
+    less,
     llada2,
     localleap,
     lopa,
@@ -30,6 +32,7 @@ from pbcore.decoding.policies import (
     random,
     recheck,
     recheck_shadow,
+    s2d2,
     saber,
     sdar_dynamic,
     sdar_sequential,
@@ -47,6 +50,7 @@ from pbcore.decoding.protocol import Policy
 
 __all__ = [
     "Policy",
+    "axon",
     "bisection",
     "build",
     "clad",
@@ -66,6 +70,7 @@ __all__ = [
     "joint",
     "klass",
     "left_to_right",
+    "less",
     "llada2",
     "localleap",
     "lopa",
@@ -79,6 +84,7 @@ __all__ = [
     "recheck",
     "recheck_shadow",
     "register_policy",
+    "s2d2",
     "saber",
     "sdar_dynamic",
     "sdar_sequential",

@@ -20,7 +20,8 @@ class Clad:
     Attention is the larger of both directions, mean of the last four layers. How much run a reads run b is the largest
     of its slots' means over b; a pair takes the larger direction. Two runs that are each other's strongest stay apart
     if that is at least the mean over the other runs of both; of only two runs, if it is at least 1.2 / L for L slots in
-    the block. The authors' code; of two equally long runs the left one is revealed.
+    the block. The authors' code; of two equally long runs the left one is revealed. Runs without any attention
+    between them are no pair here.
     """
 
     gamma: float = 0.7

@@ -23,35 +23,26 @@ def apart(graph: Tensor, bound: Tensor, among: Tensor, order: Tensor) -> Tensor:
     return independent(order, among, joins)
 
 
-@dataclass(frozen=True, slots=True)
-class _Dapd:
-    low: float = 0.01
-    high: float = 0.15
-    share: float = 0.3
-    needs: ClassVar[frozenset[str]] = NEEDS
-    chooses: ClassVar[str] = "tokens"
+def relative(step: Step, among: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
+    """DAPD's independent set (R, C) of the slots `among` (R, C), and the revealed share of the canvas (R,)."""
+    raw = symmetric(step)
+    norm = raw / raw.amax(-1, keepdim=True).clamp(min=1e-8)  # each row by its own maximum, so not symmetric
+    progress = 1 - step.left / step.targets  # of the whole canvas
+    order = step.order(raw.sum(-1) * step.confidence, among)
+    return apart(norm, low + (high - low) * progress, among, order), progress
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.low <= self.high or not 0 < self.share <= 1:
-            raise ValueError(f"DAPD takes 0 ≤ low ≤ high and a share of layers in (0, 1], not {self}")
 
-    @property
-    def attends(self) -> Attending:
-        return Attending(self.share)
-
-    def graph(self, step: Step, among: Tensor) -> tuple[Tensor, Tensor]:
-        """The independent set (R, C) of the slots `among`, and the revealed share of the canvas (R,)."""
-        raw = symmetric(step)
-        norm = raw / raw.amax(-1, keepdim=True).clamp(min=1e-8)  # each row by its own maximum, so not symmetric
-        degree = raw.sum(-1) * step.confidence
-        progress = 1 - step.left / step.targets  # of the whole canvas
-        bound = self.low + (self.high - self.low) * progress
-        return apart(norm, bound, among, step.order(degree, among)), progress
+def check_bounds(low: float, high: float, share: float) -> None:
+    """Raises ValueError for values outside their ranges."""
+    if not 0 <= low <= high or not 0 < share <= 1:
+        raise ValueError(
+            f"DAPD takes 0 ≤ low ≤ high and a share of layers in (0, 1], not low {low}, high {high} and share {share}"
+        )
 
 
 @register_policy("dapd_staged")
 @dataclass(frozen=True, slots=True)
-class DapdStaged(_Dapd):
+class DapdStaged:
     """Reveals an independent set of the attention graph, from the middle of the answer on all with confidence ≥ `sure`,
     too (DAPD, arXiv 2603.12996).
 
@@ -60,17 +51,29 @@ class DapdStaged(_Dapd):
     attention times confidence. The authors' code; the mask token, which it may choose, is excluded here.
     """
 
+    low: float = 0.01
+    high: float = 0.15
+    share: float = 0.3
     sure: float = 0.9
+    needs: ClassVar[frozenset[str]] = NEEDS
+    chooses: ClassVar[str] = "tokens"
+
+    def __post_init__(self) -> None:
+        check_bounds(self.low, self.high, self.share)
+
+    @property
+    def attends(self) -> Attending:
+        return Attending(self.share)
 
     def select(self, step: Step) -> Tensor:
-        chosen, progress = self.graph(step, step.masked)
+        chosen, progress = relative(step, step.masked, self.low, self.high)
         late = (progress >= 0.5)[:, None]
         return step.at_least_best(chosen | (late & (step.confidence >= self.sure)), step.confidence)
 
 
 @register_policy("dapd_direct")
 @dataclass(frozen=True, slots=True)
-class DapdDirect(_Dapd):
+class DapdDirect:
     """Reveals all with confidence ≥ `sure`, and of the others an independent set of the attention graph (DAPD, arXiv
     2603.12996).
 
@@ -78,11 +81,23 @@ class DapdDirect(_Dapd):
     more than .998 (`sure0.998`).
     """
 
+    low: float = 0.01
+    high: float = 0.15
+    share: float = 0.3
     sure: float = 1.0
+    needs: ClassVar[frozenset[str]] = NEEDS
+    chooses: ClassVar[str] = "tokens"
+
+    def __post_init__(self) -> None:
+        check_bounds(self.low, self.high, self.share)
+
+    @property
+    def attends(self) -> Attending:
+        return Attending(self.share)
 
     def select(self, step: Step) -> Tensor:
         sure = step.masked & (step.confidence >= self.sure)
-        chosen, _ = self.graph(step, step.masked & ~sure)
+        chosen, _ = relative(step, step.masked & ~sure, self.low, self.high)
         return step.at_least_best(chosen | sure, step.confidence)
 
 

@@ -20,10 +20,10 @@ class Dawn:
 
     An edge j → i stands where slot i attends to column j with at least `edge`, mean of the last four layers; columns
     that receive more than `sink` on average have none. Revealed: all with confidence ≥ γ; those ≥ `induce` with an edge
-    from an anchor, a visible token predicted again with ≥ γ; and of the others ≥ `least` those without an edge to a
-    slot that is both, taken greedily by falling confidence without an edge to one taken. The authors' code, but for its
-    dependence on the batch; tokens that were given, the prompt among them, count as anchors, since nothing is
-    predicted there.
+    from an anchor, a visible token predicted again with ≥ γ; and of the others ≥ `least` those that attend to no
+    slot that is both, taken greedily by falling confidence without an edge, either way, to one taken. The authors'
+    code, but for its dependence on the batch; tokens that were given, the prompt among them, count as anchors, since
+    nothing is predicted there.
     """
 
     gamma: float = 0.9
@@ -51,12 +51,12 @@ class Dawn:
         sure = step.masked & (step.confidence >= self.gamma)
         induced = (edges & anchors[:, None, :]).any(-1) & step.masked & (step.confidence >= self.induce)
         between = edges.gather(-1, own[:, None, :].expand(-1, own.shape[1], -1))  # (R, C, C): i attends to j
-        between = between | between.transpose(1, 2)
         tied = (between & (sure & induced)[:, None, :]).any(-1)
+        conflict = between | between.transpose(1, 2)
         rest = step.masked & (step.confidence >= self.least) & ~sure & ~induced & ~tied
 
         def joins(slot: Tensor, taken: Tensor) -> Tensor:
-            return ~(at_rows(between, slot) & taken).any(-1)
+            return ~(at_rows(conflict, slot) & taken).any(-1)
 
         chosen = independent(step.order(step.confidence, rest), rest, joins)
         return step.at_least_best(sure | induced | chosen, step.confidence)

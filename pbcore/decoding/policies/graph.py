@@ -17,6 +17,17 @@ def symmetric(step: Step) -> Tensor:
     return both.masked_fill(~pairs, 0.0) * ~torch.eye(both.shape[-1], dtype=torch.bool, device=both.device)
 
 
+def among_slots(step: Step) -> tuple[Tensor, Tensor]:
+    """Weights (R, C, C) between the slots, of a policy that reads the prompt's columns, too, and what each slot
+    receives on average (R, C).
+    """
+    assert step.attention is not None
+    assert step.attention.sinks is not None
+    own = step.column + step.attention.prompt  # (R, C): the slots' columns
+    weights = step.attention.weights
+    return weights.gather(-1, own[:, None, :].expand(-1, own.shape[1], -1)), step.attention.sinks.gather(-1, own)
+
+
 def independent(order: Tensor, among: Tensor, joins: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """A greedy independent set (R, C) of the slots `among` (R, C), taken in `order` (R, C), slot indices.
 

@@ -7,6 +7,7 @@ from typing import Any
 from pbcore.integrations.servers.draft import Connection, Draft
 from pbcore.integrations.servers.failures import failure
 from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, text_of, word
+from pbcore.integrations.servers.sampler_fields import with_fields
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 
@@ -48,7 +49,7 @@ class AnthropicClient:
             raise failure(error, self._spec) from None
 
     def _body(self, ask: Ask) -> dict[str, Any]:
-        return {
+        body = {
             "model": self._spec.model,
             "messages": list(ask.messages),
             "max_tokens": ask.max_tokens,
@@ -56,6 +57,7 @@ class AnthropicClient:
             **({"stream": True} if self._spec.stream else {}),
             **self._spec.extra_body,
         }
+        return with_fields(body, ask.fields)
 
 
 class _Answer:

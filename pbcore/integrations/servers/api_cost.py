@@ -27,16 +27,15 @@ def server_models(names: Iterable[CellName]) -> dict[str, ServerSpec]:
 
 def requests(plan: Plan, name: CellName, spec: ServerSpec) -> Iterator[Ask]:
     """What a cell, or a sample in the drill-down, asks."""
-    from pbcore.integrations.servers.reply import Ask
+    from pbcore.integrations.servers.reply import ask_of
     from pbcore.names import parse
 
     numbers = plan.settings.sample if name.sample is None else (name.sample,)
-    temperature = parse(name.sampler).temperature
+    sampler = parse(name.sampler)
     for seed in plan.settings.seed:
         for sample in plan.task(name.task, name.model).samples:
             if not numbers or sample.index in numbers:
-                most = sample.answer_limit(spec.max_tokens)
-                yield Ask(sample.messages, most, temperature, seed, sample.index)
+                yield ask_of(spec, sample.messages, sample, sampler, None, seed, sample.index)
 
 
 def estimates(plan: Plan, names: Iterable[CellName], kept: Kept = lambda name: ()) -> dict[str, Estimate]:

@@ -41,7 +41,8 @@ class Limits:
 
 def limits_of(spec: ServerSpec) -> Limits:
     """Seconds as declared, bytes by the limit of an answer."""
-    return Limits(spec.timeout, BASE_BYTES + TOKEN_BYTES * spec.max_tokens)
+    most = max(spec.max_tokens, *spec.task_max_tokens.values(), 0)
+    return Limits(spec.timeout, BASE_BYTES + TOKEN_BYTES * most)
 
 
 def http_client(spec: ServerSpec, limits: Limits, headers: dict[str, str] | None = None) -> httpx2.Client:

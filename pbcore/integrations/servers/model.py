@@ -8,14 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
+from pbcore.integrations.servers.generation import AnswerTokens, generation
 from pbcore.integrations.servers.keys import check_answer, mask_logs, told
 from pbcore.integrations.servers.kinds import KINDS
 from pbcore.integrations.servers.money import Budget, CostLimitError, cost, most
-from pbcore.integrations.servers.reply import Ask, Client, Reply
-from pbcore.integrations.servers.reported import counters, version
+from pbcore.integrations.servers.reply import Ask, Client, Reply, ask_of
+from pbcore.integrations.servers.reported import counters, settings, version
 from pbcore.integrations.servers.spec import ServerSpec, refusal, server_specs
 from pbcore.integrations.servers.store import AnswerStore
 from pbcore.models.base import Generation, Prompt
@@ -24,22 +26,28 @@ from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample
 
+if TYPE_CHECKING:
+    from pbcore.models.tokenizer import Tokenizer
+
 
 @dataclass
 class Session:
     """The answers of one cell: where they are kept, what they may cost, and what was measured.
 
     `seconds` is wall-clock time of the requests, up to `concurrency` at once; `kept` counts answers that were on disk
-    before.
+    before. `settings` is how the server says that it decodes, `sent` the values of the fields that said the sampler.
     """
 
     spec: ServerSpec
     store: AnswerStore
+    concurrency: int
     budget: Budget | None = None
     asked: int = 0
     kept: int = 0
     seconds: float = 0.0
     version: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    sent: dict[str, list[Any]] = field(default_factory=dict)
     counters: dict[str, float] = field(default_factory=dict)
 
 
@@ -58,24 +66,31 @@ class ServerModel:
             "model_id": spec.model,
             "declared_sampler": spec.sampler,
             "max_tokens": spec.max_tokens,
+            **({"task_max_tokens": dict(spec.task_max_tokens)} if spec.task_max_tokens else {}),
             "extra_body": dict(spec.extra_body),
+            **({"sampler_fields": dict(spec.sampler_fields)} if spec.sampler_fields else {}),
             "temperature_sent": spec.temperature,
             "seed_sent": spec.seed,
             "dummy": False,
         }
         self._client: Client | None = None
         self._session: Session | None = None
+        self._tokens = AnswerTokens(spec)
 
     def check(self, sampler: SamplerName) -> None:
-        """Raises InputError for a sampler other than the declared one."""
+        """Raises InputError for a sampler that is neither declared nor said by `sampler_fields`."""
         reason = refusal(self.spec, sampler)
         if reason is not None:
             raise InputError(f"sampler {sampler}: {reason}")
 
     @contextmanager
-    def session(self, store: AnswerStore, budget: Budget | None = None) -> Iterator[Session]:
-        """Within it `generate` takes answers from `store` and adds new ones to it."""
-        self._session = Session(self.spec, store, budget)
+    def session(
+        self, store: AnswerStore, budget: Budget | None = None, concurrency: int | None = None
+    ) -> Iterator[Session]:
+        """Within it `generate` takes answers from `store` and adds new ones to it, with so many requests at a time
+        (None: as declared) unless the sampler says how many (`+x4`).
+        """
+        self._session = Session(self.spec, store, concurrency or self.spec.concurrency, budget)
         try:
             yield self._session
         finally:
@@ -89,7 +104,8 @@ class ServerModel:
         The first request that fails for good ends it: those under way are waited for and kept, and no other is sent.
         Raises ModelError, CostLimitError.
         """
-        session = self._session or Session(self.spec, AnswerStore(None))
+        session = self._session or Session(self.spec, AnswerStore(None), self.spec.concurrency)
+        session.concurrency = sampler.at_once or session.concurrency
         asks = [self.request(prompt, sampler, max_new_tokens, seed, place) for place, prompt in enumerate(prompts)]
         digests = [ask.digest(self.spec) for ask in asks]
         before = set(session.store.known)
@@ -97,10 +113,25 @@ class ServerModel:
         if new:
             self._ask_all(new, session)
         session.kept += len(asks) - len(new)
-        return [
-            _generation(self.spec, session.store.known[digest], digest in before, ask.max_tokens)
-            for ask, digest in zip(asks, digests, strict=True)
+        for place, value in chain.from_iterable(ask.fields.items() for ask in asks):
+            if value not in session.sent.setdefault(place, []):
+                session.sent[place].append(value)
+        answers = [
+            generation(self._tokens, session.store.known[digest], digest in before, ask, prompt, sampler)
+            for ask, digest, prompt in zip(asks, digests, prompts, strict=True)
         ]
+        # A filtered answer, say, has no forwards: a mean needs those of all.
+        told = all(answer.nfe is not None for answer in answers)
+        return answers if told else [replace(answer, nfe=None, rows=None) for answer in answers]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of tokens that answers had."""
+        return self._tokens.text(ids)
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The declared tokenizer. Raises ModelError for a folder without one."""
+        return self._tokens.tokenizer
 
     def request(self, prompt: Prompt, sampler: SamplerName, max_new_tokens: int | None, seed: int, place: int) -> Ask:
         """A prompt as a request. Raises ModelError for prompts that no server can be asked."""
@@ -116,15 +147,16 @@ class ServerModel:
             )
         else:
             raise ModelError(f"{self.name} takes samples, chats and texts; it can't be sent token ids")
-        limit = prompt.answer_limit(self.spec.max_tokens) if isinstance(prompt, Sample) else self.spec.max_tokens
-        return Ask(messages, max_new_tokens or limit, sampler.temperature, seed, place)
+        sample = prompt if isinstance(prompt, Sample) else None
+        return ask_of(self.spec, messages, sample, sampler, max_new_tokens, seed, place)
 
     def _ask_all(self, new: Sequence[tuple[Ask, str]], session: Session) -> None:
         client = self._client = self._client or client_of(self.spec)
         session.version = session.version or version(self.spec)
+        session.settings = session.settings or settings(self.spec)
         earlier = counters(self.spec)
         start, stop = time.perf_counter(), threading.Event()
-        pool = ThreadPoolExecutor(min(self.spec.concurrency, len(new)), thread_name_prefix=f"pbcore-{self.name}")
+        pool = ThreadPoolExecutor(min(session.concurrency, len(new)), thread_name_prefix=f"pbcore-{self.name}")
         futures = [pool.submit(self._ask_one, client, ask, digest, session, stop) for ask, digest in new]
         try:
             for future in as_completed(futures):
@@ -171,25 +203,6 @@ def _clean(reply: Reply, spec: ServerSpec) -> Reply:
     """The reply, its text as it is. Raises ModelError if the text repeats the key."""
     check_answer(reply.text, spec)
     return replace(reply, model=told(reply.model, spec), finish=told(reply.finish, spec))
-
-
-def _generation(spec: ServerSpec, reply: Reply, kept: bool, max_tokens: int) -> Generation:
-    """An answer for the record. Its canvas and tokens are unknown; `kept`: it was on disk before."""
-    served = {
-        "seconds": None if kept else reply.seconds,
-        "first_token": None if kept else reply.first_token,
-        "tokens_in": reply.tokens_in,
-        "tokens_out": reply.tokens_out,
-        "cost": cost(spec, reply),
-        "model": reply.model,
-        "finish": reply.finish,
-        "outcomes": list(reply.outcomes),
-        "asked": reply.asked,
-        "kept": kept,
-    }
-    return Generation(
-        reply.text, (), reply.nfe, reply.tokens_out, extra={"served": served, "max_new_tokens": max_tokens}
-    )
 
 
 def client_of(spec: ServerSpec) -> Client:

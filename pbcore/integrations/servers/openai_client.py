@@ -8,7 +8,8 @@ from pbcore.integrations.servers.draft import Connection, Draft
 from pbcore.integrations.servers.failures import failure
 from pbcore.integrations.servers.keys import masked
 from pbcore.integrations.servers.kinds import KINDS
-from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, text_of, word
+from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, steps_of, text_of, tokens_of, word
+from pbcore.integrations.servers.sampler_fields import with_fields
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 from pbcore.registry import hint
@@ -82,7 +83,7 @@ class OpenAIClient:
     def _body(self, ask: Ask) -> dict[str, Any]:
         spec = self._spec
         usage = spec.stream and KINDS[spec.kind].stream_usage
-        return {
+        body = {
             "model": spec.model,
             "messages": list(ask.messages),
             spec.max_tokens_field: ask.max_tokens,
@@ -92,6 +93,7 @@ class OpenAIClient:
             **({"stream_options": {"include_usage": True}} if usage else {}),
             **spec.extra_body,
         }
+        return with_fields(body, ask.fields)
 
 
 class _Answer:
@@ -100,7 +102,7 @@ class _Answer:
     def __init__(self, spec: ServerSpec) -> None:
         self.draft = Draft(spec)
         self._refusal = ""
-        self._pieces = 0
+        self._pieces = self._canvases = 0
         self._known: dict[str, Any] = {}
 
     def take(self, piece: Any) -> None:
@@ -113,14 +115,24 @@ class _Answer:
             text, refusal = text_of(field_of(part, "content")), text_of(field_of(part, "refusal"))
             if text or refusal:
                 self.draft.began()
-            self.draft.text += text
+            if not self.draft.spec.diffusing:
+                self.draft.text += text
+            elif text:  # a canvas, of which the last is the answer
+                self.draft.text, self._canvases = text, self._canvases + 1
             self._refusal += refusal
             self._note("finish", word(field_of(choice, "finish_reason")))
         self._note("model", word(piece.get("model")))
         self._note("tokens_in", count(field_of(piece, "usage.prompt_tokens")))
         self._note("tokens_out", count(field_of(piece, "usage.completion_tokens")))
-        if self.draft.spec.nfe_field:
-            self._note("nfe", count(field_of(piece, self.draft.spec.nfe_field)))
+        spec = self.draft.spec
+        if spec.nfe_field:
+            self._note("nfe", count(field_of(piece, spec.nfe_field)))
+        elif self._canvases:
+            self._note("nfe", self._canvases)
+        if spec.step_map_field:
+            self._note("step_map", steps_of(field_of(piece, spec.step_map_field)))
+        if spec.tokens_field:
+            self._note("tokens", tokens_of(field_of(piece, spec.tokens_field)))
 
     def _note(self, name: str, value: Any) -> None:
         if value is not None:

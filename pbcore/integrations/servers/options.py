@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pbcore.errors import InputError
 from pbcore.grid.option import OptionGroup, Role, option
+from pbcore.grid.values import levels
 from pbcore.links import docs
 
 
@@ -31,6 +33,14 @@ class ServerOptions(OptionGroup):
         metavar="FILE",
         recorded=False,
     )
+    concurrency: tuple[int, ...] = option(
+        Role.COMPUTES,
+        "requests at a time to models behind servers (default: as declared); several, 1,4,16,64: each cell at each "
+        "of them",
+        levels,
+        (),
+        metavar="N",
+    )
     max_cost: float | None = option(
         Role.SELECTS,
         "stop before the answers of priced models behind servers cost more than USD, earlier runs of the same "
@@ -38,6 +48,10 @@ class ServerOptions(OptionGroup):
         dollars,
         metavar="USD",
     )
+
+    @property
+    def at_once(self) -> Sequence[int]:
+        return self.concurrency
 
     def prepare(self) -> None:
         from pbcore.models.registry import add_models_file

@@ -38,14 +38,15 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     unfinished = _unfinished(config, cells)
     if not server_models(unfinished):
         return
+    from pbcore.integrations.servers.check_sampler import check_sampler
     from pbcore.integrations.servers.keys import short_key
     from pbcore.integrations.servers.model import client_of
 
     try:
         check_limit(plan(config), unfinished)
+        lines = estimate_lines(plan(config), unfinished, lambda name: _store(config, name.cell_id).known)
     except PbcoreError as error:
         raise pytest.UsageError(str(error)) from error
-    lines = estimate_lines(plan(config), unfinished, lambda name: _store(config, name.cell_id).known)
     lines += [warning for spec in server_models(unfinished).values() if (warning := short_key(spec)) is not None]
     _say(config, [f"pbcore: {line}" for line in lines])
     if config.getoption("collectonly", False):
@@ -53,6 +54,7 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     try:
         for spec in server_models(unfinished).values():
             client_of(spec).check()
+            check_sampler(spec)
     except PbcoreError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -75,7 +77,9 @@ def pytest_pbcore_asking(item: pytest.Item, cell_id: str, model: Model) -> Abstr
 def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Answers]:
     from pbcore.integrations.servers.money import CostLimitError
 
-    with model.session(_store(item.config, cell_id), _budget(item.config)) as session:
+    chosen = settings(item.config).part(ServerOptions).concurrency
+    only = chosen[0] if len(chosen) == 1 else None
+    with model.session(_store(item.config, cell_id), _budget(item.config), only) as session:
         try:
             yield Answers(session)
         except CostLimitError as error:
@@ -119,11 +123,13 @@ class Answers:
             samples,
             provider=spec.provider,
             kind=spec.kind,
-            concurrency=spec.concurrency,
+            concurrency=session.concurrency,
             asked=session.asked,
             kept=session.kept,
             version=session.version,
             counters=session.counters,
+            settings=session.settings,
+            sent=session.sent,
         )
 
 

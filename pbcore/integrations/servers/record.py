@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -13,6 +13,7 @@ from annotated_types import Interval
 if TYPE_CHECKING:
     from pbcore.results.record import SampleRecord
 
+PERCENTILES = (50, 90, 99)
 _Count = Annotated[int, Interval(ge=0, le=10**15)]
 _Amount = Annotated[float, Interval(ge=0, le=1e15)]
 
@@ -25,9 +26,11 @@ class Served:
     their number of answers; `first_asked` and `last_asked` when (ISO 8601, UTC). A cell's seconds are wall-clock time
     of up to `concurrency` requests at once: `asked` were sent, `kept` answers had come in an earlier run, and with
     those the cell has no time. Tokens are the server's counts, `cost` USD by the declared prices, both of all answers;
-    `first_token` and `request` are medians over the requests, in seconds. `finish` has the server's own words for the
+    `first_token` and `request` are medians over the requests, in seconds, and `first_tokens` and `requests` their
+    percentiles (p50, p90, p99). `finish` has the server's own words for the
     ends of answers, `outcomes` how many were empty, cut off (`length`), refused or filtered; `counters` what the
-    server's own counters rose by in that time.
+    server's own counters rose by in that time. `settings` is how the server says that it decodes, `sent` the fields
+    of the requests that said the sampler, with their values.
     """
 
     provider: str
@@ -47,6 +50,10 @@ class Served:
     finish: dict[str, _Count] = field(default_factory=dict)
     outcomes: dict[str, _Count] = field(default_factory=dict)
     counters: dict[str, _Amount] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    sent: dict[str, list[Any]] = field(default_factory=dict)
+    first_tokens: dict[str, _Amount] = field(default_factory=dict)
+    requests: dict[str, _Amount] = field(default_factory=dict)
     COLUMNS: ClassVar[tuple[str, ...]] = ("first_token_seconds", "tokens_in", "tokens_out", "cost")
 
     def columns(self) -> tuple[float | None, ...]:
@@ -64,6 +71,8 @@ def served(
     kept: int,
     version: str | None,
     counters: dict[str, float],
+    settings: Mapping[str, Any],
+    sent: Mapping[str, list[Any]],
 ) -> Served:
     """The record's part for these samples, whose `served` says what was reported of each."""
     rows = [sample.served or {} for sample in samples]
@@ -86,6 +95,10 @@ def served(
         finish=_counts(row.get("finish") for row in rows),
         outcomes=_counts(outcome for row in rows for outcome in row.get("outcomes", ())),
         counters={name: max(0.0, float(value)) for name, value in counters.items()},
+        settings=dict(settings),
+        sent=dict(sent),
+        first_tokens=_percentiles(rows, "first_token"),
+        requests=_percentiles(rows, "seconds"),
     )
 
 
@@ -103,3 +116,9 @@ def _median(rows: Sequence[dict[str, Any]], name: str) -> float | None:
     """The median over those that were measured; None if none was."""
     values = [row[name] for row in rows if row.get(name) is not None]
     return float(median(values)) if values else None
+
+
+def _percentiles(rows: Sequence[dict[str, Any]], name: str) -> dict[str, float]:
+    """p50, p90 and p99 over those that were measured (the nearest rank); empty if none was."""
+    values = sorted(float(row[name]) for row in rows if row.get(name) is not None)
+    return {f"p{share}": values[-(-share * len(values) // 100) - 1] for share in PERCENTILES} if values else {}

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from pbcore.integrations.servers.sampler_fields import fields_of
 from pbcore.integrations.servers.spec import ServerSpec
-from pbcore.tasks.base import Message
+from pbcore.names import SamplerName
+from pbcore.tasks.base import Message, Sample
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What one request asks. `place` is the sample's number, so that equal prompts are drawn apart."""
+    """What one request asks. `place` is the sample's number, so that equal prompts are drawn apart; `fields` say the
+    sampler (`sampler_fields`).
+    """
 
     messages: tuple[Message, ...]
     max_tokens: int
     temperature: float
     seed: int
     place: int
+    fields: dict[str, Any] = field(default_factory=dict)
 
     def digest(self, spec: ServerSpec) -> str:
         """Of everything that decides the answer: server, model id, prompt, parameters, seed and sample."""
@@ -30,7 +35,7 @@ class Ask:
             "sampler": spec.sampler,
             "extra_body": spec.extra_body,
             "sent": [spec.temperature, spec.seed, spec.max_tokens_field],
-            **asdict(self),
+            **{name: value for name, value in asdict(self).items() if name != "fields" or value},
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -41,7 +46,8 @@ class Reply:
 
     `finish` is the server's own word for why the answer ends; `outcomes` those of OUTCOMES that apply. `seconds` runs
     from the request to the end of the answer, `first_token` to the first piece of text of a streamed one. Tokens are
-    the server's counts. `asked` is the time of the request (ISO 8601, UTC).
+    the server's counts. `asked` is the time of the request (ISO 8601, UTC). `step_map` has the step of each token as
+    the server counts it, `tokens` their texts or ids.
     """
 
     text: str
@@ -54,6 +60,26 @@ class Reply:
     tokens_in: int | None = None
     tokens_out: int | None = None
     nfe: int | None = None
+    step_map: tuple[int, ...] | None = None
+    tokens: tuple[str | int, ...] | None = None
+
+
+def ask_of(
+    spec: ServerSpec,
+    messages: tuple[Message, ...],
+    sample: Sample | None,
+    sampler: SamplerName,
+    max_new_tokens: int | None,
+    seed: int,
+    place: int,
+) -> Ask:
+    """A question to a server: the length as asked for, else the task's or the declared one, and the sampler's fields.
+
+    Raises InputError for a sampler that doesn't fit that length.
+    """
+    limit = spec.max_tokens if sample is None else sample.answer_limit(spec.answer_limit(sample.task))
+    tokens = max_new_tokens or limit
+    return Ask(messages, tokens, sampler.temperature, seed, place, fields_of(spec, sampler, tokens))
 
 
 class Client(Protocol):
@@ -82,15 +108,41 @@ def count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < 10**12 else None
 
 
+def steps_of(value: Any) -> tuple[int, ...] | None:
+    """The steps of an answer's tokens, None if there are none. Raises ValueError for any other form."""
+    if value is None:
+        return None
+    if not isinstance(value, list) or any(count(step) is None for step in value):
+        raise ValueError("its step map is no list of counts")
+    return tuple(value)
+
+
+def tokens_of(value: Any) -> tuple[str | int, ...] | None:
+    """The tokens of an answer: a list of texts, of ids, or of mappings with `token`, as log-probabilities have them;
+    None if there are none. Raises ValueError for any other form.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise ValueError("its tokens are no list")
+    tokens = [field_of(one, "token") if isinstance(one, dict) else one for one in value]
+    if not all(isinstance(one, str) or count(one) is not None for one in tokens):
+        raise ValueError("its tokens are neither texts nor ids")
+    return tuple(tokens)
+
+
 def word(value: Any) -> str | None:
     """A text that a server reports, None for anything else."""
     return value if isinstance(value, str) and value else None
 
 
 def field_of(body: Any, path: str) -> Any:
-    """The value at `usage.num_forwards` of an answer as mappings; None where there is none."""
+    """The value at `usage.num_forwards`, or `choices.0.step_map`, of an answer; None where there is none."""
     for part in path.split("."):
-        body = body.get(part) if isinstance(body, dict) else None
+        if isinstance(body, list) and part.isdecimal():
+            body = dict(enumerate(body)).get(int(part))
+        else:
+            body = body.get(part) if isinstance(body, dict) else None
     return body
 
 

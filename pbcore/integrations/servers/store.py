@@ -56,7 +56,8 @@ def _read(path: Path) -> dict[str, Reply]:
     for row in lines(path):
         values = {name: row[name] for name in _NAMES if name in row}
         if isinstance(values.get("text"), str) and isinstance(values.get("outcomes"), list):
-            replies[row["key"]] = Reply(**{**values, "outcomes": tuple(values["outcomes"])})
+            lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+            replies[row["key"]] = Reply(**{**values, **lists})
     return replies
 
 

@@ -1,1 +1,1 @@
-"""The commands `pbcore report`, `pbcore merge` and `pbcore compare`, a file each, which `pbcore` imports by itself."""
+"""The commands `pbcore report`, `vary`, `merge` and `compare`, a file each, which `pbcore` imports by itself."""

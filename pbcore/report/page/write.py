@@ -16,6 +16,8 @@ from pbcore.printable import counted
 from pbcore.report.headline import findings, measured
 from pbcore.report.page import figures, tables
 from pbcore.report.page.data import Answers, page_data
+from pbcore.report.page.exploration_table import exploration_table
+from pbcore.report.page.factor_table import factor_table
 from pbcore.report.page.facts import facts, gaps
 from pbcore.report.page.frontier_table import frontier
 from pbcore.report.page.html import document, embedded, rendered
@@ -71,7 +73,7 @@ def answers_of(
         asked = questions_of(RunDir(path))
         for entry in (known or {}).get(path) or _stored(path):
             cell = entry.cell
-            names = encodable(cell.model), encodable(cell.task), encodable(cell.sampler)  # as frames have them
+            names = encodable(cell.model_at), encodable(cell.task), encodable(cell.sampler)  # as frames have them
             stored[str(path), *names] = entry, asked(cell)
     runs = cells["run"] if "run" in cells else pd.Series(str(sources[0]), index=cells.index)
     found = []
@@ -182,7 +184,7 @@ def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, 
         "overview": means if rows else "",
         "curves": tables.html_table(tables.POLICIES, curves, policies, "", "policies", True) if curves else "",
         "categories": [_category(scope, known, len(categories) == 1) for scope in categories],
-        "frontier": Markup(frontier(answers)),
+        "further": Markup(factor_table(answers) + exploration_table(cells) + frontier(answers)),
         "gaps": gaps(cells),
         "facts": facts(cells, run),
     }

@@ -220,7 +220,7 @@ class TestJob:
 
     def test_what_decides_the_work_is_in_it(self, tmp_path: Path) -> None:
         """The model with its loading options, the task with its samples, the first seed."""
-        asked = self.cell(seed=(4, 5), n=(5,), limit=3, data_seed=2, dtype="float32", batch_size=6, revision="main")
+        asked = self.cell(seed=(4, 5), n=(5,), limit=3, data_seed=2, dtype="float32", batch_size=(6,), revision="main")
         assert asked == {
             "model": {"name": "tiny", "device": "cpu", "dtype": "float32", "revision": "main"},
             "task": {"files": [], "name": "waiting_line/copy", "data_dir": None, "n": (5,), "limit": 3, "seed": 2},

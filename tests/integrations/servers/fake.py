@@ -24,6 +24,7 @@ class Act:
 
     An answer has `text`, `finish` and tokens. With `status` it is an error whose body is `body`. `pause` waits before
     each piece; `reset` closes the connection hard after that many pieces, `cut` quietly; `raw` is sent as the body.
+    `extra` stands in the answer, `choice` in its only choice; `pieces` are streamed in place of the text's.
     """
 
     text: str = "hello there"
@@ -40,6 +41,8 @@ class Act:
     raw: str | None = None
     refusal: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    choice: dict[str, Any] = field(default_factory=dict)
+    pieces: tuple[str, ...] | None = None
 
 
 Script = Callable[[int, dict[str, Any]], Act]
@@ -58,6 +61,7 @@ class FakeServer:
     def __init__(self, script: Script, models: tuple[str, ...] | None = ("the-model",), metrics: str = "") -> None:
         self.script, self.models, self.metrics = script, models, metrics
         self.version = json.dumps({"version": "9.9"})
+        self.pages: dict[str, Any] = {}  # path and query → JSON
         self.asked: list[Asked] = []
         self.other: list[str] = []
         self.at_once = self.most_at_once = 0
@@ -95,7 +99,9 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             server.other.append(self.path)
             key = self.headers.get("authorization", "") + self.headers.get("x-api-key", "")
-            if self.path.endswith("/metrics"):
+            if self.path in server.pages:
+                self._send(200, json.dumps(server.pages[self.path]))
+            elif self.path.endswith("/metrics"):
                 self._send(200, server.metrics, "text/plain")
             elif self.path.endswith("/version"):
                 self._send(200, server.version)
@@ -111,6 +117,10 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if self.path.endswith("/load_model"):  # of `transformers serve`
+                server.other.append(self.path)
+                self._send(200, 'data: {"status": "ready"}\n\n', "text/event-stream")
+                return
             with server.lock:
                 number = len(server.asked)
                 server.asked.append(Asked(self.path, dict(self.headers.items()), body))
@@ -191,10 +201,14 @@ def _openai(act: Act, body: dict[str, Any]) -> Iterator[str]:
     if not body.get("stream"):
         message = {"role": "assistant", "content": act.text, "refusal": act.refusal}
         yield json.dumps(
-            {**head, "choices": [{"index": 0, "message": message, "finish_reason": act.finish}], "usage": usage}
+            {
+                **head,
+                "choices": [{"index": 0, "message": message, "finish_reason": act.finish, **act.choice}],
+                "usage": usage,
+            }
         )
         return
-    for part in _parts(act.text):
+    for part in _parts(act.text) if act.pieces is None else act.pieces:
         yield f"data: {json.dumps({**head, 'choices': [{'index': 0, 'delta': {'content': part}}]})}\n\n"
     if act.refusal:
         yield f"data: {json.dumps({**head, 'choices': [{'index': 0, 'delta': {'refusal': act.refusal}}]})}\n\n"

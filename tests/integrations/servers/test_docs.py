@@ -23,7 +23,7 @@ class TestPage:
         """The file on the page reads as it is."""
         (text,) = re.findall(r"<!-- models -->\n```yaml\n(.*?)```", PAGE, re.DOTALL)
         specs = read_specs(text, "page")
-        assert [spec.sampler for spec in specs.values()] == ["ar", "threshold-0.95+b4", "server"]
+        assert [spec.sampler for spec in specs.values()] == ["ar", "threshold-0.95+b4", "confidence-k1", "server"]
 
     def test_every_key_is_listed(self) -> None:
         """With its default."""

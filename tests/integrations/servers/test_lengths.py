@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import pbcore
+from pbcore.integrations.servers.kinds import KINDS
 from tests.integrations.lm_eval.harness import needs_harness, write_task
 from tests.integrations.lm_eval.test_run import SCORED, SUMS
 from tests.integrations.servers.fake import FakeServer
@@ -18,7 +19,7 @@ from tests.plugin.conftest import Run
     ("asked", "sent"),
     [("", 1024), ("--max-new-tokens 16", 16), ("--max-new-tokens 2000", 2000), ("--cot", 1024)],
 )
-@pytest.mark.parametrize("kind", ["openai", "anthropic", "vllm"])
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_servers_are_sent_the_length_that_is_asked_for(
     kind: str, asked: str, sent: int, run: Run, project: pytest.Pytester, server: FakeServer, monkeypatch: Any
 ) -> None:

@@ -15,7 +15,7 @@ from pbcore.integrations.servers.reply import Ask
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.integrations.servers.store import lines
 from pbcore.models.errors import ModelError
-from tests.integrations.servers.real import RealServer, llama_cpp_server, transformers_server
+from tests.integrations.servers.real import RealServer, dlmserve_server, llama_cpp_server, transformers_server
 from tests.integrations.servers.served import stored
 from tests.plugin.conftest import Run
 
@@ -35,6 +35,13 @@ def llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
     pytest.importorskip("xllamacpp")
     pytest.importorskip("gguf")
     yield from running(llama_cpp_server(tmp_path_factory.mktemp("llama-cpp")))
+
+
+@pytest.fixture(scope="module")
+def dlmserve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    """A server of diffusion models that is no dependency: it asks for an older transformers than the package's."""
+    pytest.importorskip("dlmserve")
+    yield from running(dlmserve_server(tmp_path_factory.mktemp("dlmserve")))
 
 
 def running(server: RealServer) -> Iterator[RealServer]:
@@ -132,3 +139,33 @@ class TestLlamaCpp:
         assert told.version
         assert 12 <= told.tokens_out <= 12 * 32
         assert told.first_token > 0
+
+
+@pytest.mark.slow
+class TestDlmserve:
+    def test_several_samplers(self, project: pytest.Pytester, run: Run, dlmserve: RealServer) -> None:
+        """One server runs samplers of 16 and 8 steps; the answers are those of the checkpoint decoded here."""
+        fields = "{confidence: {steps: num_denoising_steps, b: block_length}}"
+        declare(
+            project, dlmserve, "dlmserve", sampler="confidence-k1", sampler_fields=fields, max_tokens=32, stream="false"
+        )
+        names = ("confidence-k2+b8", "confidence-k4")
+        samplers = " ".join(f"--sampler {name}" for name in names)
+        run(f"{RUN} --limit 2 --concurrency 1 --out served {samplers}").assert_outcomes(passed=2)
+        run(f"--model {dlmserve.model} --dtype bfloat16 --batch-size 1 --task copy --limit 2 --out here {samplers}")
+        for name, steps in zip(names, (16, 8), strict=True):
+            far = stored(project, f"mine/copy/{name}", "served")
+            near = stored(project, f"{dlmserve.model}/copy/{name}", "here")
+            assert far.cell.served.sent["num_denoising_steps"] == [steps]
+            assert {sample.nfe for sample in near.samples} == {steps}
+            assert far.cell.served.tokens_out == 2 * 32
+            assert all(sample.text for sample in far.samples)
+            assert [sample.text for sample in far.samples] == [sample.text for sample in near.samples]
+
+    def test_under_load(self, project: pytest.Pytester, run: Run, dlmserve: RealServer) -> None:
+        """It batches requests that come together."""
+        fields = "{confidence: {steps: num_denoising_steps, b: block_length}}"
+        declare(project, dlmserve, "dlmserve", sampler="confidence-k4", sampler_fields=fields, max_tokens=32)
+        run(f"{RUN} --limit 4 --concurrency 1,4 --out out").assert_outcomes(passed=2)
+        cells = [stored(project, f"mine/copy/confidence-k4+x{level}").cell for level in (1, 4)]
+        assert [cell.served.asked for cell in cells] == [4, 4]

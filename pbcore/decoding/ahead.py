@@ -1,0 +1,220 @@
+"""`+aheadN`: any sampler's own answers in fewer calls, by forwards of the canvases that it will probably come to.
+
+The forward that a step needs takes guesses of the next canvases along, N canvases in all. The guesses are moves of the
+policy itself on what is known already: the forward of the canvas with the most of the present tokens and no others. As
+long as the next canvas is among those forwarded, its step runs no forward. Every step reads the forward of just its own
+canvas, so answers are the sampler's own, and it never takes more calls.
+
+R rows, Q guesses, W canvases, L canvas positions, C slots of the active block, N known positions, T tokens of each, V
+tokens.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from heapq import nlargest
+from typing import NamedTuple
+
+from pbcore.decoding.blocks import fill_after_eos
+from pbcore.decoding.checks import as_move
+from pbcore.decoding.forward import Job, Source, forwarded, hold_back, next_masks, predicted, slots_of, step_of
+from pbcore.decoding.prediction import NUMBERS, Prediction, pieces_of, predict, rowwise
+from pbcore.decoding.rows import Rows
+from pbcore.decoding.step import Step
+from pbcore.decoding.what_if import Foreseen, Kept
+from pbcore.lazy_torch import Tensor, torch
+
+MOVES, TOKENS = 6, 6  # moves tried from a canvas, and likeliest tokens tried at the least sure position of each
+OTHER = 0.45  # the chance taken for the policy's not making the likeliest of the moves left
+
+
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    """A canvas that a row might come to by `depth` moves. `open`: its block has masks left."""
+
+    row: int
+    chance: float
+    canvas: Tensor  # (L,)
+    depth: int
+    key: bytes = b""  # the canvas, to be told from others
+    open: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is taken for known of the masks of rows whose forward is yet to run."""
+
+    at: Tensor  # (R, L) entry below of each position, -1 for none
+    seen: Prediction  # (N,)
+    tokens: Tensor  # (N, T) the likeliest tokens
+    chances: Tensor  # (N, T) their probabilities
+
+
+def look_ahead(job: Job, rows: Rows, context: Source) -> None:
+    """Finds the forward of each row's canvas, or runs it together with guesses, for the step to read."""
+    want, nfe = next_masks(job, rows), rows.one_at_a_time  # (R, L), (R,)
+    rows.foreseen = rows.foreseen or [None] * len(rows.origin)
+    open_ = want.any(-1).nonzero().squeeze(-1).tolist()
+    found = {row: _exact(rows.foreseen[row], rows.canvas[row], nfe[row], want[row]) for row in open_}
+    missing = [row for row in open_ if found[row] is None]
+    if missing:
+        for row, forwards in _run(job, rows, context, missing, want):
+            rows.foreseen[row], found[row] = forwards, forwards.of(0, want[row])
+    at = torch.full_like(rows.canvas, -1)
+    at[want] = torch.arange(int(want.sum()), device=at.device)
+    logits = [one for one in found.values() if one is not None]
+    rows.kept = Kept(rows.canvas, at, torch.cat(logits)) if logits else None
+
+
+def _exact(forwards: Foreseen | None, canvas: Tensor, nfe: Tensor, want: Tensor) -> Tensor | None:
+    place = None if forwards is None else forwards.exact(canvas, nfe, want)
+    return None if forwards is None or place is None else forwards.of(place, want)
+
+
+def _run(job: Job, rows: Rows, context: Source, missing: Sequence[int], want: Tensor) -> Iterator[tuple[int, Foreseen]]:
+    """One forward of the canvases of the rows `missing`, each followed by its guesses: the forwards of each row."""
+    trees = {row: [_Guess(row, 1.0, rows.canvas[row], 0)] for row in missing}
+    known = _known(job, rows, missing, want)
+    if known is not None:
+        for guess in _guesses(job, rows, known):
+            trees[guess.row].append(guess)
+    guesses = [guess for tree in trees.values() for guess in tree]
+    row, depth = torch.tensor([(guess.row, guess.depth) for guess in guesses], device=want.device).T  # (W,) each
+    canvas = torch.stack([guess.canvas for guess in guesses])  # (W, L)
+    nfe = rows.one_at_a_time[row] + depth
+    at, logits = forwarded(job, rows, context, row, canvas, nfe)
+    begin = first = 0
+    for number, tree in trees.items():
+        part = slice(begin, begin + len(tree))
+        own = at[part] >= 0
+        begin, last = part.stop, first + int(own.sum())
+        yield number, Foreseen(canvas[part], nfe[part], torch.where(own, at[part] - first, -1), logits[first:last])
+        first = last
+
+
+def _known(job: Job, rows: Rows, missing: Sequence[int], want: Tensor) -> _Known | None:
+    """For each row the closest of its forwards; None if no row has any."""
+    parts, at, count = [], torch.full_like(rows.canvas, -1), 0
+    for row in missing:
+        forwards = rows.foreseen[row]
+        place = None if forwards is None else forwards.closest(rows.canvas[row], want[row], job.model.mask_id)
+        if forwards is None or place is None:
+            continue
+        parts.append(forwards.of(place, want[row]))
+        at[row, want[row]] = torch.arange(count, count + len(parts[-1]), device=at.device)
+        count += len(parts[-1])
+    if not parts:
+        return None
+    logits = torch.cat(parts)  # (N, V)
+    best = [torch.softmax(piece, -1).topk(min(TOKENS, piece.shape[-1])) for piece in pieces_of(logits)]
+    plain = job.traits.reads == "numbers" and job.name.greedy
+    return _Known(
+        at,
+        Prediction(
+            *predict(logits, 0.0, None),
+            None if plain else logits,
+            {name: rowwise(function, logits) for name, function in NUMBERS.items()} if plain else {},
+        ),
+        torch.cat([one.indices for one in best]),
+        torch.cat([one.values for one in best]),
+    )
+
+
+def _guesses(job: Job, rows: Rows, known: _Known) -> Iterator[_Guess]:
+    """The likeliest canvases that follow, at most `ahead` − 1 for each row."""
+    owners = (known.at >= 0).any(-1).nonzero().squeeze(-1).tolist()
+    best: dict[int, list[_Guess]] = {row: [] for row in owners}
+    seen: set[tuple[int, int, bytes]] = set()
+    level = [_Guess(row, 1.0, rows.canvas[row], 0) for row in owners]
+    while level:
+        fresh = defaultdict(list)
+        for guess in _next(job, rows, known, level):
+            key = (guess.row, guess.depth, guess.key)
+            if key not in seen:
+                seen.add(key)
+                fresh[guess.row].append(guess)
+        for row, some in fresh.items():
+            best[row] = nlargest(job.name.ahead - 1, best[row] + some, key=lambda guess: guess.chance)
+        depth = level[0].depth + 1
+        level = [guess for row in fresh for guess in best[row] if guess.depth == depth and guess.open]
+    return (guess for some in best.values() for guess in some)
+
+
+def _next(job: Job, rows: Rows, known: _Known, level: Sequence[_Guess]) -> list[_Guess]:
+    """The likeliest canvases one move after those of `level`, at most `ahead` − 1 for each row."""
+    owner = torch.tensor([guess.row for guess in level], device=rows.canvas.device)  # (Q,)
+    depth = level[0].depth
+    canvas = torch.stack([guess.canvas for guess in level])  # (Q, L)
+    asked = rows.select(owner)
+    asked = replace(asked, canvas=canvas, steps=asked.steps + depth, index=asked.index + depth)
+    step, entry = _step(job, asked, known, owner)
+    moves = list(_moves(job, step, known, entry))
+    chances: dict[int, list[tuple[float, int, int, int]]] = defaultdict(list)
+    for number, move in enumerate(moves):
+        for q, row in enumerate(move.chances.tolist()):
+            guess = level[q]
+            chances[guess.row] += [(guess.chance * one, number, q, t) for t, one in enumerate(row) if one > 0]
+    chosen = [one for some in chances.values() for one in nlargest(job.name.ahead - 1, some)]
+    if not chosen:
+        return []
+    number, q, t = torch.tensor([one[1:] for one in chosen], device=owner.device).T  # (Q',) each
+    move = _Move(*(torch.stack(parts)[number, q] for parts in zip(*moves, strict=True)))
+    token = move.token.scatter(1, move.least, move.tokens.gather(1, t[:, None]))
+    row, slot = move.reveal.nonzero(as_tuple=True)
+    after = replace(asked.select(q), canvas=canvas[q])
+    after.canvas[row, step.column[q][row, slot]] = token[row, slot]
+    if job.name.eos_stop:
+        fill_after_eos(job.model, after)
+    left = slots_of(job, after).masked.any(-1).tolist()
+    ids = after.canvas.cpu().numpy()
+    return [
+        _Guess(level[parent].row, chance, after.canvas[i], depth + 1, ids[i].tobytes(), left[i])
+        for i, (chance, _, parent, _) in enumerate(chosen)
+        if (ids[i] == job.model.mask_id).any()
+    ]
+
+
+def _step(job: Job, asked: Rows, known: _Known, owner: Tensor) -> tuple[Step, Tensor]:
+    """The step of rows on canvases that they might have, and the entry of each slot (Q, C)."""
+    slots = slots_of(job, asked)
+    entry = known.at[owner].gather(1, slots.where)  # (Q, C)
+    entries, nfe = entry[slots.masked], asked.one_at_a_time  # (M,), (Q,)
+    if known.seen.logits is not None:
+        seen = predicted(job, asked, slots, nfe, known.seen.logits[entries])
+    else:
+        numbers = {name: values[entries] for name, values in known.seen.numbers.items()}
+        seen = Prediction(known.seen.token[entries], known.seen.confidence[entries], None, numbers)
+    step = step_of(job, asked, slots, seen, nfe, torch.zeros_like(nfe, dtype=torch.bool))
+    hold_back(job, step)
+    return step, entry
+
+
+class _Move(NamedTuple):
+    """A move that the policy might make, with other tokens at its least sure position."""
+
+    reveal: Tensor  # (Q, C) bool
+    token: Tensor  # (Q, C)
+    least: Tensor  # (Q, 1) slot
+    tokens: Tensor  # (Q, 1 + T)
+    chances: Tensor  # (Q, 1 + T)
+
+
+def _moves(job: Job, step: Step, known: _Known, entry: Tensor) -> Iterator[_Move]:
+    """The policy's move, then the one that it would make without the least sure position of that, and so on."""
+    share = 1 - OTHER
+    for _ in range(MOVES):
+        if not bool(step.masked.any()):
+            return
+        move = as_move(job.name.policy, job.policy.select(step), step)
+        reveal = move.reveal & step.masked
+        token = step.token if move.token is None else move.token
+        least = step.confidence.masked_fill(~reveal, torch.inf).argmin(-1, keepdim=True)  # (Q, 1)
+        own, at = token.gather(1, least), entry.gather(1, least).clamp(min=0)[:, 0]
+        others, chances = known.tokens[at], known.chances[at]  # (Q, T)
+        chances = torch.cat([chances[:, :1], chances.masked_fill(others == own, 0)], -1)
+        chances = share * chances * reveal.any(-1, keepdim=True)
+        yield _Move(reveal, token, least, torch.cat([own, others], -1), chances)
+        step._hide(torch.zeros_like(reveal).scatter(1, least, True) & reveal)
+        share *= OTHER

@@ -1,0 +1,81 @@
+"""Random walks on a graph: every sample has the same graph under other node names (arXiv 2606.22976)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import combinations, pairwise
+from random import Random
+from typing import Any
+
+from pbcore.errors import InputError
+from pbcore.tasks.generators import Generator, Item, Settings, drawn, power_of_two
+from pbcore.tasks.lists import MASK
+
+NAMES = "0123456789"  # single digits are one token in most vocabularies, and neighbours in a text stay apart
+SETTINGS = {"nodes": 10, "edges": 15, "graph": 0, "infill": True}
+
+Edges = Sequence[Sequence[int]]
+
+
+@lru_cache(maxsize=16)
+def graph(nodes: int, edges: int, seed: int) -> tuple[tuple[int, int], ...]:
+    """A connected graph by seed, as pairs of node numbers: a random tree, then random further edges."""
+    rng = Random(f"graph/{nodes}/{edges}/{seed}")
+    tree = {(rng.randrange(node), node) for node in range(1, nodes)}
+    free = sorted(set(combinations(range(nodes), 2)) - tree)
+    return tuple(sorted([*tree, *rng.sample(free, edges - len(tree))]))
+
+
+def kernel(edges: Edges, nodes: int) -> list[list[float]]:
+    """P(next node | node) of the walk that goes to a random neighbour, (nodes, nodes)."""
+    table = [[0.0] * nodes for _ in range(nodes)]
+    for one, other in edges:
+        table[one][other] = table[other][one] = 1.0
+    return [[entry / sum(row) for entry in row] for row in table]
+
+
+def walked(label: Mapping[str, Any], text: str) -> list[int]:
+    """The node numbers of a walk in an answer, −1 for a sign that names no node; blanks and commas are left out."""
+    return [label["nodes"].find(sign) for sign in text if not sign.isspace() and sign != ","]
+
+
+def is_walk(label: Mapping[str, Any], nodes: Sequence[int]) -> bool:
+    """Whether these nodes are a walk of the right start and length along the graph's edges."""
+    edges = {frozenset(edge) for edge in label["edges"]}
+    right = len(nodes) == label["length"] and nodes[0] == label["start"]
+    return right and all(frozenset(step) in edges for step in pairwise(nodes))
+
+
+def _draw(rng: Random, n: int, settings: Settings) -> Item:
+    nodes = settings["nodes"]
+    edges = graph(nodes, settings["edges"], settings["graph"])
+    names = "".join(rng.sample(NAMES, nodes))
+    laws = kernel(edges, nodes)
+    walk = [rng.choice([end for edge in edges for end in edge])]  # the stationary law: by degree
+    while len(walk) < n:
+        walk += rng.choices(range(nodes), laws[walk[-1]])
+    pairs = [sorted((names[one], names[other])) for one, other in edges]
+    shown = ", ".join("-".join(pair) for pair in sorted(pairs))
+    start = names[walk[0]]
+    label = {"nodes": names, "edges": [list(edge) for edge in edges], "start": walk[0], "length": n}
+    canvas = start + MASK * (n - 1) if settings["infill"] else None
+    values = {"edges": shown, "start": start, "length": n}
+    return Item(values, label | {"example": "".join(names[node] for node in walk)}, f"{shown}/{start}", n, canvas)
+
+
+def _check(settings: Settings) -> None:
+    nodes, edges = settings["nodes"], settings["edges"]
+    if type(nodes) is not int or not 2 <= nodes <= len(NAMES):
+        raise InputError(f"settings.nodes {nodes!r}: give 2 to {len(NAMES)}, a digit each")
+    if type(edges) is not int or not nodes - 1 <= edges <= nodes * (nodes - 1) // 2:
+        raise InputError(f"settings.edges {edges!r}: give {nodes - 1} to {nodes * (nodes - 1) // 2} for {nodes} nodes")
+    if type(settings["graph"]) is not int or type(settings["infill"]) is not bool:
+        raise InputError("settings.graph is the seed of the graph, a whole number; settings.infill is true or false")
+
+
+WALK_GENERATORS = {
+    "walk": Generator(
+        drawn(_draw), SETTINGS, range(2, 1025), "nodes of the walk", lambda n: max(32, power_of_two(n + 1)), _check
+    )
+}

@@ -1,0 +1,77 @@
+"""Steps that a server reports, as decoding order and forwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pbcore.integrations.servers.generation import AnswerTokens, generation
+from pbcore.integrations.servers.reply import Ask, Reply
+from pbcore.integrations.servers.spec import ServerSpec
+from pbcore.integrations.servers.step_map import decoding_order
+from pbcore.models.errors import ModelError
+from pbcore.names import parse
+
+ASK = Ask(({"role": "user", "content": "a"},), 8, 0.0, 0, 0)
+
+
+class TestOrder:
+    @pytest.mark.parametrize(
+        ("reported", "block", "steps", "forwards"),
+        [
+            ([1, 2, 1, 3], None, (0, 1, 0, 2), 3),
+            ([1, 2, 2, 1], 2, (0, 1, 3, 2), 4),
+            ([1, 1, 1, 1, 1], 2, (0, 0, 1, 1, 2), 3),
+            ([2, 1, 3], 2, (1, 0, 4), 5),  # the last block is cut
+            ([1, 2, 3, 4, 5, 5], 2, (0, 1, 2, 3, 4, 4), 5),  # counted over the answer
+            ([], 4, (), 0),
+        ],
+    )
+    def test_forwards_are_the_largest_steps(
+        self, reported: list[int], block: int | None, steps: tuple[int, ...], forwards: int
+    ) -> None:
+        assert decoding_order(reported, block) == (steps, forwards)
+
+    @pytest.mark.parametrize(("reported", "said"), [([0, 1], "from 1"), ([1, 1, 2, 2, 1, 1], "in each block of 2")])
+    def test_what_cannot_be_meant(self, reported: list[int], said: str) -> None:
+        with pytest.raises(ValueError, match=said):
+            decoding_order(reported, 2)
+
+    @given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=5))
+    def test_every_step_of_whole_blocks_is_kept(self, drawn: list[list[int]]) -> None:
+        """Steps without gaps in each block come back in order, block by block, and each forward reveals something."""
+        blocks = [[sorted(set(one)).index(step) + 1 for step in one] for one in drawn]
+        steps, forwards = decoding_order([step for one in blocks for step in one], 4)
+        assert sorted(set(steps)) == list(range(forwards))
+        assert forwards == sum(map(max, blocks))
+
+
+class TestTokens:
+    def answer(self, reply: dict[str, Any], **keys: Any) -> Any:
+        spec = ServerSpec("mine", "m", "http://h/v1", sampler="threshold-0.9+b2", **keys)
+        known = AnswerTokens(spec)
+        made = generation(known, Reply("ab", 1.0, "now", **reply), False, ASK, "a", parse(spec.sampler))
+        return made, known
+
+    def test_texts(self) -> None:
+        """Equal texts are one token."""
+        made, known = self.answer({"step_map": (1, 2, 1), "tokens": ("a", "b", "a")})
+        assert (made.nfe, made.steps, made.answer_tokens) == (3, (0, 1, 2), 3)
+        assert known.text(made.token_ids) == "aba"
+        assert len(set(made.token_ids)) == 2
+
+    @pytest.mark.parametrize(
+        ("reply", "keys", "said"),
+        [
+            ({"step_map": (1, 2), "tokens": ("a",)}, {}, "an answer of 1 tokens has steps of 2"),
+            ({"step_map": (1,), "tokens": (3,)}, {}, "tokens_field holds ids; declare tokenizer"),
+            ({"step_map": (1,), "tokens": (3,)}, {"tokenizer": "{folder}"}, "is no folder with tokenizer.json"),
+        ],
+    )
+    def test_what_does_not_fit(self, tmp_path: Path, reply: dict[str, Any], keys: dict[str, str], said: str) -> None:
+        with pytest.raises(ModelError, match=said):
+            self.answer(reply, **{key: value.format(folder=tmp_path) for key, value in keys.items()})

@@ -1,0 +1,76 @@
+"""`pbcore vary`: from the command line to the table, and the sections of report.md and the page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pbcore.cli import main
+from pbcore.report.markdown import write_report
+from pbcore.report.page import rebuild
+from pbcore.results import create, load
+from tests.results import factory
+
+
+def levels(tmp_path: Path) -> Path:
+    """One cell at two batch sizes: sample 0 falls, sample 1 rises."""
+    run = create(tmp_path, "a")
+    for size, right in ((1, [1.0, 0.0, 1.0]), (8, [0.0, 1.0, 1.0])):
+        cell, samples = factory.cell(right=right)
+        cell = replace(
+            cell,
+            id=f"{cell.id}/threads:{size}",
+            conditions=replace(cell.conditions, level={"threads": size}),
+            decoding={"kendall": 0.5, "law": {"kernel": 0.25, "kernel_by_chance": 0.125}},
+        )
+        run.write_cell(cell, [replace(one, text=str(one.scores["accuracy"])) for one in samples])
+    return run.path
+
+
+def test_levels_are_told_apart_in_tables_report_and_page(tmp_path: Path) -> None:
+    """Two rows of one sampler, flips beside a mean that didn't change, and the law of the answers."""
+    path = levels(tmp_path)
+    assert list(load(path)["model"]) == ["tiny at threads:1", "tiny at threads:8"]
+    text = write_report(path)[0].read_text(encoding="utf-8")
+    row = next(line for line in text.splitlines() if "| threads" in line)
+    assert "1 → 8" in row
+    assert row.count("66.7 [") == 2
+    assert "66.7 → 66.7" in row
+    assert "0.250 (0.125)" in text
+    page = rebuild(load(path), [path], tmp_path).read_text(encoding="utf-8")
+    assert "What changes with each factor" in page
+    assert "0.250 (0.125)" in page
+
+
+def test_a_finished_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--of` runs nothing; a run without factors is refused."""
+    assert main(["vary", "--of", str(levels(tmp_path))]) == 0
+    assert "| threads |" in " ".join(capsys.readouterr().out.split())
+    plain = factory.write(create(tmp_path, "b"), [factory.cell()])
+    assert main(["vary", "--of", str(plain.path)]) == 2
+    assert main(["vary"]) == 2
+    assert "--factor" in capsys.readouterr().err
+
+
+def test_cells_run_at_every_level(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """All other options are pytest's; batch size changes nothing, and drawn answers change with the seed."""
+    factors = ["--factor", "batch-size=1,3", "--factor", "threads=1", "--factor", "seed=0-1"]
+    cells = ["--model", "ideal", "--task", "copy", "--task", "shuffle", "--limit", "3"]
+    sampler = ["--sampler", "random-k4+t1.0", "--out", str(tmp_path / "run"), "-p", "no:cacheprovider"]
+    assert main(["vary", *factors, *cells, *sampler]) == 0
+    rows = [line.split("|") for line in capfd.readouterr().out.splitlines() if "random-k4" in line and "→" in line]
+    shares = {(row[1].strip(), row[4].strip()): row[7].split("[")[0].strip() for row in rows}
+    assert shares["shuffle", "batch-size"] == shares["copy", "batch-size"] == "0.0"
+    assert shares["copy", "seed"] == "0.0"
+    assert shares["shuffle", "seed"] == "100.0"
+    ids = set(load(tmp_path / "run")["id"])
+    assert ids == {f"ideal/{task}/random-k4+t1.0+x{b}/threads:1" for task in ("copy", "shuffle") for b in (1, 3)}
+
+
+def test_other_commands_refuse_unknown_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only `vary` hands options on."""
+    with pytest.raises(SystemExit):
+        main(["tasks", "--colour", "red"])
+    assert "unrecognized arguments: --colour red" in capsys.readouterr().err
