@@ -19,6 +19,7 @@ from pbcore.decoding import decode
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
+from pbcore.models.network import Columns
 from pbcore.models.registry import resolve_model
 
 PROMPT, ANSWER = 62, 128
@@ -53,9 +54,9 @@ def counted(network: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     columns: list[int] = []
     forward: Callable[..., torch.Tensor] = network.hidden
 
-    def hidden(ids: torch.Tensor, *rest: Any) -> torch.Tensor:
-        columns.append(ids.shape[1])
-        return forward(ids, *rest)
+    def hidden(run: Columns) -> torch.Tensor:
+        columns.append(run.ids.shape[1])
+        return forward(run)
 
     monkeypatch.setattr(network, "hidden", hidden)
     return columns

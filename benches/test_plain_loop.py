@@ -21,6 +21,7 @@ from pbcore.decoding.samplers import policy
 from pbcore.models import load_model
 from pbcore.models.base import Request
 from pbcore.models.masked import MaskedModel
+from pbcore.models.network import Columns
 from pbcore.tasks import load_task
 
 NEW, K, ROWS, ROUNDS, PLAIN = 32, 4, 8, 5, 2  # PLAIN: prompts of a round that the plain loop decodes
@@ -33,7 +34,7 @@ def plain(model: MaskedModel, prompt: tuple[int, ...], steps: int) -> tuple[int,
     canvas = torch.tensor([[*prompt, *[model.mask_id] * NEW]])  # (1, T)
     places = torch.arange(canvas.shape[1])[None]
     for _ in range(steps):
-        logits = model.network.project(model.network.hidden(canvas, places, None, None, 0))  # (1, T, V)
+        logits = model.network.project(model.network.hidden(Columns(canvas, places)))  # (1, T, V)
         logits[..., model.mask_id] = -torch.inf
         confidence, token = torch.softmax(logits.double(), dim=-1).max(-1)  # (1, T) each
         best = confidence.masked_fill(canvas != model.mask_id, -torch.inf)[0].topk(NEW // steps).indices

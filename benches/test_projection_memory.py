@@ -19,6 +19,7 @@ from pbcore.models.entry import LoadOptions
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import peak_memory
+from pbcore.models.network import Columns
 from pbcore.models.registry import resolve_model
 
 WIDTH, ROWS, CANVAS, BLOCK = 256, 2, 32, 8
@@ -59,7 +60,7 @@ def all_positions(model: MaskedModel, prompt: int) -> int:
     ids = torch.ones(ROWS, length, dtype=torch.long, device=model.device)
     positions = torch.arange(length, device=model.device).expand(ROWS, length)
     with peak_memory(model.device) as peak:
-        hidden = model.network.hidden(ids, positions, None, None, 0)  # (R, T, H)
+        hidden = model.network.hidden(Columns(ids, positions))  # (R, T, H)
         torch.softmax(model.network.project(hidden.flatten(0, 1)), dim=-1)
     return peak.added
 

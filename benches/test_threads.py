@@ -20,14 +20,15 @@ ROUNDS, SECONDS = 3, 2
 FORWARDS = f"""
 import time, torch
 from pbcore.models import load_model
+from pbcore.models.network import Columns
 network = load_model("tiny").network
 ids = torch.randint(2, 1000, (8, 160), generator=torch.Generator().manual_seed(0))  # (R, T)
 places = torch.arange(160).expand(8, 160)
 with torch.inference_mode():
-    network.hidden(ids, places, None, None, 0)
+    network.hidden(Columns(ids, places))
     start, rows = time.perf_counter(), 0
     while time.perf_counter() < start + {SECONDS}:
-        network.hidden(ids, places, None, None, 0)
+        network.hidden(Columns(ids, places))
         rows += len(ids)
     print(rows / (time.perf_counter() - start))
 """

@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 from pbcore.errors import PbcoreError
 from pbcore.extensions import integrations
+from pbcore.printable import printable
 from pbcore.registry import hint
 from pbcore.text import spell_signs
 
@@ -43,8 +44,8 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one subcommand and returns its exit status; for invalid input it is 2, with one line on stderr, and if
-    the reader of its output has gone 141.
+    """Runs one subcommand and returns its exit status; for invalid input it is the error's, with one line on stderr,
+    and if the reader of its output has gone 141.
     """
     completing = "_ARGCOMPLETE" in os.environ  # the shell asks for what can follow
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -88,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
     except (PbcoreError, OSError) as error:
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
-        print(f"pbcore {name}: {what}", file=sys.stderr)
-        return 2
+        print("\n".join(printable(line, 1000) for line in f"pbcore {name}: {what}".split("\n")), file=sys.stderr)
+        return error.status if isinstance(error, PbcoreError) else 2
     except KeyboardInterrupt:
         return 130

@@ -9,8 +9,11 @@ from __future__ import annotations
 class PbcoreError(Exception):
     """Something that the user can mend: the message says what was given, what is allowed and what to do.
 
-    The command line and the plugin show it in a line or two; every other exception keeps its traceback.
+    The command line and the plugin show it in a line or two; every other exception keeps its traceback. `status` is the
+    command line's exit status.
     """
+
+    status = 2
 
 
 class InputError(PbcoreError, ValueError):

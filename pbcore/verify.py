@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,10 +12,10 @@ from pathlib import Path
 from tabulate import tabulate
 
 from pbcore.analysis.score_differences import Difference, differences
+from pbcore.errors import InputError
 from pbcore.printable import counted
-from pbcore.results.load import LoadError, load_cells, load_samples
+from pbcore.results.load import load_cells, load_samples
 from pbcore.results.record import SampleRecord
-from pbcore.results.rundir import RunDirError
 from pbcore.tasks import Sample, Task, TaskSpec, load_task, task_names, task_spec
 from pbcore.tasks.files import UnreadableFile, read_text, read_yaml
 from pbcore.tasks.lists import formatted, operate, parse_context
@@ -240,24 +239,19 @@ def _seed(answer: SampleRecord) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the checks; 0 without faults, 1 with faults, 2 for unusable arguments.
+    """Prints the checks; 0 without faults, 1 with faults, 2 for unusable arguments (raised as InputError).
 
     Scores that differ are not faults.
     """
     if args.data_dir is None and not args.runs:
-        print("pbcore verify: give --data-dir DIR, --run RUN, or both", file=sys.stderr)
-        return 2
+        raise InputError("give --data-dir DIR, --run RUN, or both")
     faults = False
-    try:
-        if args.data_dir is not None:
-            checked = verify(args.data_dir)
-            print(verified_table(checked))
-            faults = any(one.errors for one in checked)
-        for number, path in enumerate(args.runs):
-            print(*([""] if number or args.data_dir is not None else []), run_text(path), sep="\n")
-    except (FileNotFoundError, LoadError, RunDirError) as error:
-        print(f"pbcore verify: {error}", file=sys.stderr)
-        return 2
+    if args.data_dir is not None:
+        checked = verify(args.data_dir)
+        print(verified_table(checked))
+        faults = any(one.errors for one in checked)
+    for number, path in enumerate(args.runs):
+        print(*([""] if number or args.data_dir is not None else []), run_text(path), sep="\n")
     return 1 if faults else 0
 
 

@@ -1,5 +1,6 @@
 """Settings of the test suite itself."""
 
+import gc
 import os
 from typing import Any
 
@@ -29,6 +30,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files that take longest come first, so that two workers end together."""
     items.sort(key=lambda item: "plugin" not in item.path.parts)
+
+
+def pytest_sessionstart() -> None:
+    """Importing makes no garbage: the collector would look through all modules again and again."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays, and the collector no longer looks at it."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_pycollect_makemodule() -> None:

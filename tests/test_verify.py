@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from pbcore import verify as command
+from pbcore.cli import main
 from pbcore.results import CellRecord, Conditions, build_cell, create
 from pbcore.tasks import load_task
 from pbcore.verify import verify
@@ -27,11 +26,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | Path) -> int:
-    parser = argparse.ArgumentParser()
-    command.add_parser(parser.add_subparsers())
-    args = parser.parse_args(["verify", *map(str, arguments)])
-    code: int = args.run(args)
-    return code
+    return main(["verify", *map(str, arguments)])
 
 
 class TestVerify:

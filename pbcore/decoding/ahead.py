@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
+from typing import NamedTuple
 
 from pbcore.decoding.blocks import fill_after_eos
 from pbcore.decoding.checks import as_move
@@ -37,6 +38,7 @@ class _Guess:
     chance: float
     canvas: Tensor  # (L,)
     depth: int
+    key: bytes = b""  # the canvas, to be told from others
     open: bool = True
 
 
@@ -129,7 +131,7 @@ def _guesses(job: Job, rows: Rows, known: _Known) -> Iterator[_Guess]:
     while level:
         fresh = defaultdict(list)
         for guess in _next(job, rows, known, level):
-            key = (guess.row, guess.depth, guess.canvas.cpu().numpy().tobytes())
+            key = (guess.row, guess.depth, guess.key)
             if key not in seen:
                 seen.add(key)
                 fresh[guess.row].append(guess)
@@ -157,16 +159,20 @@ def _next(job: Job, rows: Rows, known: _Known, level: Sequence[_Guess]) -> list[
     chosen = [one for some in chances.values() for one in nlargest(job.name.ahead - 1, some)]
     if not chosen:
         return []
-    canvases = torch.stack([_written(canvas[q], step.column[q], moves[number], q, t) for _, number, q, t in chosen])
-    after = replace(asked.select(torch.tensor([q for _, _, q, _ in chosen], device=owner.device)), canvas=canvases)
+    number, q, t = torch.tensor([one[1:] for one in chosen], device=owner.device).T  # (Q',) each
+    move = _Move(*(torch.stack(parts)[number, q] for parts in zip(*moves, strict=True)))
+    token = move.token.scatter(1, move.least, move.tokens.gather(1, t[:, None]))
+    row, slot = move.reveal.nonzero(as_tuple=True)
+    after = replace(asked.select(q), canvas=canvas[q])
+    after.canvas[row, step.column[q][row, slot]] = token[row, slot]
     if job.name.eos_stop:
         fill_after_eos(job.model, after)
     left = slots_of(job, after).masked.any(-1).tolist()
-    going = (canvases == job.model.mask_id).any(-1).tolist()
+    ids = after.canvas.cpu().numpy()
     return [
-        _Guess(level[q].row, chance, canvases[i], depth + 1, left[i])
-        for i, (chance, _, q, _) in enumerate(chosen)
-        if going[i]
+        _Guess(level[parent].row, chance, after.canvas[i], depth + 1, ids[i].tobytes(), left[i])
+        for i, (chance, _, parent, _) in enumerate(chosen)
+        if (ids[i] == job.model.mask_id).any()
     ]
 
 
@@ -185,13 +191,12 @@ def _step(job: Job, asked: Rows, known: _Known, owner: Tensor) -> tuple[Step, Te
     return step, entry
 
 
-@dataclass(frozen=True, slots=True)
-class _Move:
+class _Move(NamedTuple):
     """A move that the policy might make, with other tokens at its least sure position."""
 
     reveal: Tensor  # (Q, C) bool
     token: Tensor  # (Q, C)
-    least: Tensor  # (Q,) slot
+    least: Tensor  # (Q, 1) slot
     tokens: Tensor  # (Q, 1 + T)
     chances: Tensor  # (Q, 1 + T)
 
@@ -210,13 +215,6 @@ def _moves(job: Job, step: Step, known: _Known, entry: Tensor) -> Iterator[_Move
         others, chances = known.tokens[at], known.chances[at]  # (Q, T)
         chances = torch.cat([chances[:, :1], chances.masked_fill(others == own, 0)], -1)
         chances = share * chances * reveal.any(-1, keepdim=True)
-        yield _Move(reveal, token, least[:, 0], torch.cat([own, others], -1), chances)
+        yield _Move(reveal, token, least, torch.cat([own, others], -1), chances)
         step._hide(torch.zeros_like(reveal).scatter(1, least, True) & reveal)
         share *= OTHER
-
-
-def _written(canvas: Tensor, where: Tensor, move: _Move, q: int, t: int) -> Tensor:
-    """The canvas (L,) after a move with its token `t` at the least sure position."""
-    token = move.token[q].index_fill(0, move.least[q], int(move.tokens[q, t]))
-    at = move.reveal[q]
-    return canvas.index_put((where[at],), token[at])

@@ -68,12 +68,16 @@ def check_loading(settings: Settings) -> None:
 
     try:
         LoadOptions.of(settings.load_options)
+        if settings.device == "mps":
+            from pbcore.models.device import network_device
+
+            network_device("mps")
         if settings.dtype is not None:
             import torch
 
             from pbcore.models.loading import find_dtype
 
-            find_dtype(settings.dtype, torch.device(settings.device))
+            find_dtype(settings.dtype, torch.device(settings.place))
     except ModelError as error:
         raise InputError(str(error)) from error
 

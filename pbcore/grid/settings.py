@@ -48,6 +48,14 @@ class Settings:
     gpu: bool = option(
         Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None, recorded=False
     )
+    device: str | None = option(
+        Role.ANSWERS,
+        "cpu, cuda (as --gpu), or mps: an Apple GPU, for masked models in float32 or less, which decode on the CPU "
+        "(the project has not run it yet)",
+        values.device,
+        metavar="cpu|cuda|mps",
+        recorded=False,
+    )
     dtype: str | None = option(
         Role.ANSWERS, "dtype of the model: float32, bfloat16, float16, float64", metavar="DTYPE", varies=True
     )
@@ -251,6 +259,8 @@ class Settings:
         """The settings with these options, those of integrations included. Raises TypeError for an unknown one."""
         more = {o.field for group in GROUPS for o in options_of(group)}
         own = {name: value for name, value in given.items() if name not in more}
+        if own.get("device") in ("cpu", "cuda"):  # other names of the default and of --gpu
+            own["gpu"] = own.pop("device") == "cuda" or own.get("gpu", False)
         return cls(**own, more={name: given[name] for name in given if name in more})
 
     @property
@@ -259,8 +269,9 @@ class Settings:
         return self.batch_size[0] if len(self.batch_size) == 1 else None
 
     @property
-    def device(self) -> str:
-        return "cuda" if self.gpu else "cpu"
+    def place(self) -> str:
+        """The device, as torch names it."""
+        return "cuda" if self.gpu else self.device or "cpu"
 
     def part(self, group: type[Group]) -> Group:
         """The options of an integration, by their class."""
@@ -299,7 +310,7 @@ class Settings:
         given = self._given(Role.ANSWERS, Role.LOADS)
         elsewhere = {o.field for o in OPTIONS if not o.recorded}  # seeds, device, length, task and model of the record
         kept = {name: value for name, value in given.items() if name not in elsewhere}
-        return {"device": self.device, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
+        return {"device": self.place, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
 
     @property
     def remembered(self) -> dict[str, Any]:

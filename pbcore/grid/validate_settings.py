@@ -10,6 +10,8 @@ def check(settings: Settings) -> Settings:
     """The settings, if they go together. Raises InputError for options that exclude each other or lack one another."""
     if settings.out and settings.resume:
         raise InputError("--out and --resume both name the run directory; give one of them")
+    if settings.gpu and settings.device is not None:
+        raise InputError(f"--gpu and --device {settings.device} name two devices; give one of them")
     if settings.resume_anyway and not settings.resume:
         raise InputError("--resume-anyway goes with --resume RUN")
     if settings.gated and (settings.per_sample or settings.sample):

@@ -54,6 +54,13 @@ def lengths(text: str) -> tuple[int, ...]:
     return tuple(sorted(set(numbers)))
 
 
+def device(text: str) -> str:
+    """`cpu`, `cuda` or `mps`."""
+    if text not in ("cpu", "cuda", "mps"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a device; write cpu, cuda or mps")
+    return text
+
+
 def shots(text: str) -> int:
     """A number of solved examples, 0 to 8."""
     if not re.fullmatch(r"[0-8]", text, re.ASCII):

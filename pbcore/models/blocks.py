@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from pbcore.models.base import Query, Request, Stored
+from pbcore.models.network import Columns
 
 if TYPE_CHECKING:
     from pbcore.models.network import Network
@@ -194,13 +195,13 @@ class BlockContext:
         sees = (key <= columns[..., None]) & (key < self._length)  # (R, B, T')
         if self._model.shift:
             self._cache.point(None, written, len(key))
-            return self._model.network.hidden(ids, columns, sees, self._cache, 0)
+            return self._model.network.hidden(Columns(ids, columns, sees, self._cache))
         masks = self._length + 1 + place  # (B,)
         before = (sees & (key < columns[..., None])) | (key == masks[:, None])  # its own mask instead of the token
         self._cache.point(None, torch.cat([written, masks.expand_as(written)], dim=1), len(key))
         twice = torch.cat([ids, torch.full_like(ids, self._model.mask_id)], dim=1)  # (R, 2B)
         both = torch.cat([sees, before], dim=1)
-        hidden = self._model.network.hidden(twice, columns.repeat(1, 2), both, self._cache, 0)
+        hidden = self._model.network.hidden(Columns(twice, columns.repeat(1, 2), both, self._cache))
         return hidden[:, self._block :]
 
     def _forward(self, rows: Tensor | None, start: Tensor, width: int, stop: Tensor) -> Tensor:
@@ -213,7 +214,7 @@ class BlockContext:
         key = torch.arange(reach, device=start.device)  # (T',)
         sees = (key // self._block <= (columns // self._block)[..., None]) & (key < stop[:, None])[:, None]
         self._cache.point(rows, written, reach)
-        return self._model.network.hidden(ids.gather(1, written), columns, sees, self._cache, 0)
+        return self._model.network.hidden(Columns(ids.gather(1, written), columns, sees, self._cache))
 
     def _project(self, hidden: Tensor) -> Tensor:
         return self._model.candidates(self._model.network.project(hidden).to(self._model.device))

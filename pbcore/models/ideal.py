@@ -141,7 +141,8 @@ class Ideal:
         local[columns] = np.arange(len(columns))
         local[self.mask_id] = MASKED
         hashes = np.array([crc32(token.encode()) for token in distribution.vocabulary], dtype=np.uint64)
-        return _Row(distribution, columns, local, hashes, _mixed(_mixed(seed) ^ request.key & _BITS))
+        key = _mixed(_mixed(np.array([seed & _BITS], dtype=np.uint64)) ^ np.uint64(request.key & _BITS))
+        return _Row(distribution, columns, local, hashes, int(key[0]))
 
     def _intern(self, words: Sequence[str]) -> None:
         for word in words:
@@ -165,7 +166,7 @@ class IdealDependence(Ideal):
 def load_ideal(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Ideal:
     """The ideal model for the registry. It has no weights, so `dtype` and `options` have no effect."""
     kind = IdealDependence if entry.name == IdealDependence.name else Ideal
-    return kind(find_device(device))
+    return kind(find_device("cpu" if device == "mps" else device))  # exact in float64, which MPS lacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +263,8 @@ class _Batch:
         with np.errstate(divide="ignore"):
             logits = np.log(marginals)
         if self._noise:
-            keys = [_mixed(self._rows[number].noise_key ^ nfes[number]) for number in live]
-            bases = np.array(keys, dtype=np.uint64)[of]  # (M,)
-            logits += _noise(bases, want.nonzero()[1], hashes[of], self._noise)
+            keys = np.array([self._rows[number].noise_key ^ nfes[number] for number in live], dtype=np.uint64)
+            logits += _noise(_mixed(keys)[of], want.nonzero()[1], hashes[of], self._noise)
         out[np.arange(len(out))[:, None], columns[of]] = logits
 
     def keep(self, rows: Tensor) -> None:
@@ -282,22 +282,14 @@ def _noise(
     bases: NDArray[np.uint64], places: NDArray[np.int64], hashes: NDArray[np.uint64], size: float
 ) -> NDArray[np.float64]:
     """Uniform numbers (M, v) in (−size, size), hashed from row and forward (both in `bases`), position and token."""
-    x = _mix_array(places.astype(np.uint64) ^ bases)[:, None] ^ hashes  # (M, v)
-    result: NDArray[np.float64] = ((_mix_array(x) >> np.uint64(11)).astype(np.float64) + 0.5) * (
+    x = _mixed(places.astype(np.uint64) ^ bases)[:, None] ^ hashes  # (M, v)
+    result: NDArray[np.float64] = ((_mixed(x) >> np.uint64(11)).astype(np.float64) + 0.5) * (
         2 * size / (1 << 53)
     ) - size
     return result
 
 
-def _mixed(x: int) -> int:
-    """splitmix64 of one number."""
-    x = (x + _GOLDEN) & _BITS
-    x = ((x ^ x >> 30) * _MIX[0]) & _BITS
-    x = ((x ^ x >> 27) * _MIX[1]) & _BITS
-    return x ^ x >> 31
-
-
-def _mix_array(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """splitmix64 of each; products wrap around."""
     x = x + np.uint64(_GOLDEN)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(_MIX[0])

@@ -16,7 +16,7 @@ from torch import nn
 from pbcore.models.adapter import Adapter, merge, read_adapter
 from pbcore.models.architecture import Architecture, architecture
 from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights
-from pbcore.models.device import find_device
+from pbcore.models.device import decoding_device, network_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
@@ -34,7 +34,7 @@ _DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> MaskedModel:
     """The masked model of a registry entry. Raises ModelError that says what to do."""
-    place = find_device(device)
+    place = network_device(device)
     kind = find_dtype(dtype, place)
     if place.type == "cpu":
         keep_freed_memory()
@@ -97,6 +97,8 @@ def find_dtype(name: str | None, device: torch.device) -> torch.dtype:
         return default_dtype(device)
     if name not in _DTYPES:
         raise ModelError(f"dtype {name!r} is not known; choose from {', '.join(_DTYPES)}")
+    if name == "float64" and device.type == "mps":
+        raise ModelError("dtype 'float64': MPS has none; use float32, or --device cpu")
     kind: torch.dtype = getattr(torch, name)
     return kind
 
@@ -148,9 +150,10 @@ def _assemble(
         stop_ids=frozenset({eos_id, *entry.stop_ids}),
         limit=config.max_position_embeddings,
         top_k=top_k,
-        device=device,
+        device=decoding_device(device),
         info=plain_info(entry, options, arch.kind, module, dtype, config._attn_implementation)
         | {"top_k": top_k, "remote_code": isinstance(network, RemoteNetwork), "frequencies": digest(frequencies)}
+        | ({"computes_on": "mps"} if device.type == "mps" else {})
         | ({} if arch.block is None else {"block": arch.block})
         | ({} if adapter is None else adapter.info),
         frequencies=frequencies,
@@ -247,6 +250,6 @@ def _needed(what: str, first: int | None, second: int | None, where: str) -> int
         key = "mask_token_id" if what == "mask_id" else "eos_token_id"
         raise ModelError(
             f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion "
-            "model; an autoregressive one is told by its architectures (…ForCausalLM), which are missing too"
+            "model; an autoregressive one is recognised by its architectures (…ForCausalLM), which are missing too"
         )
     return int(value)

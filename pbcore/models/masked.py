@@ -18,7 +18,7 @@ from pbcore.models.attention import AttentionReader
 from pbcore.models.base import Attention, Context, Prompt, Query, Request
 from pbcore.models.blocks import BlockContext
 from pbcore.models.errors import ModelError
-from pbcore.models.network import Network
+from pbcore.models.network import Columns, Network
 from pbcore.models.shadow import with_shadows
 from pbcore.models.tokenizer import Tokenizer, canvas_ids, prompt_ids
 from pbcore.tasks.base import Sample
@@ -214,9 +214,9 @@ class MaskedContext:
                 stop = prompt + last if self._mode == "dual" else total
         lead = prompt - shift - start  # column, of those that run, that predicts canvas position 0
         skip = max(0, lead)  # the columns before it aren't read
-        hidden = self._model.network.hidden(
-            columns[:, start:stop], self._positions[:, start:stop], self._mask, self._cache, start, skip, reader
-        )  # (R, Q − skip, H)
+        ids, places = columns[:, start:stop], self._positions[:, start:stop]
+        run = Columns(ids, places, self._mask, self._cache, start, skip, reader)
+        hidden = self._model.network.hidden(run)  # (R, Q − skip, H)
         offset = lead - skip
         wanted = hidden[:, offset + first : offset + last][positions[:, first:last].to(hidden.device)]  # (M, H)
         return self._model.candidates(self._model.network.project(wanted).to(self._model.device))
@@ -232,7 +232,7 @@ class MaskedContext:
         part = with_shadows(
             columns, self._positions, self._seen, torch.cat([none, query.want | review], dim=-1), model.mask_id
         )
-        hidden = model.network.hidden(part.ids, part.positions, part.sees, None, 0)  # (R, T + S, H)
+        hidden = model.network.hidden(Columns(part.ids, part.positions, part.sees))  # (R, T + S, H)
         wanted = hidden[:, prompt : columns.shape[1]][query.want.to(hidden.device)]  # (M, H)
         read = part.real & torch.cat([none, review], dim=-1).gather(-1, part.of)  # (R, S)
         shadows = hidden[:, columns.shape[1] :][read.to(hidden.device)]  # (N, H)

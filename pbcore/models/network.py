@@ -5,6 +5,7 @@ checkpoint's own code.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -20,6 +21,25 @@ from pbcore.models.last_layer import last_layer
 OLD = Version(transformers.__version__) < Version("5.4")
 
 
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What one forward runs: `ids` (R, Q) at `positions` (R, Q); nobody reads the first `skip` columns. `mask` (R, T)
+    is False at hidden columns, None without any.
+
+    A `pairwise` network also takes a mask (R, Q, T): False where column q may not attend to column t. A `reader` gets
+    the attention weights; only pairwise networks have them. With a cache the columns start at its slot `start` and
+    overwrite its contents.
+    """
+
+    ids: Tensor
+    positions: Tensor
+    mask: Tensor | None = None
+    cache: Any = None
+    start: int = 0
+    skip: int = 0
+    reader: AttentionReader | None = None
+
+
 class Network(Protocol):
     """One forward of R rows over Q columns, H wide."""
 
@@ -30,23 +50,8 @@ class Network(Protocol):
         """Whether it takes a pairwise attention mask."""
         ...
 
-    def hidden(
-        self,
-        ids: Tensor,
-        positions: Tensor,
-        mask: Tensor | None,
-        cache: Any,
-        start: int,
-        skip: int = 0,
-        reader: AttentionReader | None = None,
-    ) -> Tensor:
-        """Hidden states (R, Q − skip, H) of ids (R, Q) at positions (R, Q), without those of the first `skip` columns,
-        which nobody reads; `mask` (R, T) is False at hidden columns, None without any.
-
-        A `pairwise` network also takes a mask (R, Q, T): False where column q may not attend to column t.
-        A `reader` gets the attention weights; only pairwise networks have them.
-        With a cache the columns start at its slot `start` and overwrite its contents.
-        """
+    def hidden(self, run: Columns) -> Tensor:
+        """Hidden states (R, Q − skip, H)."""
         ...
 
     def project(self, hidden: Tensor) -> Tensor:
@@ -73,32 +78,25 @@ class NativeNetwork:
         module: nn.Module = self._module
         return module
 
-    def hidden(
-        self,
-        ids: Tensor,
-        positions: Tensor,
-        mask: Tensor | None,
-        cache: Any,
-        start: int,
-        skip: int = 0,
-        reader: AttentionReader | None = None,
-    ) -> Tensor:
+    def hidden(self, run: Columns) -> Tensor:
+        ids, positions, mask = (_moved(one, self._module) for one in (run.ids, run.positions, run.mask))
+        cache = run.cache
         if mask is None and OLD and self.pairwise:
             mask = torch.ones(1, ids.shape[1] if cache is None else cache.max_cache_len, device=ids.device).bool()
         if mask is not None:
             mask = self._added(mask)
         where: dict[str, Tensor] = {}
         if OLD and cache is not None:
-            where["cache_position"] = torch.arange(start, start + ids.shape[1], device=ids.device)
+            where["cache_position"] = torch.arange(run.start, run.start + ids.shape[1], device=ids.device)
         elif isinstance(cache, StaticCache):
             layers: Any = cache.layers
             for layer in layers:
-                layer.cumulative_length.fill_(start)
+                layer.cumulative_length.fill_(run.start)
         # Checkpointed layers run again in the backward pass, where nothing says what to skip.
         again = self._module.training and getattr(self._module.model.layers[-1], "gradient_checkpointing", False)
-        narrow = 0 if cache is not None or self._last is None or again or reader else skip
+        narrow = 0 if cache is not None or self._last is None or again or run.reader else run.skip
         skipping = nullcontext() if self._last is None else self._last.skipping(narrow)
-        with skipping, reading(self._module, reader):
+        with skipping, reading(self._module, run.reader):
             output = self._module.model(
                 ids,
                 attention_mask=mask,
@@ -108,7 +106,7 @@ class NativeNetwork:
                 **where,
             )
         states: Tensor = output.last_hidden_state
-        return states[:, skip - narrow :]
+        return states[:, run.skip - narrow :]
 
     def _added(self, mask: Tensor) -> Tensor:
         """A mask (R, T) or (R, Q, T) as numbers that are added to the scores, (R, 1, 1 or Q, T), where that is best.
@@ -144,26 +142,23 @@ class RemoteNetwork:
     def __init__(self, module: nn.Module) -> None:
         self._module: Any = module
 
-    def hidden(
-        self,
-        ids: Tensor,
-        positions: Tensor,
-        mask: Tensor | None,
-        cache: Any,
-        start: int,
-        skip: int = 0,
-        reader: AttentionReader | None = None,
-    ) -> Tensor:
+    def hidden(self, run: Columns) -> Tensor:
         """Logits (R, Q − skip, V) instead of hidden states; for padded batches the code must accept attention_mask."""
+        ids, mask = (_moved(one, self._module) for one in (run.ids, run.mask))
         given = {} if mask is None else {"attention_mask": mask}
         logits: Tensor = self._module(ids, **given).logits
-        return logits[:, skip:]
+        return logits[:, run.skip :]
 
     def project(self, hidden: Tensor) -> Tensor:
         return hidden
 
     def cache(self, length: int) -> Any:
         raise NotImplementedError("a checkpoint's own code runs without caches")
+
+
+def _moved(tensor: Any, module: Any) -> Any:
+    """The tensor where an MPS module computes, whose sampler works on the CPU; others are as they were."""
+    return tensor.to(module.device) if tensor is not None and module.device.type == "mps" else tensor
 
 
 def count_parameters(module: nn.Module) -> int:

@@ -20,6 +20,7 @@ from pbcore.models.families import read_config
 from pbcore.models.hub import locate
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
+from pbcore.models.network import Columns
 from pbcore.models.registry import resolve_model
 from pbcore.models.tokenizer import NoTokenizer
 
@@ -91,7 +92,7 @@ def _compared(ours: MaskedModel, theirs: Any, ids: Sequence[int]) -> Compared:
     row = torch.tensor([list(ids)], device=ours.device)  # (1, T)
     grid = torch.arange(row.shape[1], device=ours.device)
     sees = None if ours.block is None else (grid // ours.block <= (grid // ours.block)[:, None])[None]  # (1, T, T)
-    mine = ours.network.project(ours.network.hidden(row, grid[None], sees, None, 0))[0].float()  # (T, V)
+    mine = ours.network.project(ours.network.hidden(Columns(row, grid[None], sees)))[0].float()  # (T, V)
     other = _run(theirs, row, sees, makes_its_own=ours.info["family"] == "fast_dllm_v2")[0].float()
     if mine.shape != other.shape:
         raise ModelError(f"{ours.name}: our logits are {tuple(mine.shape)}, its own code's {tuple(other.shape)}")

@@ -153,7 +153,7 @@ class Cell:
 
         from pbcore.models.memory import peak_memory
 
-        device = getattr(model, "device", torch.device(self.settings.device))
+        device = getattr(model, "device", torch.device(self.settings.place))
         with peak_memory(device) as peak:
             return Decoded(self._answers(model, samples, store), peak)
 
@@ -276,7 +276,7 @@ def _of_model(model: Model, requested: Settings, at_once: int | None) -> dict[st
     info = plain(dict(model.info), f"info of model {model.name}")
     if served(model):  # whose device, dtype and batches are the server's
         return {"dummy": False, "model_info": info, "shared_device": False}
-    device = str(getattr(model, "device", requested.device))
+    device = str(info.get("computes_on") or getattr(model, "device", requested.place))
     return {
         "device": device,
         "dtype": str(model.info.get("dtype", requested.dtype or "")),

@@ -70,7 +70,7 @@ def _load(config: pytest.Config, model: str) -> Any:
 
     requested = settings(config)
     kind = {} if requested.dtype is None else {"dtype": requested.dtype}
-    return load_model(model, device=requested.device, **kind, **requested.load_options)
+    return load_model(model, device=requested.place, **kind, **requested.load_options)
 
 
 def _how(config: pytest.Config, model: object) -> str:
@@ -80,7 +80,7 @@ def _how(config: pytest.Config, model: object) -> str:
 
     requested = settings(config)
     size = requested.rows or default_batch(model)
-    return f"{requested.device}, {counted(torch.get_num_threads(), 'thread')}, batches of {size}"
+    return f"{requested.place}, {counted(torch.get_num_threads(), 'thread')}, batches of {size}"
 
 
 def _say(config: pytest.Config, text: str) -> None:

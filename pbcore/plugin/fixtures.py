@@ -67,7 +67,7 @@ def model_cache(request: pytest.FixtureRequest) -> Iterator[ModelCache]:
     worker = getattr(request.config, "workerinput", None)
     if worker is not None:
         share_cores(worker["workercount"])
-    cache = ModelCache(requested.device, requested.dtype, requested.load_options, partial(release, request.config))
+    cache = ModelCache(requested.place, requested.dtype, requested.load_options, partial(release, request.config))
     yield cache
     cache.clear()
 

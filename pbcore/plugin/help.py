@@ -14,10 +14,10 @@ from pbcore.grid.settings import OPTIONS
 from pbcore.plugin.options import add, flag
 
 TOPICS = {
-    "What is measured": "model task sampler factor preset profile limit sample per_sample shard tasks",
+    "What is measured": "model task sampler preset profile factor limit sample per_sample shard tasks",
     "Questions": "n shots cot cot_answer max_new_tokens data_seed data_dir",
     "Answers and scores": "seed official_text languagetool_url bertscore_model no_download",
-    "Where and how a model computes": "gpu dtype batch_size threads share_forwards share_memory rounds",
+    "Where and how a model computes": "gpu device dtype batch_size threads share_forwards share_memory rounds",
     "How weights are loaded": "quantization attn_implementation device_map revision trust_remote_code draft adapter",
     "The run": "out resume resume_anyway estimate",
     "Regression gates": "gate gate_level gate_time against floor update_baseline",

@@ -183,7 +183,7 @@ def _under_load(cells: pd.DataFrame) -> str:
             f"## Speed under load\n\n{text}\n",
             "At once: rows decoded together, or requests sent together (`+x4`). First token and percentiles are means "
             "over tasks of each cell's. Where an answer takes A / B + C seconds at B at a time (least squares), rates "
-            "stay below the lines B / A and 1 / C of the roofline, which meet at B = A / C.\n",
+            "stay about below the lines B / A and 1 / C of the roofline, which meet at B = A / C.\n",
             *lines,
             *([""] if lines else []),
         ]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 from scipy.optimize import nnls
@@ -98,7 +99,7 @@ def bends(table: pd.DataFrame) -> list[str]:
             gain = group["answers/s"].max() / group["answers/s"].iloc[0]
             lines.append(
                 f"{model} · {sampler}: {gain:.1f} × the answers per second of {group['at once'].iloc[0]} at a time; "
-                f"the roofline bends at about {found.bend:.1f}"
+                f"the roofline bends {'below 1' if found.bend < 1 else f'at about {found.bend:.1f}'}"
             )
     return lines
 
@@ -132,14 +133,13 @@ def under_load_figure(table: pd.DataFrame) -> Figure:
     for axis, title in zip(axes, ("answers per second", "score over speed", "seconds of an answer"), strict=False):
         finish(axis, title)
         axis.set_xscale("log")
-        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if axis is axes[1] else FixedLocator(marks))
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.xaxis.set_minor_locator(NullLocator())
         axis.set_xlabel("answers per second" if axis is axes[1] else "at a time", fontsize=8)
+        _ticks(axis.xaxis, None if axis is axes[1] else marks)
         if axis is axes[1]:
             percent(axis)
         else:
             axis.set_yscale("log")
+            _ticks(axis.yaxis, None)
     axes[1].set_ylabel("mean score (%)", fontsize=8)
     pairs = table[["model", "sampler"]].drop_duplicates().itertuples(index=False, name=None)
     names = [label(f"{model} · {sampler}") for model, sampler in pairs]
@@ -147,6 +147,13 @@ def under_load_figure(table: pd.DataFrame) -> Figure:
     drawn.legend(handles, names, loc="lower center", ncols=max(1, min(3, len(names))), fontsize=8, frameon=False)
     drawn.subplots_adjust(left=0.08, right=0.985, top=0.9, bottom=0.32, wspace=0.3)
     return drawn
+
+
+def _ticks(axis: Axis, places: list[int] | None) -> None:
+    """Plain numbers at these places, or at 1, 2 and 5 of each decade."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if places is None else FixedLocator(places))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def _draw(axes: list[Axes], group: pd.DataFrame, look: dict[str, Any]) -> None:

@@ -26,16 +26,20 @@ class NewerSchemaError(LoadError):
     """Results of a schema that this version doesn't know. They are whole: nothing sets them aside."""
 
 
+def read_utf8(path: Path) -> str:
+    """A file's text with its own line ends. Raises LoadError unless it is UTF-8, OSError if it can't be read."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise LoadError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from error
+
+
 def read_json(path: Path) -> Any:
     """The JSON value in a file.
 
     Raises LoadError unless it is valid JSON in UTF-8 with finite numbers, OSError if it can't be read.
     """
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise LoadError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from error
-    return parse_json(text, str(path))
+    return parse_json(read_utf8(path), str(path))
 
 
 def parse_json(text: str, where: str) -> Any:
@@ -99,11 +103,8 @@ def json_lines(path: Path) -> list[tuple[str, Any]]:
 
     Lines end at `\\n` only, as U+2028 and U+0085 may stand within JSON texts.
     """
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise LoadError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from error
-    places = [(f"{path}, line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    lines = enumerate(read_utf8(path).split("\n"), 1)
+    places = [(f"{path}, line {number}", line) for number, line in lines if line.strip()]
     return [(place, parse_json(line, place)) for place, line in places]
 
 

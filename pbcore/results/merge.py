@@ -21,6 +21,8 @@ SETTINGS = ("profile", "data_seed", "seeds", "limit", "data_dir")  # of run.json
 class MergeConflict(InputError):
     """Runs that don't make one run: the same cell with different keys or outcomes, other settings, a missing shard."""
 
+    status = 1
+
 
 def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_shards: bool = False) -> RunDir:
     """Merges the cells of `sources` into the new run directory `target` and assembles it.

@@ -20,9 +20,11 @@ import re
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from pbcore.results.check import (
     checked,
     parse_json,
     read_json,
+    read_utf8,
     shape,
 )
 from pbcore.results.json_values import dump_json, plain
@@ -178,28 +181,21 @@ def write_atomic(path: Path, text: str) -> Path:
 
     Raises OSError, which names `path`.
     """
-    try:
-        return _write_atomic(path, text)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
-
-
-def _write_atomic(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name[:60]}-{secrets.token_hex(8)}{TEMPORARY}"
-    # tempfile would make files that only their owner can read, but results are for others too. The umask applies to
-    # 0o666.
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Unlike tempfile's, which only their owner can read: results are for others too.
+        with temporary.open("x", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_dir(path.parent)
+        _sync_dir(path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        with suppress(OSError):  # there only where writing failed
+            temporary.unlink()
     return path
 
 
@@ -230,9 +226,8 @@ def with_samples(cell: CellRecord, samples: Iterable[SampleRecord], where: str) 
     if cell.status == "ok" and (len(indices) != cell.n_samples or len(places) != len(entry.samples)):
         raise LoadError(
             f"{where}: cell {printable(cell.id)}: {counted(len(entry.samples), 'answer')} to "
-            f"{counted(len(indices), 'sample')} are there; "
-            "its record "
-            f"says {counted(cell.n_samples, 'sample')}, each answered once per seed"
+            f"{counted(len(indices), 'sample')} are there; its record says {counted(cell.n_samples, 'sample')}, each "
+            "answered once per seed"
         )
     check_aggregates(cell, entry.samples, where)
     return entry
@@ -269,25 +264,19 @@ def run_facts(data: Any, where: str) -> dict[str, Any]:
 
 def set_aside(file: Path) -> Path:
     """Renames a damaged file to `<name>.corrupt` (with a number if that exists) and returns the new path."""
-    target, number = file.with_name(file.name + ".corrupt"), 1
-    while target.exists():
-        number += 1
-        target = file.with_name(f"{file.name}.corrupt{number}")
-    os.replace(file, target)
-    return target
+    names = (f"{file.name}.corrupt{number if number > 1 else ''}" for number in count(1))
+    target = next(path for name in names if not (path := file.with_name(name)).exists())
+    return file.replace(target)
 
 
 def _read_or_say(file: Path, say: Callable[[str], None] | None, aside: bool) -> StoredCell | None:
     try:
-        return parse_cell(file.read_bytes().decode("utf-8"), str(file))
+        return parse_cell(read_utf8(file), str(file))
     except NewerSchemaError:
         raise
-    except UnicodeDecodeError as error:
-        why = f"{file} is not UTF-8 text ({error.reason} at byte {error.start})"
     except LoadError as error:
-        why = str(error)
+        reason = str(error).removeprefix(str(file)).lstrip(": ")
     renamed = f"renamed to {set_aside(file).name}, " if aside else ""
-    reason = why.removeprefix(str(file)).lstrip(": ")
     message = f"cell file {file} can't be read ({reason}); {renamed}the cell counts as not run"
     if say is None:
         warnings.warn(message, CorruptCellWarning, stacklevel=3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from pbcore.links import docs
 from pbcore.models.sedd.load import save
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.train.evaluate import Result, scores_table
-from pbcore.train.loop import Run
+from pbcore.train.loop import Run, write_table
 from pbcore.train.recipe import Recipe
 
 CARD = """# {name}: a small {kind} language model
@@ -156,11 +155,7 @@ def _save_llama(model: LlamaForCausalLM, folder: Path) -> None:
 
 def write_log(run: Run, folder: Path) -> None:
     """Writes the loss as a table (loss.csv) and as a plot (loss.png)."""
-    with (folder / "loss.csv").open("w", newline="", encoding="utf-8") as file:
-        fields = list(dict.fromkeys(key for row in run.log for key in row))
-        writer = csv.DictWriter(file, fields, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(run.log)
+    write_table(run.log, folder)
     plot(run, folder / "loss.png")
 
 

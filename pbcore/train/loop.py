@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,6 @@ def _network(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForCaus
 
 def save(run: Run, folder: Path) -> None:
     """Writes the state for `resume`; the old state is replaced only when the new one is complete."""
-    folder.mkdir(parents=True, exist_ok=True)
     state = {
         "model": run.model.state_dict(),
         "optimizers": [optimizer.state_dict() for optimizer in run.optimizers],
@@ -99,13 +98,23 @@ def save(run: Run, folder: Path) -> None:
         "log": run.log,
         "words": len(run.tokenizer),
     }
+    save_state(state, folder)
+    write_table(run.log, folder)
+
+
+def save_state(state: Mapping[str, Any], folder: Path) -> None:
+    """Writes a state into a folder, atomically."""
+    folder.mkdir(parents=True, exist_ok=True)
     torch.save(state, folder / f"{STATE}.new")
     os.replace(folder / f"{STATE}.new", folder / STATE)
+
+
+def write_table(log: Sequence[Mapping[str, Any]], folder: Path) -> None:
+    """Writes the log of a run as loss.csv."""
     with (folder / LOG).open("w", newline="", encoding="utf-8") as file:
-        fields = list(dict.fromkeys(key for row in run.log for key in row))
-        writer = csv.DictWriter(file, fields)
+        writer = csv.DictWriter(file, list(dict.fromkeys(key for row in log for key in row)), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(run.log)
+        writer.writerows(log)
 
 
 def resume(run: Run, folder: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pbcore.decoding import decode
 from pbcore.models.base import Generation
 from pbcore.models.masked import MaskedModel
+from pbcore.models.network import Columns
 from pbcore.results.build import build_cell
 from pbcore.results.record import CellRecord, Conditions, SampleRecord
 from pbcore.tasks.scoring import Scored
@@ -36,9 +37,9 @@ class Watch:
         network: Any = model.network
         forward = network.hidden
 
-        def counted(ids: torch.Tensor, *rest: Any) -> torch.Tensor:
-            self.widths.append(ids.shape[1])
-            return forward(ids, *rest)  # type: ignore[no-any-return]
+        def counted(run: Columns) -> torch.Tensor:
+            self.widths.append(run.ids.shape[1])
+            return forward(run)  # type: ignore[no-any-return]
 
         monkeypatch.setattr(network, "hidden", counted)
 
@@ -47,7 +48,7 @@ def plain_logits(model: MaskedModel, ids: list[int]) -> torch.Tensor:
     """Logits (T, V) of a whole row in one forward without a cache, under the block-causal mask."""
     grid = torch.arange(len(ids)) // (model.block or 1)
     sees = (grid <= grid[:, None])[None]
-    hidden = model.network.hidden(torch.tensor([ids]), torch.arange(len(ids))[None], sees, None, 0)
+    hidden = model.network.hidden(Columns(torch.tensor([ids]), torch.arange(len(ids))[None], sees))
     return model.network.project(hidden)[0]
 
 

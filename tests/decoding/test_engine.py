@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pbcore.decoding import decode, denoise, policy, resolve
+from pbcore.errors import InputError
 from tests.decoding.toys import EOS, MASK, Toy, scrambled
 
 SAMPLERS = [
@@ -216,3 +219,14 @@ class TestDefaultBatch:
             toy = kind()
             decode(toy, [[5]] * 20, "confidence-k8", batch_size=size)
             assert max(toy.forwards) == rows
+
+    def test_the_samplers_own(self) -> None:
+        """`+x3` decodes three rows at a time, with the answers of any other number; a model with its own batches
+        refuses it.
+        """
+        toy = Toy()
+        assert decode(toy, [[5]] * 7, "confidence-k2+x3") == decode(Toy(), [[5]] * 7, "confidence-k2")
+        assert max(toy.forwards) == 3
+        own: Any = SimpleNamespace(name="own", info={}, check=lambda name: None, generate=lambda *words, **options: [])
+        with pytest.raises(InputError, match="in batches of its own; leave out"):
+            decode(own, [[5]], "eb-0.1+x3")

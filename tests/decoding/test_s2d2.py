@@ -13,6 +13,7 @@ from pbcore.decoding import DecodingError, Move, Probe, Step, decode, register_p
 from pbcore.decoding.policies.s2d2 import ACCEPT, RESIDUAL
 from pbcore.models.counter_rng import categorical, uniform
 from pbcore.models.masked import MaskedModel
+from pbcore.models.network import Columns
 from tests.decoding.toys import Toy
 from tests.models.block_models import MASK, block_model
 
@@ -26,7 +27,7 @@ def forward(model: MaskedModel, ids: list[int], causal: int) -> torch.Tensor:
     columns = torch.arange(len(ids))
     grid = columns // (model.block or 1)
     sees = torch.where((columns >= causal)[:, None], columns <= columns[:, None], grid <= grid[:, None])
-    hidden = model.network.hidden(torch.tensor([ids]), columns[None], sees[None], None, 0)
+    hidden = model.network.hidden(Columns(torch.tensor([ids]), columns[None], sees[None]))
     logits = model.network.project(hidden)[0]
     logits[:, MASK] = -torch.inf
     return logits

@@ -79,6 +79,7 @@ class TestScores:
         asked = load_task(COPY, limit=4)
         one = rescore_cell(replace(entry, cell=replace(entry.cell, absent=absent)), asked)
         assert one.after.cell.absent == {"seconds": "imported"}
+        assert "seconds" not in rescored_text([one])  # which tells of scores alone
         assert one.after.cell.scores == entry.cell.scores
 
     def test_equal_tools_give_equal_scores(self, tmp_path: Path) -> None:

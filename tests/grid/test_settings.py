@@ -84,4 +84,4 @@ class TestRecorded:
         """Profile, limit and seeds always, and what was given of the rest that decides an answer; not how fast."""
         given = Settings(gpu=True, batch_size=(4,), limit=5, data_seed=3)
         assert given.remembered == {"profile": "quick", "limit": 5, "gpu": True, "data_seed": 3, "seed": (0,)}
-        assert (given.device, Settings().device) == ("cuda", "cpu")
+        assert (given.place, Settings().place) == ("cuda", "cpu")

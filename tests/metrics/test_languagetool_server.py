@@ -213,10 +213,10 @@ class TestPytestRuns:
         ("workers", "end"),
         [
             pytest.param("0", "end", marks=pytest.mark.nightly),
-            ("2", "end"),
+            pytest.param("2", "end", marks=pytest.mark.slow),
             pytest.param("2", "SIGINT", marks=pytest.mark.nightly),
             ("2", "SIGKILL"),
-            ("2", "SIGKILL of all"),
+            pytest.param("2", "SIGKILL of all", marks=pytest.mark.slow),
         ],
     )
     def test_one_server_and_no_orphan(self, workers: str, end: str, environment: Path) -> None:

@@ -16,6 +16,7 @@ from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.models.base import Generation
 from pbcore.models.masked import MaskedModel
+from pbcore.models.network import Columns
 from tests.reference import KEPT, bundled, reference_cases
 
 MASK = 510
@@ -80,7 +81,7 @@ class TestLogits:
         grid = torch.arange(length) // (block or length)
         sees = (grid <= grid[:, None]).expand(rows, length, length)  # (R, T, T)
         positions = torch.arange(length).expand(rows, length)
-        logits = network.project(network.hidden(data["input_ids"], positions, sees, None, 0))[..., KEPT]
+        logits = network.project(network.hidden(Columns(data["input_ids"], positions, sees)))[..., KEPT]
         logits = logits[:, ::4] if key.endswith("every4") else logits
         assert (logits - data[key]).abs().max() < 5e-5
         assert (logits.argmax(-1) == data[key].argmax(-1)).all()

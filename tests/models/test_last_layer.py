@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, Glm4MoeConfig, LlamaConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig
 
 from pbcore.models.last_layer import last_layer
-from pbcore.models.network import OLD, NativeNetwork
+from pbcore.models.network import OLD, Columns, NativeNetwork
 
 SIZES = {
     "vocab_size": 50,
@@ -61,12 +61,12 @@ def test_equals_a_forward_of_all_columns(kind: str, padded: bool, attention: str
     if padded:
         seen[0, :4], seen[2, 10:] = False, False
     positions, mask = (seen.long().cumsum(-1) - 1).clamp(min=0), seen if padded else None
-    whole = net.hidden(ids, positions, mask, None, 0)
+    whole = net.hidden(Columns(ids, positions, mask))
     for skip in (1, 7, 11):
         read = seen[:, skip:]
-        narrow = net.hidden(ids, positions, mask, None, 0, skip)
+        narrow = net.hidden(Columns(ids, positions, mask, skip=skip))
         torch.testing.assert_close(narrow[read], whole[:, skip:][read], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(net.hidden(ids, positions, mask, None, 0), whole, rtol=0, atol=0)
+    torch.testing.assert_close(net.hidden(Columns(ids, positions, mask)), whole, rtol=0, atol=0)
 
 
 @pytest.mark.skipif(OLD, reason="this transformers' own masks are causal, or wait for the cache's columns")
@@ -81,11 +81,11 @@ def test_masks_as_numbers_are_those_of_transformers(kind: str, attention: str) -
     seen[0, :4], seen[2, 10:] = False, False
     positions = (seen.long().cumsum(-1) - 1).clamp(min=0)
     theirs = net.module.model(ids, attention_mask=seen, position_ids=positions, use_cache=False).last_hidden_state
-    whole = net.hidden(ids, positions, seen, None, 0)
+    whole = net.hidden(Columns(ids, positions, seen))
     torch.testing.assert_close(whole[seen], theirs[seen], rtol=0, atol=0)
     cache = net.cache(12)
-    net.hidden(ids, positions, seen, cache, 0)
-    part = net.hidden(ids[:, 5:9], positions[:, 5:9], seen, cache, 5)
+    net.hidden(Columns(ids, positions, seen, cache))
+    part = net.hidden(Columns(ids[:, 5:9], positions[:, 5:9], seen, cache, 5))
     torch.testing.assert_close(part, whole[:, 5:9], rtol=1e-4, atol=1e-5)
 
 
@@ -96,7 +96,7 @@ def test_skipped_columns_stay_out_of_the_last_layers_mlp() -> None:
     for layer in layers:
         layer.mlp.register_forward_hook(lambda _, args, __: widths.append(args[0].shape[1]))
     ids = torch.randint(50, (2, 12))
-    net.hidden(ids, torch.arange(12).repeat(2, 1), None, None, 0, 9)
+    net.hidden(Columns(ids, torch.arange(12).repeat(2, 1), skip=9))
     assert widths == [12, 12, 3]
 
 
@@ -104,8 +104,8 @@ def test_skipped_columns_stay_out_of_the_last_layers_mlp() -> None:
 def test_with_a_cache_every_column_runs_and_is_kept() -> None:
     net, ids = network("llama"), torch.randint(50, (2, 12))
     positions, cache = torch.arange(12).repeat(2, 1), net.cache(12)
-    states = net.hidden(ids, positions, None, cache, 0, 9)
-    torch.testing.assert_close(states, net.hidden(ids, positions, None, None, 0)[:, 9:])
+    states = net.hidden(Columns(ids, positions, None, cache=cache, skip=9))
+    torch.testing.assert_close(states, net.hidden(Columns(ids, positions))[:, 9:])
     assert all(bool(layer.keys.any(-1).all()) for layer in cache.layers)
 
 

@@ -15,6 +15,7 @@ from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.models.base import Query
 from pbcore.models.masked import MaskedModel
+from pbcore.models.network import Columns
 from tests.reference import KEPT, bundled, reference_cases
 
 
@@ -61,7 +62,7 @@ class TestLogits:
         data = load_file(bundled(name, "logits.safetensors"))
         loaded: Any = load_model(str(bundled(name)), attn_implementation=attention)
         rows, length = data["input_ids"].shape
-        hidden = loaded.network.hidden(data["input_ids"], torch.arange(length).expand(rows, length), None, None, 0)
+        hidden = loaded.network.hidden(Columns(data["input_ids"], torch.arange(length).expand(rows, length)))
         assert (loaded.network.project(hidden)[..., KEPT] - data[key]).abs().max() < 1e-4
 
     def test_shifted_logits_come_from_the_column_before(self) -> None:

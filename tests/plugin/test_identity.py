@@ -47,6 +47,7 @@ class TestCells:
         assert "not finished" not in result.stdout.str()
         assert len(pbcore.results.load(project.path / "out")) == 1
 
+    @pytest.mark.slow
     def test_a_worker_knows_cells_from_other_tests(self, in_process: Run, project: pytest.Pytester) -> None:
         """What a worker ran counts as here: all tests run, one of them is a cell, and the floor judges that one."""
         file, other = write(project, "test_own.py", OWN), write(project, "test_other.py", OTHER)

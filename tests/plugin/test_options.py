@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pbcore.grid.settings import OPTIONS
+from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.plugin.help import topics
 from tests.plugin.conftest import Run
 
@@ -37,6 +37,8 @@ class TestUsageErrors:
             (["--gate-time", "10%"], "--gate-time needs a baseline"),
             (["--against", "main"], "--against is what --gate-time compares with"),
             (["--gate-time", "10%", "--against", "no-such-branch"], "neither a folder nor a revision"),
+            (["--device", "tpu"], "'tpu' is not a device; write cpu, cuda or mps"),
+            (["--gpu", "--device", "mps"], "--gpu and --device mps name two devices"),
             (["--quantization", "int3"], "quantization 'int3' is not known; choose from bitsandbytes-4bit"),
             (["--revision", "abc"], "--revision names a commit of one model"),
             (["--model", "ideal", "--sampler", "eb-0.1-steps48"], "no parameter 'steps48'"),
@@ -65,6 +67,21 @@ class TestUsageErrors:
         result = run("--gpu")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert "--gpu: no usable GPU (torch" in result.stderr.str()
+
+    def test_an_apple_gpu_where_there_is_none(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        """--device mps says what torch lacks; in float64, which MPS lacks, what to use."""
+        monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+        result = run("--device mps")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "device 'mps': torch" in result.stderr.str()
+        monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
+        assert "dtype 'float64': MPS has none" in run("--device mps --dtype float64").stderr.str()
+
+    def test_other_names_of_devices(self) -> None:
+        """`--device cuda` is `--gpu`, `--device cpu` the default: records and resumed runs see no difference."""
+        assert Settings.of(device="cuda") == Settings.of(gpu=True)
+        assert Settings.of(device="cpu") == Settings.of()
+        assert (Settings.of(device="mps").place, Settings.of(device="mps").gpu) == ("mps", False)
 
 
 class TestIni:

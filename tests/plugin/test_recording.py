@@ -213,6 +213,7 @@ class TestDummy:
 
 
 class TestTwoWorkers:
+    @pytest.mark.slow
     def test_they_give_the_same_rows_and_one_of_each_file(self, run: Run, project: pytest.Pytester) -> None:
         """Only times differ from a run without workers: every token and confidence of a masked model is the same in
         float32, one model uses both workers, and the controller has statistics for every cell."""
@@ -240,6 +241,7 @@ class TestTwoWorkers:
         first, second = ((project.path / name / "samples.jsonl").read_text() for name in ("alone", "both"))
         assert first == second
 
+    @pytest.mark.slow
     def test_a_worker_that_dies_costs_its_cell_alone(self, run: Run, project: pytest.Pytester) -> None:
         """The others finish on the remaining workers, and record and JUnit file say once what happened to the lost
         cell.

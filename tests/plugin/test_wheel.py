@@ -83,7 +83,7 @@ class TestWheel:
         assert ids(tmp_path) == ["ideal/list_ops/shuffle/random-k8", "ideal/shuffle/random-k8"]
         assert "waiting_line: score in %" in done.stdout
 
-    @pytest.mark.parametrize("workers", [pytest.param("0", marks=pytest.mark.nightly), "1"])
+    @pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
     def test_a_project_of_ones_own(self, python: Path, tmp_path: Path, workers: str) -> None:
         """Ten lines: a cell function and a sampler of the project's own, with and without a worker."""
         for name, text in OWN.items():

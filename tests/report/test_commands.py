@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pbcore.report.commands import add_parsers, side_by_side
+from pbcore.cli import main
+from pbcore.report.commands import side_by_side
 from pbcore.results import CellRecord, SampleRecord, create, load, load_many
 from tests.reference import bundled
 from tests.results import factory
@@ -20,11 +20,7 @@ TWO = ("waiting_line/copy", "waiting_line/shuffle")
 
 
 def command(*words: object) -> int:
-    parser = argparse.ArgumentParser()
-    add_parsers(parser.add_subparsers(required=True))
-    args = parser.parse_args([str(word) for word in words])
-    status: int = args.run(args)
-    return status
+    return main([str(word) for word in words])
 
 
 def replace_key(entry: Entry) -> Entry:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pbcore.report.markdown import report_text
-from pbcore.results import CellRecord, Conditions, error_cell, frame
+from pbcore.report.markdown import report_text, write_report
+from pbcore.results import CellRecord, Conditions, create, error_cell, frame
+from tests.report.test_tables import TWO, ungraded
 from tests.results import factory
 
 
@@ -239,3 +241,47 @@ class TestRows:
     def test_of_others(self) -> None:
         """Nothing."""
         assert "rows" not in page(cell(), plots=("shuffle.png",))
+
+
+class TestReport:
+    def test_page(self, tmp_path: Path) -> None:
+        """report.md has tables, curves that exist, PBx, speed, failures, errors and what was not measured."""
+        shared, samples = factory.cell("tiny", "puzzle/sudoku", "random-k2")
+        entries = [
+            *factory.grid(("tiny",), TWO),
+            ungraded(),
+            (replace(shared, conditions=replace(shared.conditions, shared_device=True)), samples),
+            (error_cell(factory.cell(sampler="ar")[0], "boom"), []),
+        ]
+        written = write_report(factory.write(create(tmp_path, "a"), entries).path)
+        page = written[0].read_text()
+        assert written[0].name == "report.md"
+        assert all(path.exists() and f"]({path.name})" in page for path in written[1:])
+        for heading in (
+            "waiting_line: score",
+            "Trade-off curves",
+            "PBx",
+            "Speed",
+            "Wrong answers by kind",
+            "Cells that could not be run",
+            "Not measured",
+        ):
+            assert f"## {heading}" in page, heading
+        assert "| command | `pytest benches` |" in page
+        assert "workers shared a device" in page
+        assert "tiny/shuffle/ar" in page
+
+    def test_pbx_keeps_the_order_of_the_tables(self) -> None:
+        """Categories as they come in the run, not by the alphabet."""
+        entries = [factory.cell(task=task) for task in ("waiting_line/copy", "puzzle/sudoku", "list_ops/shuffle")]
+        section = report_text(frame(record for record, _ in entries), "a", {}, []).partition("## PBx")[2]
+        rows = [
+            line.split("|")[1].strip() for line in section.partition("\n## ")[0].splitlines() if "confidence" in line
+        ]
+        assert rows == ["waiting_line", "puzzle", "list_ops"]
+
+    def test_interrupted_and_empty_runs(self, tmp_path: Path) -> None:
+        """A run that died before its first cell, or has only errors, still gets its page."""
+        assert write_report(create(tmp_path, "a").path)[0].exists()
+        run = factory.write(create(tmp_path, "b"), [(error_cell(factory.cell()[0], "boom"), [])])
+        assert "boom" in write_report(run.path)[0].read_text()

@@ -1,18 +1,16 @@
-"""pbcore.report: tables, summary and report.md, as a reader sees them."""
+"""pbcore.report: tables and summary, as a reader sees them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from pbcore.report.markdown import report_text, write_report
 from pbcore.report.row_counts import NOTE
 from pbcore.report.summary import summary
 from pbcore.report.tables import _parts, markdown, terminal, to_frame, trade_off_tables
-from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
+from pbcore.results import CellRecord, SampleRecord, error_cell, frame
 from pbcore.results.rundir import StoredCell
 from tests.results import factory
 
@@ -273,50 +271,6 @@ class TestWhole:
         assert table.notes[-1].startswith("prompts differ: b answered those of the 2026 rewrite")
         (table,) = trade_off_tables(frame([factory.cell("a")[0]]))
         assert table.notes == ()
-
-
-class TestReport:
-    def test_page(self, tmp_path: Path) -> None:
-        """report.md has tables, curves that exist, PBx, speed, failures, errors and what was not measured."""
-        shared, samples = factory.cell("tiny", "puzzle/sudoku", "random-k2")
-        entries = [
-            *factory.grid(("tiny",), TWO),
-            ungraded(),
-            (replace(shared, conditions=replace(shared.conditions, shared_device=True)), samples),
-            (error_cell(factory.cell(sampler="ar")[0], "boom"), []),
-        ]
-        written = write_report(factory.write(create(tmp_path, "a"), entries).path)
-        page = written[0].read_text()
-        assert written[0].name == "report.md"
-        assert all(path.exists() and f"]({path.name})" in page for path in written[1:])
-        for heading in (
-            "waiting_line: score",
-            "Trade-off curves",
-            "PBx",
-            "Speed",
-            "Wrong answers by kind",
-            "Cells that could not be run",
-            "Not measured",
-        ):
-            assert f"## {heading}" in page, heading
-        assert "| command | `pytest benches` |" in page
-        assert "workers shared a device" in page
-        assert "tiny/shuffle/ar" in page
-
-    def test_pbx_keeps_the_order_of_the_tables(self) -> None:
-        """Categories as they come in the run, not by the alphabet."""
-        entries = [factory.cell(task=task) for task in ("waiting_line/copy", "puzzle/sudoku", "list_ops/shuffle")]
-        section = report_text(frame(record for record, _ in entries), "a", {}, []).partition("## PBx")[2]
-        rows = [
-            line.split("|")[1].strip() for line in section.partition("\n## ")[0].splitlines() if "confidence" in line
-        ]
-        assert rows == ["waiting_line", "puzzle", "list_ops"]
-
-    def test_interrupted_and_empty_runs(self, tmp_path: Path) -> None:
-        """A run that died before its first cell, or has only errors, still gets its page."""
-        assert write_report(create(tmp_path, "a").path)[0].exists()
-        run = factory.write(create(tmp_path, "b"), [(error_cell(factory.cell()[0], "boom"), [])])
-        assert "boom" in write_report(run.path)[0].read_text()
 
 
 def test_stored_cells_are_frames_too() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
-from pbcore.report.commands import add_parsers
+from pbcore.cli import main
 from pbcore.results import RunDir
 
 
@@ -32,8 +31,4 @@ def written(run: RunDir, change: Any) -> Path:
 
 def run_command(name: str, *words: object) -> int:
     """`pbcore report`, `merge` or `compare` with these arguments; returns its exit status."""
-    parser = argparse.ArgumentParser()
-    add_parsers(parser.add_subparsers(required=True))
-    args = parser.parse_args([name, *map(str, words)])
-    status: int = args.run(args)
-    return status
+    return main([name, *map(str, words)])

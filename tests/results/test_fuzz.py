@@ -28,7 +28,7 @@ from tests.results import factory
 from tests.results.damage import damaged, garbled
 
 Check = Callable[[Path, bytes], "list[CellRecord] | None"]
-COUNTS = (pytest.param(300, id="quick"), pytest.param(20_000, id="nightly", marks=pytest.mark.nightly))
+COUNTS = (pytest.param(150, id="quick"), pytest.param(20_000, id="nightly", marks=pytest.mark.nightly))
 ENTRIES = [
     factory.cell(
         n=3,

@@ -55,7 +55,7 @@ def test_an_objective_chooses_one_of_the_two_recipes_only(capsys: pytest.Capture
 
 def test_a_run_that_stops_early_is_not_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A try of two steps takes what two steps take; it leaves a checkpoint, and says how to go on and to score it."""
-    (tmp_path / "recipe.yaml").write_text(f"objective: diffusion\n{RECIPE}")
+    (tmp_path / "recipe.yaml").write_text(f"objective: diffusion\n{RECIPE.replace('1000', '100')}")
     command = ["--recipe", str(tmp_path / "recipe.yaml"), "--out", str(tmp_path / "run")]
     assert main([*command, "--steps", "2"]) == 0
     checkpoint = tmp_path / "run" / "checkpoint"

@@ -132,7 +132,7 @@ def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
     """A cell as a job for a timing process: options of pbcore's public functions, the same for both sides."""
     settings = plan.settings
     return {
-        "model": {"name": cell.model, "device": settings.device, "dtype": settings.dtype, **settings.load_options},
+        "model": {"name": cell.model, "device": settings.place, "dtype": settings.dtype, **settings.load_options},
         "task": {
             "files": [str(file.absolute()) for file in settings.tasks],
             "name": cell.task,

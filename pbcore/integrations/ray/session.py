@@ -79,7 +79,9 @@ class Cluster:
                 self._step()
             while any(worker.running for worker, _ in self._calls.values()):  # -x: what has begun is finished
                 self._step(more=False)
-            self._wait_for_the_end()
+            ends = [reference for reference, (_, stage) in self._calls.items() if stage == "end"]
+            if ends:  # the last workers' fixtures clean up
+                self._ray.wait(ends, num_returns=len(ends), timeout=GRACE)
         finally:
             for worker in self._workers:
                 self._ray.kill(worker.actor)
@@ -278,12 +280,6 @@ class Cluster:
         vars(report)["node"] = worker
         self._config.hook.pytest_runtest_logreport(report=report)
         self._close(node_id)
-
-    def _wait_for_the_end(self) -> None:
-        """Lets the last workers' fixtures clean up."""
-        ends = [reference for reference, (_, stage) in self._calls.items() if stage == "end"]
-        if ends:
-            self._ray.wait(ends, num_returns=len(ends), timeout=GRACE)
 
     def _say(self, text: str) -> None:
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")

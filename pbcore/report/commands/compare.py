@@ -12,7 +12,6 @@ from pbcore.analysis.compare import compare_runs
 from pbcore.errors import InputError
 from pbcore.gates.judge import judge
 from pbcore.gates.text import gate_text
-from pbcore.report.commands.stderr import refused
 from pbcore.report.comparison import comparison_markdown, comparison_text, joined
 from pbcore.report.page.compare import write_comparison
 from pbcore.report.rerun import rerun_of
@@ -54,17 +53,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
-    try:
-        head = load_stored(args.head, refuse)
-        base = head if args.base == args.head else _cells_or_rows(args.base)
-        judged_by = base if isinstance(base, Mapping) else run_rows(base, args.base)
-        sides = [entry.cell for entry in head], judged_by.values()
-        models = joined_names("model", args.model, *({cell.model for cell in side} for side in sides))
-        samplers = joined_names("sampler", args.sampler, *({cell.sampler for cell in side} for side in sides))
-        verdict = judge(head, judged_by, args.level, models=models, samplers=samplers)
-        comparison = compare_runs(head, base, args.level, models=models, samplers=samplers)
-    except (InputError, ValueError) as error:
-        return refused("compare", error)
+    head = load_stored(args.head, refuse)
+    base = head if args.base == args.head else _cells_or_rows(args.base)
+    judged_by = base if isinstance(base, Mapping) else run_rows(base, args.base)
+    sides = [entry.cell for entry in head], judged_by.values()
+    models = joined_names("model", args.model, *({cell.model for cell in side} for side in sides))
+    samplers = joined_names("sampler", args.sampler, *({cell.sampler for cell in side} for side in sides))
+    verdict = judge(head, judged_by, args.level, models=models, samplers=samplers)
+    comparison = compare_runs(head, base, args.level, models=models, samplers=samplers)
     if args.html:
         answers = [] if isinstance(base, Mapping) else base
         write_comparison(comparison, head, answers, (args.head, args.base), args.html)

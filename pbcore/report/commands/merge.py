@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pbcore.errors import InputError
 from pbcore.printable import counted
-from pbcore.report.commands.stderr import refused
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
-from pbcore.results.merge import MergeConflict, merge
+from pbcore.results.merge import merge
 from pbcore.text import show
 
 
@@ -30,12 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Exit status: 0 merged, 1 the runs conflict or a shard is missing, 2 unusable input."""
-    try:
-        merged = merge(args.runs, args.out, allow_missing_shards=args.allow_missing_shards)
-    except MergeConflict as error:
-        return refused("merge", error, 1)
-    except InputError as error:
-        return refused("merge", error)
+    merged = merge(args.runs, args.out, allow_missing_shards=args.allow_missing_shards)
     stored = merged.read_cells()
     write_junit([entry.cell for entry in stored], merged.path / "junit.xml")
     write_report(merged.path)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbcore.analysis.against import Beside
 from pbcore.errors import InputError
+from pbcore.printable import printable
 from pbcore.report.against import against_markdown, against_text, beside_published
 from pbcore.report.ceilings import ceiling_text, with_ceilings
-from pbcore.report.commands.stderr import damage_told, refused
 from pbcore.report.factors import factors_of_runs
 from pbcore.report.frontier_section import frontier_of_runs
 from pbcore.report.markdown import report_text
@@ -22,7 +25,7 @@ from pbcore.report.speed import write_speed
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.report.under_load import write_under_load
 from pbcore.results.load import load, load_many
-from pbcore.results.rundir import RunDir, write_atomic
+from pbcore.results.rundir import CorruptCellWarning, RunDir, write_atomic
 from pbcore.tasks.naming import REWRITE
 from pbcore.text import ascii_only, ascii_text, show
 
@@ -93,26 +96,36 @@ def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the tables; with --out, also writes report.md with its curves. Exit status 2 for unusable input."""
-    try:
-        with damage_told("report"):
-            cells = load(args.paths[0]) if len(args.paths) == 1 else side_by_side(load_many(args.paths))
-        cells = with_ceilings(cells) if args.ceilings else cells
-        width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
-        for table in trade_off_tables(cells):
-            show(terminal(table, width, ascii_only(sys.stdout.encoding)), end="\n\n")
-        if args.ceilings:
-            show(ceiling_text(cells, ascii_only(sys.stdout.encoding)) or "no ceilings: no task has listed answers")
-        rows, unmatched = _beside(cells, args)
-        if args.against_published:
-            text = against_text(rows, unmatched)
-            show(ascii_text(text) if ascii_only(sys.stdout.encoding) else text, end="\n\n")
-        section = against_markdown(rows, unmatched) if args.against_published else ""
-        written = [] if args.out is None else _write(cells, args.paths, args.out, section)
-    except (InputError, ValueError) as error:
-        return refused("report", error)
+    with _damage_told():
+        cells = load(args.paths[0]) if len(args.paths) == 1 else side_by_side(load_many(args.paths))
+    cells = with_ceilings(cells) if args.ceilings else cells
+    width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
+    for table in trade_off_tables(cells):
+        show(terminal(table, width, ascii_only(sys.stdout.encoding)), end="\n\n")
+    if args.ceilings:
+        show(ceiling_text(cells, ascii_only(sys.stdout.encoding)) or "no ceilings: no task has listed answers")
+    rows, unmatched = _beside(cells, args)
+    if args.against_published:
+        text = against_text(rows, unmatched)
+        show(ascii_text(text) if ascii_only(sys.stdout.encoding) else text, end="\n\n")
+    section = against_markdown(rows, unmatched) if args.against_published else ""
+    written = [] if args.out is None else _write(cells, args.paths, args.out, section)
     for path, rewritten in written:
         show(f"{path} (rewritten)" if rewritten else str(path))
     return 0
+
+
+@contextmanager
+def _damage_told() -> Iterator[None]:
+    """Cell files that can't be read are named in a line each on stderr."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CorruptCellWarning)
+        yield
+    for one in caught:
+        if issubclass(one.category, CorruptCellWarning):
+            print(f"pbcore report: {printable(str(one.message), 1000)}", file=sys.stderr)
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside], str]:

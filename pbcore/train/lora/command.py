@@ -19,8 +19,9 @@ from pbcore.links import docs
 from pbcore.models import resolve_model
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import add_tasks_file, all_task_names
+from pbcore.train.loop import STATE
 from pbcore.train.lora import files
-from pbcore.train.lora.run import STATE, LoraRun, recent, resume, save, start, train
+from pbcore.train.lora.run import LoraRun, recent, resume, save, start, train
 from pbcore.train.lora.settings import F4, OF_ADAPTERS, LoraSettings
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import yaml
 from pbcore.links import docs
 from pbcore.models.adapter import digest
 from pbcore.models.sedd import load as sedd
+from pbcore.train.loop import write_table
 from pbcore.train.lora.run import LoraRun, put
 
 WHOLE = """# `{model}` fine-tuned on {task}
@@ -77,12 +77,7 @@ def write(run: LoraRun, folder: Path) -> None:
 
 def write_loss(run: LoraRun, folder: Path) -> None:
     """Writes loss.csv and loss.png."""
-    with (folder / "loss.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(
-            file, ["step", "rate", "loss", "validation_loss", "score", "seconds"], lineterminator="\n"
-        )
-        writer.writeheader()
-        writer.writerows(run.log)
+    write_table(run.log, folder)
     _plot(run, folder / "loss.png")
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from pbcore.errors import InputError
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
-from pbcore.models.network import NativeNetwork
+from pbcore.models.network import Columns, NativeNetwork
 from pbcore.train.lora.settings import LoraSettings
 
 
@@ -39,7 +39,7 @@ class AnswerLoss(nn.Module):
         positions = (attend.long().cumsum(-1) - 1).clamp(min=0)
         skip = int(read.any(0).int().argmax())  # columns that nobody reads
         mask = None if bool(attend.all()) else attend
-        hidden = self._network.hidden(ids, positions, mask, None, 0, skip)  # (R, T − skip, H)
+        hidden = self._network.hidden(Columns(ids, positions, mask, skip=skip))  # (R, T − skip, H)
         return self._network.project(hidden[read[:, skip:]])
 
 

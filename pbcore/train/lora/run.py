@@ -5,7 +5,6 @@ B rows of a batch, R of this forward, M masked positions.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -19,13 +18,12 @@ from torch import Tensor
 
 from pbcore.decoding import decode
 from pbcore.errors import InputError
+from pbcore.train.loop import STATE, save_state
 from pbcore.train.lora.data import Examples, examples
 from pbcore.train.lora.network import AnswerLoss, adapted
 from pbcore.train.lora.scores import ScoreLoss, whole
 from pbcore.train.lora.settings import LoraSettings
 from pbcore.train.noise import Batch, target_weights
-
-STATE = "state.pt"
 
 
 @dataclass(slots=True)
@@ -210,9 +208,7 @@ def save(run: LoraRun, folder: Path) -> None:
         "log": run.log,
         "best": run.best,
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    torch.save(state, folder / f"{STATE}.new")
-    os.replace(folder / f"{STATE}.new", folder / STATE)
+    save_state(state, folder)
 
 
 def resume(run: LoraRun, folder: Path) -> None:

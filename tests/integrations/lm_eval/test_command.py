@@ -101,6 +101,7 @@ def test_an_error_of_ours_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "needs a model and a sampler" in capsys.readouterr().err
 
 
+@pytest.mark.slow  # the harness reads all its tasks
 def test_an_unknown_task_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--model_args", "pretrained=tiny,sampler=threshold-0.9", "--output_path", str(tmp_path)]
     assert main(["lm-eval", *arguments, "--tasks", "nope_task"]) == 2

@@ -34,6 +34,26 @@ def test_a_request_with_the_samplers_temperature() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "neutral", "others"),
+    [
+        ("num_beams", [None, 1], [0, 2]),
+        ("num_return_sequences", [None, 1], [0, 2]),
+        ("repetition_penalty", [None, 1, 1.0], [0, 1.1, 2]),
+        ("use_cache", [None, True, False], ["yes", 2]),
+        ("top_p", [None, 1, 1.0], [0, 0.9, 2]),
+        ("top_k", [None, 0, -1], [-2, 1, 50]),
+        ("min_p", [None, 0, 0.0], [0.1, 1]),
+    ],
+)
+def test_settings_of_other_decoders(name: str, neutral: list[Any], others: list[Any]) -> None:
+    """They pass at the values at which they change nothing, and at no other."""
+    assert all(asked({name: value}, SAMPLED, 8) == Asked(8) for value in neutral)
+    for value in others:
+        with pytest.raises(InputError, match=f"generation setting '{name}' = "):
+            asked({name: value}, SAMPLED, 8)
+
+
+@pytest.mark.parametrize(
     ("arguments", "sampler", "message"),
     [
         ({"do_sample": False}, SAMPLED, r"drop \+t0.7"),

@@ -13,6 +13,7 @@ import torch
 import pbcore
 from pbcore.errors import InputError
 from pbcore.integrations.lm_eval.likelihood import bounds
+from pbcore.models.network import Columns
 from tests.models.checkpoints import llama_checkpoint
 
 PROMPT, ANSWER = [2, 7, 8, 9], [10, 11, 12]
@@ -28,7 +29,7 @@ def log_p(model: Any, prompt: list[int], canvas: list[int], place: int, token: i
     """The log-probability of a token at one masked place, from a forward of the whole sequence."""
     ids = torch.tensor([prompt + canvas])
     with torch.inference_mode():
-        hidden = model.network.hidden(ids, torch.arange(ids.shape[1])[None], None, None, 0)
+        hidden = model.network.hidden(Columns(ids, torch.arange(ids.shape[1])[None]))
         logits = model.network.project(hidden[0, len(prompt) + place - int(model.shift)]).double()
         logits[model.mask_id] = -torch.inf
         return float(logits.log_softmax(-1)[token])

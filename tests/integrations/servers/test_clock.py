@@ -10,6 +10,7 @@ from tests.integrations.servers.fake import FakeServer
 from tests.plugin.test_clock import imported
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_under_the_clock(
     tmp_path: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

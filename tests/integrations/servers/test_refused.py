@@ -39,10 +39,11 @@ class TestBeforeTheFirstCell:
         self.refused(run(f"{FIVE} --out out"), "set the environment variable MY_KEY")
         assert server.other == []
 
-    def test_unknown_model(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+    @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
+    def test_unknown_model(self, project: pytest.Pytester, run: Run, server: FakeServer, workers: str) -> None:
         """Told with close matches; with workers the server is asked once."""
         declare(project, server, model="the-modal")
-        self.refused(run(f"{FIVE} --out out -n 2"), "doesn't know 'the-modal'; did you mean the-model?")
+        self.refused(run(f"{FIVE} --out out -n {workers}"), "doesn't know 'the-modal'; did you mean the-model?")
         assert server.other == ["/v1/models", "/v1/models/the-modal"]
         assert server.asked == []
 

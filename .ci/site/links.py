@@ -1,0 +1,16 @@
+"""Links of pages that lead out of docs/, to files of the repository: on the site they lead to GitHub."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+HOME = "https://github.com/pbcore/pbcore/blob/main"
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Absolute links to pages of docs/ become links within the site; relative ones out of it become absolute."""
+    depth = page.file.src_uri.count("/")
+    inside = re.sub(rf"\]\({HOME}/docs/([\w./-]+\.md(#[\w-]+)?)\)", "](" + "../" * depth + r"\1)", markdown)
+    inside = inside.replace("](examples)", f"]({HOME.replace('blob', 'tree')}/docs/examples)")
+    return re.sub(r"\]\(\.\./((?:pbcore|tests|benches|reports)/[^)]+|[A-Z]+\.md[^)]*)\)", rf"]({HOME}/\1)", inside)

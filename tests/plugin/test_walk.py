@@ -1,0 +1,49 @@
+"""CONTRIBUTING.md's way of a cell is the one that a cell takes, seen by a profiler."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from contextlib import nullcontext
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import pbcore
+from tests.plugin.conftest import ROOT, Run
+
+PACKAGE = Path(pbcore.__file__).parent
+
+
+def told() -> list[str]:
+    """`file.py: function` of each place that CONTRIBUTING.md names, in its order."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    walk = page[page.index("A cell's way from the command line to its record:") :].partition("\n\n")[0]
+    return [f"{file}: {function}" for file, function in re.findall(r"`([\w/]+\.py)` \(`(\w+)`\)", walk)]
+
+
+def test_the_way_of_a_cell(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every place is entered, and first in the order in which they are named."""
+    entered: dict[str, None] = {}
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(str(PACKAGE)):
+            entered.setdefault(f"{Path(code.co_filename).relative_to(PACKAGE).as_posix()}: {code.co_name}")
+
+    # While it times, pytest-benchmark would turn the profiler off.
+    monkeypatch.setattr("pytest_benchmark.fixture.PauseInstrumentation", nullcontext)
+    before = sys.getprofile()
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        run("--model ideal --limit 1 --task shuffle --sampler random-k2 --out out").assert_outcomes(passed=1)
+    finally:
+        sys.setprofile(before)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    places = told()
+    assert len(places) >= 12
+    assert [place for place in entered if place in places] == places
