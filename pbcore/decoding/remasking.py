@@ -143,7 +143,7 @@ class Remdm:
 
 
 @dataclass(frozen=True, slots=True)
-class RemdmEarly:
+class RemdmEarly(Remdm):
     """ReMDM started early: once 7/8 of a block is committed, remasks its token of lowest confidence, `rounds` times
     (arXiv 2503.00307).
 
@@ -153,13 +153,6 @@ class RemdmEarly:
 
     State: each slot's confidence when revealed, rounds done.
     """
-
-    policy: Policy
-    rounds: int
-    name: SamplerName
-    review: str | None = None
-    needs: frozenset[str] = frozenset()
-    reads: str = "distributions"
 
     def cap(self, slots: int) -> int:
         return slots + self.rounds

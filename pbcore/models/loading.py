@@ -250,6 +250,6 @@ def _needed(what: str, first: int | None, second: int | None, where: str) -> int
         key = "mask_token_id" if what == "mask_id" else "eos_token_id"
         raise ModelError(
             f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion "
-            "model; an autoregressive one is told by its architectures (…ForCausalLM), which are missing too"
+            "model; an autoregressive one is recognised by its architectures (…ForCausalLM), which are missing too"
         )
     return int(value)

@@ -10,7 +10,7 @@ Moves of the last two are sets of positions within the run: 2^K.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import comb, factorial, log2, perm
@@ -34,8 +34,8 @@ class One:
 
 
 @dataclass(frozen=True)
-class Shuffle:
-    """All orders of n items; each position is uniform over the m items left, greedily too (ties fall at random)."""
+class _Counted:
+    """A state is how many of the n places or items are left."""
 
     n: int
 
@@ -43,8 +43,21 @@ class Shuffle:
     def start(self) -> int | None:
         return _open(self.n)
 
+
+class _Alike(_Counted):
+    """The m places left are alike: only how many are revealed matters, `_move(m, j)`."""
+
     def moves(self, state: State) -> Sequence[Move]:
-        return _numbers_of(self._move, state)
+        m = _number(state)
+        return [self._move(m, j) for j in range(1, m + 1)]
+
+    def _move(self, m: int, j: int) -> Move:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Shuffle(_Alike):
+    """All orders of n items; each position is uniform over the m items left, greedily too (ties fall at random)."""
 
     def draws(self, state: State, greedy: bool) -> Sequence[Draw]:
         """Of the items drawn d are distinct; of equal ones a sampler can keep one."""
@@ -64,18 +77,9 @@ class Shuffle:
 
 
 @dataclass(frozen=True)
-class Replace:
+class Replace(_Alike):
     """One of n items replaced; each of m places takes the new item with probability 1/m. Greedy keeps the item where
     m > 2."""
-
-    n: int
-
-    @property
-    def start(self) -> int | None:
-        return _open(self.n)
-
-    def moves(self, state: State) -> Sequence[Move]:
-        return _numbers_of(self._move, state)
 
     def draws(self, state: State, greedy: bool) -> Sequence[Draw]:
         return _all_or_one_more(self._move(_number(state), _number(state)), greedy)
@@ -84,25 +88,20 @@ class Replace:
         new, old = 1 / m, (m - 1) / m
         kept = 0.5**j if m == 2 else 1.0
         found = Outcome(j / m, j * new * old ** (j - 1), j * 0.5**j if m == 2 else 0.0, None)
-        bits = j * _entropy([new, old]) - _entropy([new] * j + [(m - j) / m])
+        bits = j * entropy([new, old]) - entropy([new] * j + [(m - j) / m])
         if j == m:
             return Move(True, bits, (found,))
         return Move(False, bits, (found, Outcome((m - j) / m, old**j, kept, _open(m - j))))
 
 
 @dataclass(frozen=True)
-class Places:
+class Places(_Counted):
     """The new item, or the gap, is at one of n places, equally likely. `new`: a position can hold the new item itself.
 
     With the new item, position i of K says before, here or after; a gap is before or after each of K − 1 tokens.
     """
 
-    n: int
     new: bool
-
-    @property
-    def start(self) -> int | None:
-        return _open(self.n)
 
     def moves(self, state: State) -> Sequence[Move]:
         """Sets of positions; of two that mirror each other, one."""
@@ -132,7 +131,7 @@ class Places:
                 here = _gap(sides, number, here=True), _gap(likeliest, number, here=True)
                 outcomes.append(Outcome(1 / places, *here, None))
             start = stop + 1
-        bits = sum(map(_entropy, sides)) - _entropy([outcome.data for outcome in outcomes])
+        bits = sum(map(entropy, sides)) - entropy([outcome.data for outcome in outcomes])
         return Move(len(chosen) == width, max(0.0, bits), tuple(outcomes))
 
     def _sides(self, places: int, i: int) -> Sides:
@@ -168,12 +167,6 @@ def _ties(side: Sides) -> Sides:
     return before, here, after
 
 
-def _numbers_of(move: Callable[[int, int], Move], state: State) -> list[Move]:
-    """Moves of a state in which the m places left are alike: only how many are revealed matters, `move(m, j)`."""
-    m = _number(state)
-    return [move(m, j) for j in range(1, m + 1)]
-
-
 def _all_or_one_more(everything: Move, greedy: bool) -> list[Draw]:
     """Whatever is predicted at all positions, some of it agrees with exactly one answer, so one more step ends it.
 
@@ -197,7 +190,8 @@ def _open(left: int) -> int | None:
     return left if left > 1 else None
 
 
-def _entropy(chances: Sequence[float]) -> float:
+def entropy(chances: Iterable[float]) -> float:
+    """In bits."""
     return -sum(chance * log2(chance) for chance in chances if chance > 0)
 
 

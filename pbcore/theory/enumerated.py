@@ -6,15 +6,16 @@ For few answers only: Latin squares of side 3, or a table of your own. The numbe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
-from math import log2, prod
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pbcore.errors import InputError
+from pbcore.theory.counted import entropy
 from pbcore.theory.knowledge import Draw, Move, Outcome, State
 
 MOST_ANSWERS = 62  # the bits of a machine word
@@ -104,7 +105,7 @@ def _move(alive: int, columns: Sequence[Column], last: bool) -> Move:
                 left if left.bit_count() > 1 else None,
             )
         )
-    bits = sum(_entropy(marginal.values()) for marginal in marginals) - _entropy(outcome.data for outcome in outcomes)
+    bits = sum(entropy(marginal.values()) for marginal in marginals) - entropy(outcome.data for outcome in outcomes)
     return Move(last, max(0.0, bits), tuple(outcomes))
 
 
@@ -140,7 +141,3 @@ def _likeliest(column: Column) -> dict[int, float]:
     top = max(mask.bit_count() for mask in column.values())
     tokens = [token for token, mask in column.items() if mask.bit_count() == top]
     return dict.fromkeys(tokens, 1 / len(tokens))
-
-
-def _entropy(chances: Iterable[float]) -> float:
-    return -sum(chance * log2(chance) for chance in chances if chance > 0)

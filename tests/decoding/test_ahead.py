@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import pbcore
+from benches.compare_samplers import Measured, verdict
 from pbcore.analysis.frontier_gap import kind
 from pbcore.ceilings.ceiling import ceiling
 from pbcore.ceilings.outcomes import outcomes
@@ -206,3 +207,27 @@ class TestTheory:
         assert ceiling(sample, "random-k2+ahead8").mean == ceiling(sample, "random-k2").mean < 1
         with pytest.raises(InputError, match=r"\+ahead8 changes no answer; leave it out"):
             outcomes(answer_distribution(sample[0]), "random-k2+ahead8")
+
+
+class TestVerdict:
+    def test_says_what_holds(self) -> None:
+        """A replacement has every interval above −3 points, two thirds of the calls and no task with more than 1.05
+        times them; one error in forty or a call too many isn't one.
+        """
+        scores = dict.fromkeys(range(200), 1.0)
+        base = Measured(scores, ((1,),) * 200, 6.0, 6.0)
+        fast, slow, wrong = replace(base, calls=2.0), replace(base, calls=6.5), replace(base, scores={**scores, 7: 0.0})
+        each = {
+            "base": [base, base],
+            "fast": [fast, base],
+            "slow": [fast, slow],
+            "wrong": [fast, replace(wrong, calls=2)],
+        }
+        said = {name: verdict(name, "base", ["copy", "sort"], each) for name in each}
+        assert said["fast"][0].startswith("fast can replace base: lower ends of differences from -1.9 points")
+        assert "0.67 of its calls, at most 1.00 of them on a task (sort)" in said["fast"][0]
+        assert "400 of 400 answers are those of base; errors on 0 of 2 tasks" in said["fast"][1]
+        assert said["slow"][0].startswith("slow can not")
+        assert said["wrong"][0].startswith("wrong can replace base: lower ends of differences from -2.8 points (sort)")
+        assert "errors on 1 of 2 tasks" in said["wrong"][1]
+        assert "more on sort" in said["slow"][1]

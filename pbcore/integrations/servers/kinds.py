@@ -1,4 +1,4 @@
-"""Kinds of servers: through which SDK they are asked, and what they accept and report beside the answer."""
+"""Kinds of servers: the SDK for requests to each, and what it accepts and reports beside the answer."""
 
 from __future__ import annotations
 

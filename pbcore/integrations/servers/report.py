@@ -1,4 +1,4 @@
-"""What is told of models behind servers: requests, tokens, cost, and how answers ended."""
+"""Models behind servers in reports: requests, tokens, cost, and how answers ended."""
 
 from __future__ import annotations
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 import pbcore
 from pbcore.errors import InputError
@@ -64,6 +66,13 @@ def test_what_is_not_given(tmp_path: Path, tiny: PbcoreLM) -> None:
     evaluate(copy_task(tmp_path, "toy_long", 1, generation_kwargs={}), "toy_long", tiny)
     [request] = told(tiny, "toy_long")["requests"]
     assert request["canvas_tokens"] == 256
+
+
+def test_what_is_told_of_the_model_can_be_written(tiny: PbcoreLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts, numbers, switches and nothing; the harness can't write objects as JSON."""
+    plain = {"family": "llada", "layers": 4, "share": 0.5, "dummy": False, "revision": None}
+    monkeypatch.setattr(tiny, "_model", SimpleNamespace(name="x", info={**plain, "dtype": torch.float32, "sizes": [4]}))
+    assert tiny.get_model_info()["pbcore"]["model_info"] == plain
 
 
 def told(lm: PbcoreLM, task: str) -> dict[str, Any]:

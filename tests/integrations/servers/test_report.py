@@ -117,6 +117,14 @@ class TestSpeed:
         assert [text.get_text() for text in legend.get_texts()] == ["near", "far (server)"]
         assert [line.get_markerfacecolor() for line in legend.legend_handles] == [COLOURS[0], "white"]  # type: ignore[union-attr]
 
+    def test_looks_come_again_after_eight_models(self) -> None:
+        """In points and legend alike."""
+        drawn = speed_figure(frame([factory.cell(f"model-{i}", TASKS[0])[0] for i in range(10)]))
+        points = [container.lines[0] for container in drawn.axes[0].containers]  # type: ignore[attr-defined]
+        for lines in (points, drawn.legends[0].legend_handles):
+            looks = [(line.get_color(), line.get_marker(), line.get_markerfacecolor()) for line in lines]  # type: ignore[union-attr]
+            assert looks == [(COLOURS[i % 8], MARKERS[i % 8], COLOURS[i % 8]) for i in range(10)]
+
     def test_a_panel_per_category(self) -> None:
         """Each as wide as those of the curves; what failed, is a dummy or has no score has no point."""
         drawn = speed_figure(frame([factory.cell("near", task)[0] for task in (TASKS[0], "puzzle/sudoku")]))
