@@ -173,9 +173,12 @@ class Plan:
     def _lacks_words(self, model: str, task: str) -> str | None:
         """Why a model can't read the prompts of data that don't ship with the package; None if it can."""
         from pbcore.grid.capabilities import lacks_words
+        from pbcore.tasks.registry import task_spec
         from pbcore.tasks.sources import asked_by
+        from pbcore.tasks.spec import MORE
 
-        if not (asked_by(task) or self.settings.data_dir or self.settings.tasks or self.settings.cot):
+        own = task_spec(task).kind in MORE  # asked in words that the paper's tasks lack
+        if not (own or asked_by(task) or self.settings.data_dir or self.settings.tasks or self.settings.cot):
             return None
         if (model, task) not in self._unread:
             self._unread[model, task] = lacks_words(model, self.task(task, model))
