@@ -33,6 +33,7 @@ POLICIES = (
     ),
     *("recheck_shadow", "dapd_clad", "dapd_direct", "dapd_staged", "dawn", "entropy_threshold", "llada2"),
     *("sdar_dynamic", "sdar_sequential", "sdar_static", "stable_diffcoder", "stable_diffcoder_threshold"),
+    *("axon", "less", "s2d2"),
 )
 _ALL = len(COLOURS) * len(MARKERS)
 
