@@ -82,13 +82,13 @@ class TestPlot:
 
     def test_a_line_joins_the_points_by_rate(self) -> None:
         """Whatever their order; a single point has none."""
-        figure = parsed(plot([Series("a", "m", 0, dots((4, 50), (1, 100), (2, 0)))], "t"))
-        (line,) = figure.findall("svg/g/path[@class='line']")
+        figure = parsed(plot([Series("a", "m", LOOK, dots((4, 50), (1, 100), (2, 0)))], "t"))
+        (line,) = figure.findall("svg//path[@class='line']")
         points = [tuple(map(float, place.split(","))) for place in line.attrib["d"].removeprefix("M").split("L")]
         assert [y for _, y in points] == [TOP, HEIGHT - BOTTOM, (TOP + HEIGHT - BOTTOM) / 2]
         assert sorted(points) == points
-        alone = parsed(plot([Series("a", "m", 0, dots((2, 1)))], "t"))
-        assert alone.findall("svg/g/path[@class='line']") == []
+        alone = parsed(plot([Series("a", "m", LOOK, dots((2, 1)))], "t"))
+        assert alone.findall("svg//path[@class='line']") == []
 
     def test_a_model_without_rates_is_a_level(self) -> None:
         """A score at any speed is a line across the plot, without an interval too."""
