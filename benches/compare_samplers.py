@@ -128,7 +128,7 @@ def draw(found: Mapping[str, Mapping[str, Total]], path: Path) -> None:
     """Score over calls and over rows, both added up over the tasks, log scale; a marker and colour per sampler."""
     from matplotlib.figure import Figure
 
-    from pbcore.report.style import COLOURS, MARKERS
+    from pbcore.report.looks import COLOURS, MARKERS
 
     figure = Figure(figsize=(9, 3.4 * len(found)), layout="constrained")
     axes = figure.subplots(len(found), 2, sharey="row", squeeze=False)

@@ -41,6 +41,12 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def fixed(value: float, places: int = 1) -> str:
+    """A number with so many decimals, the same wherever it is shown: halves go up, whatever the last bit is
+    (90.25 → 90.3, and also as 90.24999999999999)."""
+    return f"{value + 1e-9 if value >= 0 else value - 1e-9:,.{places}f}"
+
+
 def shown(value: Any) -> str:
     """A value from a file, as an error names it: its shortened `repr`."""
     return printable(_REPR.repr(value), 80)

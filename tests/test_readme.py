@@ -1,4 +1,4 @@
-"""The README's promises: its names are real."""
+"""The promises of README and docs/commands.md: their names are real."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pbcore.decoding import resolve
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
+NAMES = README + (ROOT / "docs" / "commands.md").read_text()
 
 
 class TestReadme:
     def test_sampler_names_are_real(self) -> None:
-        """Every sampler that the README names can be built."""
+        """Every sampler that they name can be built."""
         names = re.findall(
-            r"`((?:random|confidence|left_to_right|margin|entropy|threshold|factor|eb)-[^`\s/]+)`", README
+            r"`((?:random|confidence|left_to_right|margin|entropy|threshold|factor|eb)-[^`\s/]+)`", NAMES
         )
         assert len(names) >= 8
         for name in names:

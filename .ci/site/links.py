@@ -13,4 +13,5 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     depth = page.file.src_uri.count("/")
     inside = re.sub(rf"\]\({HOME}/docs/([\w./-]+\.md(#[\w-]+)?)\)", "](" + "../" * depth + r"\1)", markdown)
     inside = inside.replace("](examples)", f"]({HOME.replace('blob', 'tree')}/docs/examples)")
-    return re.sub(r"\]\(\.\./((?:pbcore|tests|benches|reports)/[^)]+|[A-Z]+\.md[^)]*)\)", rf"]({HOME}/\1)", inside)
+    outside = r"\]\(\.\./((?:pbcore|tests|benches|reports|\.github)/[^)]+|[A-Z]+\.md[^)]*)\)"
+    return re.sub(outside, rf"]({HOME}/\1)", inside)

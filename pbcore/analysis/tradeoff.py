@@ -114,6 +114,29 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+def beside_ceilings(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """A table of `curves` with each sampler's mean ceiling in %; NaN unless every task of `cells` has one."""
+    if "ceiling" not in cells or table.empty:
+        return table.assign(ceiling=np.nan)
+    means = 100 * cells.groupby(["model", "sampler"])["ceiling"].agg(lambda values: values.mean(skipna=False))
+    return table.assign(
+        ceiling=[means.get(pair, np.nan) for pair in zip(table["model"], table["sampler"], strict=True)]
+    )
+
+
+def leading(table: pd.DataFrame, count: int) -> set[tuple[str, str]]:
+    """(model, family) of the `count` curves of a table of `curves` that have most points on their model's Pareto front,
+    then the greatest score × log₂(1 + rate)."""
+    found = []
+    for _, group in table.groupby("model", sort=False):
+        front = set(pareto(zip(group["tokens_per_step"], group["score"], strict=True)))
+        for names, line in group.groupby(["model", "family"], sort=False):
+            points = list(zip(line["tokens_per_step"], line["score"], strict=True))
+            worth = max(score * math.log2(1 + rate) for rate, score in points)
+            found.append((-len(front & set(points)), -worth, (str(names[0]), str(names[1]))))
+    return {name for _, _, name in sorted(found)[:count]}
+
+
 def level_lines(cells: pd.DataFrame) -> dict[str, ScoreInterval]:
     """Model and sampler → mean score with its 95 % interval, in %, of the cells without tokens per step. Only of models
     with a score for every task of the frame: means over different tasks can't be compared.

@@ -13,7 +13,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pbcore.report.style import COLOURS, MARKERS, PANEL, label, points
+from pbcore.report.looks import COLOURS, MARKERS
+from pbcore.report.style import PANEL, label, points
 from pbcore.results.rundir import write_atomic
 
 Row = dict[str, Any]  # a line of a CSV

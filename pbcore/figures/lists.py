@@ -153,7 +153,7 @@ def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: st
         draw_points(axis, [p.measured.at(p.x) for p in line], number, curve)
     percent(axis)
     finish(axis, label(title))
-    captions(figure, x, "accuracy (%)", foot)
+    captions(figure, f"{x} · lines: theory, points: measured with {label(model.name)}", "accuracy (%)", foot)
     legend(figure, [axis], COLUMNS)
     return Drawing(name, figure, [_row(place, model) for place in places], _said(title, places, model))
 

@@ -4,19 +4,20 @@ length of the canvas."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from pbcore.analysis.oracle import block_slope, parallelizability
 from pbcore.analysis.order import short, sorted_tasks
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row, captions, colour, draw_points, legend, panels
+from pbcore.figures.figure_io import Drawing, Row, captions, colour, legend, marker, panels
 from pbcore.figures.runs import Cells, headline
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
-from pbcore.report.style import finish, label, percent
+from pbcore.report.looks import Look, looks
+from pbcore.report.style import drawn_as, finish, label, percent, points
 from pbcore.results.questions import lengths_of, redrawn
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
@@ -38,7 +39,7 @@ def figure4(cells: Cells) -> Drawing:
     ]
     if len({row["n"] for row in rows}) < 2:
         raise InputError("Figure 4 needs list tasks at two n at least: pytest benches --n 5,10,15,20 …")
-    return _curves("figure4", "Figure 4", "n", rows, lambda row: str(row["task"]), _named)
+    return _curves("figure4", "Figure 4", "n", rows, lambda row: str(row["task"]), _named, _looks(rows))
 
 
 def figure5(cells: Cells, k: int = 2) -> Drawing:
@@ -48,7 +49,8 @@ def figure5(cells: Cells, k: int = 2) -> Drawing:
         name, score = parse(one.cell.sampler), headline(one.cell)
         if score is not None and _top_k(name) == ("random", k):
             rows.append(_row(one.cell, score, **{"block length": name.block or _canvas(one)}))
-    if len({row["block length"] for row in rows}) < 2:
+    at = {(row["model"], row["task"], row["block length"]) for row in rows}
+    if len(at) == len({(model, task) for model, task, _ in at}):  # different tasks have different canvases
         raise InputError(f"Figure 5 needs two block lengths at least: --sampler random-k{k}+b4 --sampler random-k{k} …")
     several = len({row["model"] for row in rows}) > 1
     return _curves(
@@ -119,7 +121,7 @@ def over_length(cells: Cells) -> Drawing:
     twice = next((place for place, count in points_at.items() if count > 1), None)
     if twice is not None:
         raise InputError(f"{' '.join(twice[:3])} is in two runs with {twice[3]} tokens; give one of them")
-    return _curves("length", "Canvas length", "canvas length", rows, lambda row: str(row["task"]), _named)
+    return _curves("length", "Canvas length", "canvas length", rows, lambda row: str(row["task"]), _named, _looks(rows))
 
 
 def canvas_length(cell: CellRecord) -> int | None:
@@ -190,9 +192,15 @@ def _places(cells: Cells) -> dict[str, list[tuple[float, float]]]:
 
 
 def _curves(
-    name: str, title: str, x: str, rows: list[Row], panel: Callable[[Row], str], curve: Callable[[Row], str]
+    name: str,
+    title: str,
+    x: str,
+    rows: list[Row],
+    panel: Callable[[Row], str],
+    curve: Callable[[Row], str],
+    known: Mapping[str, Look] | None = None,
 ) -> Drawing:
-    """Panels of score over `x`; every curve has one colour in all panels."""
+    """Panels of score over `x`; every curve has one look in all panels, by its policy where `known` has them."""
     place = {task: number for number, task in enumerate(sorted_tasks(row["task"] for row in rows))}
     rows = sorted(rows, key=lambda row: place[row["task"]])
     titles = list(dict.fromkeys(map(panel, rows)))
@@ -210,12 +218,17 @@ def _curves(
                 (row for row in rows if panel(row) == text and curve(row) == one), key=lambda row: float(row[x])
             )
             data = [tuple(float(row[key]) for key in (x, "score", "low", "high")) for row in line]
-            axis.plot([at[0] for at in data], [at[1] for at in data], color=colour(number), linewidth=1.1)
-            draw_points(axis, [(at[0], at[1], at[2], at[3]) for at in data], number, one)
+            look = (
+                drawn_as(known[one]) if known else {"color": colour(number), "marker": marker(number), "linestyle": "-"}
+            )
+            if data:
+                points(axis, *zip(*data, strict=True), **look, linewidth=1.1, markersize=4, label=one)
         percent(axis)
         if x in ("block length", "canvas length"):
             axis.set_xscale("log", base=2)
-            axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.xaxis.set_major_locator(FixedLocator(sorted({row[x] for row in rows})))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         finish(axis, label(f"{title}: {text}"))
     captions(figure, x, "score (%)", foot)
     legend(figure, axes, each)
@@ -225,6 +238,12 @@ def _curves(
 def _row(cell: CellRecord, score: Score, **more: int) -> Row:
     place: Row = {"model": cell.model, "task": cell.task, "sampler": cell.sampler, **more}
     return place | {"score": 100 * score.mean, "low": 100 * score.low, "high": 100 * score.high, "samples": score.n}
+
+
+def _looks(rows: Sequence[Row]) -> dict[str, Look]:
+    """The look of each curve of `_named`."""
+    found = looks((row["model"], row["sampler"]) for row in rows)
+    return {f"{model} {sampler}": look for (model, sampler), look in found.items()}
 
 
 def _named(row: Row) -> str:

@@ -185,7 +185,8 @@ class Outcome:
 
         width = terminalreporter.config.get_terminal_writer().fullwidth
         run = run_dir(self._config)
-        terminalreporter.write_line(summary([entry.cell for entry in run.read_cells(self.notes.append)], width=width))
+        records = [entry.cell for entry in run.read_cells(self.notes.append)]
+        terminalreporter.write_line(summary(records, width, run.read_run()))
         if settings(self._config).resume is not None:
             again = len(self.finished) - self.resumed
             self.notes.insert(0, f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured")

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-import pandas as pd
 from tabulate import tabulate
 
-from pbcore.analysis.frontier_gap import TASKS, Room
-from pbcore.report.page.frontier_table import KINDS, NOTE, rooms
-from pbcore.report.page.write import answers_of
+from pbcore.analysis.frontier_gap import Room
+from pbcore.report.page.frontier_table import KINDS, NOTE
 from pbcore.text import NAME, code, md
 
 HEAD = ("model", "sampler", "task", "score [95 % interval]", "steps", "chooses", "best", "gap, points")
-
-
-def frontier_of_runs(cells: pd.DataFrame, sources: Sequence[Path]) -> list[Room]:
-    """The cells of a frame that have a frontier, from those of its sources that are run directories."""
-    some = cells[cells["task"].isin(TASKS) & (cells["status"] == "ok")]
-    return rooms(answers_of(some, sources)) if len(some) else []
 
 
 def frontier_section(found: Sequence[Room]) -> str:

@@ -14,18 +14,21 @@ from pbcore.analysis.factors import FactorChange
 from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
-from pbcore.printable import command_line, counted, first_line
+from pbcore.printable import command_line, counted, first_line, fixed
 from pbcore.report.ceilings import ceiling_section
 from pbcore.report.exploration import exploration_section
 from pbcore.report.factors import factor_section, factors_of_runs
-from pbcore.report.frontier_section import frontier_of_runs, frontier_section
+from pbcore.report.frontier_section import frontier_section
+from pbcore.report.headline import findings, measured
+from pbcore.report.page.figures import overview, scopes
+from pbcore.report.page.frontier_table import rooms
+from pbcore.report.page.write import read
 from pbcore.report.parts import sections, told
-from pbcore.report.plots import write_plots
+from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.row_counts import NOTE, differ
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import markdown, prompts_note, trade_off_tables
 from pbcore.report.under_load import bends, levels, write_under_load
-from pbcore.results.load import load
 from pbcore.results.record import absent_reasons
 from pbcore.results.rundir import RunDir, write_atomic
 from pbcore.text import NAME, code, listed, md
@@ -37,11 +40,10 @@ def write_report(run_dir: str | Path) -> list[Path]:
     An unfinished run is reported as far as it got. Raises the errors of `results.load`.
     """
     run = RunDir(Path(run_dir))
-    cells = load(run.path)
+    cells, answers = read(run.path)
     plots = [*write_plots(cells, run.path), *write_speed(cells, run.path), *write_under_load(cells, run.path)]
-    rooms = frontier_of_runs(cells, [run.path])
     changes = factors_of_runs(cells, [run.path])
-    page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots], rooms, changes)
+    page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots], rooms(answers), changes)
     return [write_atomic(run.path / "report.md", page), *plots]
 
 
@@ -50,26 +52,31 @@ def report_text(
     name: str,
     facts: Mapping[str, Any],
     plots: list[str],
-    rooms: Sequence[Room] = (),
+    gaps: Sequence[Room] = (),
     changes: Sequence[FactorChange] = (),
 ) -> str:
-    """The page for a frame of `results.load`: run facts, a table per category, curves, what factors change
-    (`changes`), order and variety of answers, ceilings, the frontier (`rooms`), PBx, speed, wrong answers, errors,
-    absent scores.
+    """The page for a frame of `results.load`: what was measured and found, the plot and table of means, a table per
+    category, further curves, what factors change (`changes`), order and variety of answers, ceilings, the frontier
+    (`gaps`), PBx, speed, wrong answers, errors, absent scores, facts.
     """
-    parts = [f"# {md(name)}\n", _facts(cells, facts)]
-    tables = trade_off_tables(cells)
-    parts += [f"## {md(table.title)}\n\n{markdown(table)}" for table in tables]
-    if plots:
-        images = [f"![{plot.removesuffix('.png')}]({plot})" for plot in plots]
-        parts.append("## Trade-off curves\n\n" + "\n\n".join([*images, *_rows_note(cells)]) + "\n")
+    told = [md(f"Measured: {measured(cells, facts)}.", 2000)]
+    told += [f"**{md(sentence, 2000)}.**" for sentence in findings(cells)]
+    parts = [f"# {md(name)}\n", "\n\n".join(told) + "\n"]
+    first = [plot for plot in plots if plot == MEANS]
+    parts += [_images(first), _means(cells)]
+    parts += [
+        f"## {md(table.title.replace(' [95 % interval]', ''))}\n\n{markdown(table)}"
+        for table in trade_off_tables(cells)
+    ]
+    if rest := [plot for plot in plots if plot not in first]:
+        parts.append("## Trade-off curves\n\n" + "\n".join([_images(rest), *_rows_note(cells)]) + "\n")
     parts += [
         section
         for section in (
             factor_section(changes),
             exploration_section(cells),
             ceiling_section(cells),
-            frontier_section(rooms),
+            frontier_section(gaps),
             _pbx(cells),
             _speed(cells),
             _under_load(cells),
@@ -78,10 +85,37 @@ def report_text(
             _failures(cells),
             _errors(cells),
             _absent(cells),
+            _facts(cells, facts),
         )
         if section
     ]
-    return "\n".join(parts)
+    return "\n".join(part for part in parts if part)
+
+
+def _images(plots: Sequence[str]) -> str:
+    return "".join(f"![{plot.removesuffix('.png')}]({plot})\n\n" for plot in plots).removesuffix("\n")
+
+
+def _means(cells: pd.DataFrame) -> str:
+    """A row per model and sampler: means over the model's tasks, as report.html has them."""
+    rows = [
+        {
+            "model": row["model"],
+            "sampler": row["sampler"],
+            "mean score %": None if row["score"] is None else fixed(row["score"]),
+            "95 % interval": None if row["low"] is None else f"{fixed(row['low'], 0)}–{fixed(row['high'], 0)}",
+            **{
+                title: None if row[key] is None else fixed(row[key], 2)
+                for key, title in (("tokens_per_step", "tokens/step"), ("tokens_per_forward", "tokens/forward"))
+            },
+            "tasks scored": row["tasks"],
+        }
+        for row in overview(scopes(cells)[0])
+    ]
+    if not rows:
+        return ""
+    text = _table(pd.DataFrame(rows, dtype=object), "")
+    return f"## Means over each model's own tasks\n\n{text}\n\n–: a task has no score; its reason is below.\n"
 
 
 def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
@@ -102,7 +136,9 @@ def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
         remote = [isinstance(info, Mapping) and bool(info.get("remote_code")) for info in cells["model_info"]]
         rows["ran code that came with the checkpoint"] = _joined(cells[remote], "model")
     rows["cells"] = f"{len(cells)}, of which {int((cells['status'] != 'ok').sum())} could not be run"
-    return "| | |\n|---|---|\n" + "".join(f"| {key} | {value} |\n" for key, value in rows.items() if value)
+    return "## The run\n\n| | |\n|---|---|\n" + "".join(
+        f"| {key} | {value} |\n" for key, value in rows.items() if value
+    )
 
 
 def _rows_note(cells: pd.DataFrame) -> list[str]:
@@ -152,10 +188,6 @@ def _speed(cells: pd.DataFrame) -> str:
                 "cells": len(group),
                 "NFE": forwards / samples,
                 **({"rows": canvases / samples} if told else {}),
-                "tokens per forward": (group["tokens_per_forward"] * group["nfe"] * group["n"]).sum(
-                    min_count=len(group)
-                )
-                / forwards,
                 "seconds": f"{seconds:.2f}{shared}",
                 "samples/s": f"{samples / seconds:.1f}{shared}" if seconds else "–",
                 "tokens/s": f"{(group['tokens_per_second'] * group['seconds']).sum() / seconds:.0f}{shared}"

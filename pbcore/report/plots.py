@@ -14,17 +14,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from pbcore.analysis.order import natural, sorted_tasks
-from pbcore.analysis.tradeoff import curves, level_lines, pareto
+from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
+from pbcore.report.looks import COLOURS, Look, looks
 from pbcore.report.parts import elsewhere
-from pbcore.report.style import COLOURS, MARKERS, PANEL, finish, label, percent, points
+from pbcore.report.style import PANEL, drawn_as, finish, label, percent, points
 
+MEANS = "curves.png"
 MOST_CURVES = 10
-Style = tuple[str, str, str]
+MOST_PANELS = 24  # of all figures by category and task; a larger run has them in report.html
 
 
 def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
-    """Writes `curves.png` (a row per model, a column per category) and `curves_<category>_<model>.png` (a panel per
-    task).
+    """Writes `curves.png` (means over all tasks), `categories.png` (a row per model, a column per category) and
+    `curves_<category>_<model>.png` (a panel per task); the latter two as far as `MOST_PANELS` panels go.
 
     Writes nothing and returns an empty list unless a model other than a dummy has a scored cell.
     """
@@ -41,7 +43,12 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
         for model in models
     ]
     families = {family for row in panels for _, cells in row for family in curves(cells)["family"]}
-    files = [_save(figure(panels, "mean score (%)", families=families), folder / "curves.png")]
+    whole = _with(levels, real)
+    files = [_save(mean_figure(whole), folder / MEANS)] if len(curves(whole)) else []
+    if len(categories) > 1 and len(categories) * len(models) <= MOST_PANELS:
+        files.append(_save(figure(panels, "mean score (%)", families=families), folder / "categories.png"))
+    if len(real[["model", "task"]].drop_duplicates()) > MOST_PANELS:
+        return files
     for category in categories:
         for model in models:
             selected = _where(real, model, category)
@@ -53,6 +60,47 @@ def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
                 drawn = figure(grid, "score (%)", label(f"{model}: {category}"), families)
                 files.append(_save(drawn, folder / name))
     return files
+
+
+def mean_figure(cells: pd.DataFrame) -> Figure:
+    """One wide plot: mean score over all tasks over tokens per step, the `MOST_CURVES` leading curves of all models
+    with their intervals and ceilings, and each model's Pareto front as a broad band."""
+    table = beside_ceilings(curves(cells), cells)
+    models = list(dict.fromkeys(table["model"]))
+    shown = leading(table, MOST_CURVES)
+    known = looks(zip(table["model"], table["family"], strict=True))
+    drawn = Figure(figsize=(11, 4.6), dpi=130)
+    axis = drawn.subplots()
+    for _, group in table.groupby("model", sort=False):
+        front = pareto(zip(group["tokens_per_step"], group["score"], strict=True))
+        xs, ys = [x for x, _ in front], [y for _, y in front]
+        axis.plot(xs, ys, color="#999999", alpha=0.35, linewidth=7, solid_capstyle="round")
+    for name, look in known.items():
+        if name in shown:
+            line = table[(table["model"] == name[0]) & (table["family"] == name[1])]
+            looked = drawn_as(look)
+            values = (line[key] for key in ("tokens_per_step", "score", "low", "high"))
+            called = name[1] if len(models) == 1 else f"{name[0]} · {name[1]}"
+            points(axis, *values, **looked, markersize=5.5, linewidth=1.5, label=label(called))
+            axis.plot(
+                line["tokens_per_step"], line["ceiling"], color=looked["color"], linestyle=":", marker="_", linewidth=1
+            )
+    for any_speed, (score, low, high) in level_lines(cells).items():
+        axis.axhline(score, color="#777777", linestyle="--", linewidth=1.1, label=label(f"{any_speed} (any speed)"))
+        axis.axhspan(low, high, color="#777777", alpha=0.1, linewidth=0)
+    tasks = sorted({int(count) for count in table["tasks"]})
+    _rates(axis, float(table["tokens_per_step"].max()))
+    percent(axis)
+    finish(axis, f"mean over {'–'.join(map(str, tasks))} tasks" if tasks != [1] else label(cells["task"].iloc[0]))
+    axis.set_ylabel("mean score (%)", fontsize=9)
+    notes = ["tokens per step", "band: Pareto front"]
+    notes += ["dotted: ceiling, the ideal model"] if (table["ceiling"] < 99.95).any() else []
+    hidden = len(known) - len(shown)
+    notes += [f"{hidden} more curves in the table"] if hidden else []
+    axis.set_xlabel(" · ".join(notes), fontsize=9)
+    axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5, frameon=False)
+    drawn.subplots_adjust(left=0.06, right=0.79, top=0.92, bottom=0.12)
+    return drawn
 
 
 def figure(
@@ -69,15 +117,13 @@ def figure(
     flat = [[level_lines(cells) for _, cells in row] for row in panels]
     without = list(dict.fromkeys(name for row in flat for lines in row for name in lines))
     shades = {name: (COLOURS[-1 - i % 8], ("--", ":", "-.")[i % 3]) for i, name in enumerate(without)}
-    tables = [[(name, _with_ceiling(curves(cells), cells)) for name, cells in row] for row in panels]
+    tables = [[(name, beside_ceilings(curves(cells), cells)) for name, cells in row] for row in panels]
     below = any((table["ceiling"] < 99.95).any() for row in tables for _, table in row)
     fronts = max((table["family"].nunique() for row in tables for _, table in row), default=0) > MOST_CURVES
     data = [[(name, _lines(table, fronts)) for name, table in row] for row in tables]
     here = sorted({family for row in data for _, lines in row for family in lines}, key=natural)
-    all_of_them = sorted({*here, *families}, key=natural)
-    ranks = all_of_them if len(all_of_them) <= 2 * len(COLOURS) else here  # looks repeat beyond that
-    looks = {family: (COLOURS[i % 8], MARKERS[i % 8], ("-", "--")[i // 8 % 2]) for i, family in enumerate(ranks)}
-    styles = {family: looks[family] for family in here}
+    known = looks(("", family) for family in sorted({*here, *families}, key=natural))
+    styles = {family: known["", family] for family in here}
     columns = max(len(row) for row in panels)
     legend_rows = max(1, -(-(len(here) + len(without)) // (2 * columns)))
     head, foot = 0.36 if title else 0.05, 0.42 + 0.2 * legend_rows
@@ -110,10 +156,7 @@ def figure(
         ha="center",
         fontsize=9,
     )
-    handles = [
-        axes[0][0].plot([], [], color=c, marker=m, linestyle=s, markersize=4, linewidth=1.4)[0]
-        for c, m, s in styles.values()
-    ]
+    handles = [axes[0][0].plot([], [], **drawn_as(look), markersize=4, linewidth=1.4)[0] for look in styles.values()]
     handles += [axes[0][0].plot([], [], color=c, linestyle=s, linewidth=1.1)[0] for c, s in shades.values()]
     drawn.legend(
         handles,
@@ -136,42 +179,42 @@ def figure(
     return drawn
 
 
-def _with_ceiling(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """A table of curves with each sampler's mean ceiling in %; NaN unless every task has one."""
-    if "ceiling" not in cells or table.empty:
-        return table.assign(ceiling=np.nan)
-    means = 100 * cells.groupby(["model", "sampler"])["ceiling"].agg(lambda values: values.mean(skipna=False))
-    return table.assign(
-        ceiling=[means.get(pair, np.nan) for pair in zip(table["model"], table["sampler"], strict=True)]
-    )
-
-
 def _with(levels: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     """The cells of a panel, with those of models without tokens per step for the same tasks."""
     same = levels[levels["task"].isin(set(cells["task"]))]
     return cells if same.empty else pd.concat([cells, same])
 
 
-def _panel(axis: Axes, title: str, lines: dict[str, pd.DataFrame], styles: dict[str, Style], top: float) -> None:
+def _panel(axis: Axes, title: str, lines: dict[str, pd.DataFrame], styles: dict[str, Look], top: float) -> None:
     for number, (family, line) in enumerate(lines.items()):
-        colour, marker, dashes = styles[family]
+        look = drawn_as(styles[family])
         weight = 1 + 0.9 * (len(lines) - 1 - number) / max(
             1, len(lines) - 1
         )  # curves that coincide stay visible under each other
-        look = {"color": colour, "marker": marker, "linestyle": dashes, "alpha": 0.95}
         x = line["tokens_per_step"]
         points(
-            axis, x, line["score"], line["low"], line["high"], markersize=3.6 * weight, linewidth=1.3 * weight, **look
+            axis,
+            x,
+            *(line[name] for name in ("score", "low", "high")),
+            **look,
+            alpha=0.95,
+            markersize=3.6 * weight,
+            linewidth=1.3 * weight,
         )
-        axis.plot(x, line["ceiling"], color=colour, linestyle=":", marker="_", markersize=6, linewidth=0.9)
+        axis.plot(x, line["ceiling"], color=look["color"], linestyle=":", marker="_", markersize=6, linewidth=0.9)
+    _rates(axis, top)
+    percent(axis)
+    finish(axis, title)
+
+
+def _rates(axis: Axes, top: float) -> None:
+    """An axis of tokens per step up to `top`, log scale."""
     axis.set_xscale("log", base=2)
     highest = max(1, int(np.ceil(np.log2(max(top, 1.0)))))
     axis.xaxis.set_major_locator(FixedLocator([2.0**power for power in range(highest + 1)]))
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_xlim(2**-0.25, max(2.0, top) * 2**0.25)
-    percent(axis)
-    finish(axis, title)
 
 
 def _lines(table: pd.DataFrame, fronts: bool) -> dict[str, pd.DataFrame]:

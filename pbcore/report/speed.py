@@ -11,8 +11,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from pbcore.analysis.order import sorted_tasks
 from pbcore.analysis.tradeoff import curves, pareto
+from pbcore.report.looks import COLOURS, MARKERS
 from pbcore.report.parts import elsewhere
-from pbcore.report.style import COLOURS, MARKERS, PANEL, finish, label, percent, points
+from pbcore.report.style import PANEL, finish, label, percent, points
 
 RATE = "samples_per_second"
 

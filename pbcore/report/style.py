@@ -10,16 +10,21 @@ from matplotlib.container import ErrorbarContainer
 from numpy.typing import ArrayLike
 
 from pbcore.printable import printable
+from pbcore.report.looks import COLOURS, DASHES, MARKERS, Look
 
-# Okabe and Ito's colours, which colour-blind readers can distinguish, without yellow, which is faint on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8B6914")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 PANEL = (3.3, 2.75)  # inches
 
 
 def label(text: str) -> str:
     """Text for a figure: short, without control characters, and `$` as itself instead of a formula's beginning."""
     return printable(text, 60).replace("$", r"\$")
+
+
+def drawn_as(look: Look) -> dict[str, Any]:
+    """A look as matplotlib's keywords."""
+    colour = COLOURS[look.colour]
+    fill = "white" if look.hollow else colour
+    return {"color": colour, "marker": MARKERS[look.marker], "linestyle": DASHES[look.dash], "mfc": fill}
 
 
 def finish(axis: Axes, title: str) -> None:

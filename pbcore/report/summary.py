@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from textwrap import wrap
+from typing import Any
 
-from pbcore.printable import counted, first_line, printable
+import pandas as pd
+
+from pbcore.printable import counted, first_line, fixed, printable
 from pbcore.report import parts
+from pbcore.report.headline import findings, measured
+from pbcore.report.page.figures import overview, scopes
+from pbcore.report.tables import NOT_MEASURED as NONE
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.results.record import CellRecord, part_values
 from pbcore.results.table_row import frame
 from pbcore.text import listed, name
 
 
-def summary(records: Iterable[CellRecord], width: int = 100) -> str:
-    """The trade-off tables of these cells as text, then counts, failure kinds and errors. Empty for no cells.
+def summary(records: Iterable[CellRecord], width: int = 100, run: Mapping[str, Any] | None = None) -> str:
+    """The trade-off tables of these cells as text, then counts, failure kinds and errors, and at the end what was
+    measured and found. Empty for no cells. `run`: the facts of run.json.
 
     terminalreporter.write_line(summary([entry.cell for entry in run.read_cells()],
     width=terminalreporter._tw.fullwidth))
@@ -22,8 +30,36 @@ def summary(records: Iterable[CellRecord], width: int = 100) -> str:
     cells = list(records)
     if not cells:
         return ""
-    parts = [terminal(table, width) for table in trade_off_tables(frame(cells))]
-    return "\n\n".join([*parts, "\n".join([*_facts(cells), *_failures(cells), *_errors(cells)])])
+    table = frame(cells)
+    parts = [terminal(one, width) for one in trade_off_tables(table)]
+    parts.append("\n".join([*_facts(cells), *_failures(cells), *_errors(cells)]))
+    told = [f"measured: {measured(table, run or {})}", *findings(table)]
+    lines = [line for sentence in told for line in wrap(printable(sentence, 1000), width)]
+    return "\n\n".join([*parts, "\n".join([*_means(table), *lines])])
+
+
+def _means(cells: pd.DataFrame) -> list[str]:
+    """Means over all tasks; nothing for a single category, whose table has them."""
+    whole, categories = scopes(cells)
+    rows = [
+        (
+            name(row["model"]),
+            name(row["sampler"]),
+            *(NONE if row[key] is None else fixed(row[key]) for key in ("score", "tokens_per_step")),
+            "" if row["low"] is None else f"[{fixed(row['low'], 0)}–{fixed(row['high'], 0)}]",
+        )
+        for row in overview(whole)
+    ]
+    if len(categories) < 2:
+        return []
+    wide = [max(len(row[i]) for row in rows) for i in range(5)]
+    return [
+        "means over each model's own tasks: score in % [95 % interval], then tokens per step",
+        *(
+            f"{model:<{wide[0]}}  {sampler:<{wide[1]}}  {score:>{wide[2]}} {interval:<{wide[4]}}  {rate:>{wide[3]}}"
+            for model, sampler, score, rate, interval in rows
+        ),
+    ]
 
 
 def _facts(cells: list[CellRecord]) -> list[str]:

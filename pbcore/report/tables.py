@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from pbcore.analysis.order import natural, short, sorted_tasks
-from pbcore.printable import printable
+from pbcore.printable import fixed, printable
 from pbcore.report.parts import elsewhere
 from pbcore.report.row_counts import NOTE, differ
-from pbcore.report.terminal_column import Column
+from pbcore.report.terminal_column import Column, parts_within
 from pbcore.tasks.naming import REWRITE
 from pbcore.text import NAME, ascii_text, code, md, name
 
@@ -36,14 +36,19 @@ class Entry:
     row_rate: float | None = None
     decimals: int = 0
 
-    def text(self, rate: bool = True) -> str:
-        if self.status == "absent":
-            return NOT_RUN
-        if self.status == "error":
-            return FAILED
-        score = NOT_MEASURED if self.score is None else f"{self.score:.{self.decimals}f}"
-        interval = "" if self.low is None or self.high is None else f" [{self.low:.0f}–{self.high:.0f}]"
-        return f"{score}{interval} {self.rates()}" if rate and self.score is not None else f"{score}{interval}"
+    def text(self) -> str:
+        """The score with its interval, or a mark."""
+        interval = self.interval()
+        return f"{self.mark()} {interval}" if interval else self.mark()
+
+    def mark(self) -> str:
+        """The score alone, or why there is none."""
+        if self.score is None:
+            return {"absent": NOT_RUN, "error": FAILED}.get(self.status, NOT_MEASURED)
+        return fixed(self.score, self.decimals)
+
+    def interval(self) -> str:
+        return "" if self.low is None or self.high is None else f"[{fixed(self.low, 0)}–{fixed(self.high, 0)}]"
 
     def rates(self) -> str:
         """Tokens per step, and behind a slash per row where they are others."""
@@ -119,7 +124,7 @@ def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
     first = max((len(label) for label, _ in flat), default=0)
     columns = [Column.of(title, [texts[i] for _, texts in flat]) for i, title in enumerate(header)]
     out = [plain(table.title)]
-    for part in _parts([column.width for column in columns], width - first):
+    for part in parts_within([column.width for column in columns], width - first):
         out.append((" " * first + "".join(f" {columns[i].title()}" for i in part)).rstrip())
         previous = None
         for line, lines in zip(table.lines, rows, strict=True):
@@ -132,14 +137,22 @@ def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
 
 
 def markdown(table: Table) -> str:
-    """The table in Markdown, with its footnotes under it."""
-    header, *rows = _grid(table)
+    """The table in Markdown with its footnotes under it, and its intervals in a second, folded one."""
+    bounds = [[md(short(task), NAME) for task in table.tasks]]
+    bounds += [[entry.interval() for entry in line.entries] for line in table.lines]
+    intervals = ["<details><summary>95 % intervals</summary>", "", *_markdown(table, bounds), "", "</details>"]
+    notes = [f"{md(note, 400)}  " for note in table.notes]
+    return "\n".join([*_markdown(table, _grid(table)), "", *notes, "", *intervals]) + "\n"
+
+
+def _markdown(table: Table, grid: list[list[str]]) -> list[str]:
+    """A header and rows beside the names of models and samplers."""
+    header, *rows = grid
     lines = ["| model | sampler | " + " | ".join(header) + " |", "|---|---|" + "---:|" * len(header)]
-    lines += [
+    return lines + [
         f"| {md(line.model, NAME)} | {code(line.sampler, NAME, cell=True)} | " + " | ".join(row) + " |"
         for line, row in zip(table.lines, rows, strict=True)
     ]
-    return "\n".join([*lines, "", *(f"{md(note, 400)}  " for note in table.notes)]).rstrip() + "\n"
 
 
 def _table(category: str, cells: pd.DataFrame) -> Table:
@@ -237,7 +250,7 @@ def _text_rows(line: Line, rows: bool) -> list[tuple[str, list[str]]]:
     """A line's label and texts for the terminal, with a column of tokens per step and, with `rows`, one of tokens per
     row; and further rows with the rates of tasks, if they differ between them.
     """
-    scores = [*(entry.text(rate=False) for entry in line.entries), line.mean.text(rate=False)]
+    scores = [*(entry.text() for entry in line.entries), line.mean.text()]
     label, kinds = f"  {name(line.sampler)}", (("tokens per step", "rate"), ("tokens per row", "row_rate"))[: 1 + rows]
     of_tasks = [[getattr(entry, kind) for entry in line.entries] for _, kind in kinds]
     if _uniform(line):
@@ -252,32 +265,28 @@ def _text_rows(line: Line, rows: bool) -> list[tuple[str, list[str]]]:
 
 
 def _grid(table: Table) -> list[list[str]]:
-    """Header and rows for Markdown. If every row has one rate for all its tasks, the rate gets its own column."""
+    """Header and rows for Markdown. If every row has one rate for all its tasks, the rate gets its own column; else
+    entries are `100 at 4.4`."""
     names = [*(md(short(task), NAME) for task in table.tasks), "mean"]
-    if all(_uniform(line) for line in table.lines):
-        texts = (_text_rows(line, table.rows)[0][1] for line in table.lines)
-        return [[*names, *_rate_heads(table)], *texts]
-    return [names, *([entry.text() for entry in (*line.entries, line.mean)] for line in table.lines)]
+    entries = [(*line.entries, line.mean) for line in table.lines]
+    if not all(_uniform(line) for line in table.lines):
+        return [
+            names,
+            *(
+                [f"{one.mark()} at {one.rates()}" if one.score is not None else one.mark() for one in row]
+                for row in entries
+            ),
+        ]
+    heads = _rate_heads(table)
+    rates = (_text_rows(line, table.rows)[0][1][-len(heads) :] for line in table.lines)
+    return [
+        [*names, *heads],
+        *([*(one.mark() for one in row), *rate] for row, rate in zip(entries, rates, strict=True)),
+    ]
 
 
 def _rate(rate: float | None) -> str:
-    return NOT_MEASURED if rate is None else f"{rate:.1f}"
-
-
-def _parts(widths: list[int], room: int) -> list[list[int]]:
-    """Column numbers in parts of about equal size that fit into `room`; a wider column is a part by itself."""
-    parts: list[list[int]] = [[]]
-    used = 0
-    for column, width in enumerate(widths):
-        if parts[-1] and used + width + 1 > room:
-            parts.append([])
-            used = 0
-        parts[-1].append(column)
-        used += width + 1
-    size = -(-len(widths) // len(parts))
-    even = [list(range(start, min(start + size, len(widths)))) for start in range(0, len(widths), size)]
-    fits = all(sum(widths[column] + 1 for column in part) <= room for part in even)
-    return even if fits else parts
+    return NOT_MEASURED if rate is None else fixed(rate)
 
 
 def _percent(value: Any, factor: float = 100) -> float | None:

@@ -1,4 +1,4 @@
-"""A column of the trade-off table on the terminal."""
+"""Columns of the trade-off table on the terminal."""
 
 from __future__ import annotations
 
@@ -29,3 +29,19 @@ class Column:
         score, space, interval = text.partition(" ")
         aligned = f"{score:>{self.score}}{space}{interval}"
         return f"{aligned:<{self.width}}" if self.intervals else f"{text:>{self.width}}"
+
+
+def parts_within(widths: list[int], room: int) -> list[list[int]]:
+    """Column numbers in parts of about equal size that fit into `room`; a wider column is a part by itself."""
+    parts: list[list[int]] = [[]]
+    used = 0
+    for column, width in enumerate(widths):
+        if parts[-1] and used + width + 1 > room:
+            parts.append([])
+            used = 0
+        parts[-1].append(column)
+        used += width + 1
+    size = -(-len(widths) // len(parts))
+    even = [list(range(start, min(start + size, len(widths)))) for start in range(0, len(widths), size)]
+    fits = all(sum(widths[column] + 1 for column in part) <= room for part in even)
+    return even if fits else parts

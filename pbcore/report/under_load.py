@@ -17,7 +17,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from scipy.optimize import nnls
 
 from pbcore.names import parse
-from pbcore.report.style import COLOURS, MARKERS, PANEL, finish, label, percent
+from pbcore.report.looks import COLOURS, MARKERS
+from pbcore.report.style import PANEL, finish, label, percent
 
 PERCENTILES = ("p50", "p90", "p99")
 

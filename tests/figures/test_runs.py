@@ -62,6 +62,18 @@ class TestFigure4:
         assert [(n, score.mean, score.n) for n, score in by_length(one)] == [(5, 1, 4), (10, 0, 4)]
         drawing = figure4([one])
         assert [(row["n"], row["score"]) for row in drawing.rows] == [(5, 100), (10, 0)]
+        assert list(drawing.figure.axes[0].get_xticks()) == [5, 10]
+
+    def test_many_samplers_look_different(self) -> None:
+        """Eleven curves differ in colour, marker, dashes or fill, each policy in its own colour."""
+        names = [f"{policy}-k{k}" for policy in ("confidence", "random") for k in range(1, 6)] + ["threshold-0.9"]
+        drawing = figure4(
+            [*stored(*(factory.cell(task="waiting_line/copy", sampler=name, length=n) for name in names for n in "59"))]
+        )
+        handles, labels = drawing.figure.axes[0].get_legend_handles_labels()
+        lines = [handle.lines[0] for handle in handles]
+        looks = {(o.get_color(), o.get_marker(), o.get_linestyle(), o.get_markerfacecolor()) for o in lines}
+        assert len(looks) == len(labels) == 11
 
     def test_other_samples_are_refused(self) -> None:
         """Their lengths are unknown."""
@@ -83,6 +95,9 @@ class TestFigure5:
         assert sorted((row["block length"], row["score"]) for row in drawing.rows) == [(4, 50), (32, 100)]
         with pytest.raises(InputError, match="two block lengths"):
             figure5(found[:1])
+        sudoku = stored(factory.cell(task="puzzle/sudoku", sampler="random-k2", canvas=160))
+        with pytest.raises(InputError, match="two block lengths"):
+            figure5([*found[:1], *sudoku])  # canvases of different lengths are no blocks
 
 
 class TestFigure6:
@@ -124,8 +139,9 @@ class TestLength:
         ]
         assert all(row["low"] < row["high"] for row in drawing.rows)
         [axis] = [axis for axis in drawing.figure.axes if axis.get_visible()]
-        lines = [list(line.get_xdata()) for line in axis.lines if line.get_linestyle() == "-"]
+        lines = [list(line.get_xdata()) for line in axis.lines if line.get_linestyle() != "None"]
         assert [16, 32, 64] in lines
+        assert list(axis.get_xticks()) == [16, 32, 64]
         assert [16] in lines
 
     def test_own_lengths(self) -> None:

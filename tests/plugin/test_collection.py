@@ -193,9 +193,9 @@ class TestOwnTasks:
 
 
 class TestOwnSampler:
-    def test_the_readmes_example_shows_up(self, run: Run, project: pytest.Pytester) -> None:
+    def test_the_docs_example_shows_up(self, run: Run, project: pytest.Pytester) -> None:
         """The example of at most 20 lines, put into conftest.py, is measured under its name and decides the answers."""
-        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        text = (ROOT / "docs" / "samplers.md").read_text(encoding="utf-8")
         code = text.partition("<!-- example -->\n```python\n")[2].partition("```")[0]
         assert 5 < len(code.strip().splitlines()) <= 20
         conftest = project.path / "conftest.py"

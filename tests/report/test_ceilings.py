@@ -9,11 +9,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pbcore.analysis.tradeoff import curves
+from pbcore.analysis.tradeoff import beside_ceilings, curves
 from pbcore.ceilings.ceiling import ceiling
 from pbcore.report.ceilings import ceiling_section, ceiling_text, with_ceilings
-from pbcore.report.commands import add_parsers
-from pbcore.report.plots import _with_ceiling
+from pbcore.report.commands.report import add_parser
 from pbcore.results import CellRecord, SampleRecord, create, frame
 from pbcore.tasks.registry import load_task
 from pbcore.theory.ceiling import Ceiling
@@ -102,10 +101,10 @@ class TestCurves:
     def test_the_mean_ceiling_of_each_point(self) -> None:
         """Over the tasks of the panel; none where a task has none."""
         known = cells(*shuffles())
-        table = _with_ceiling(curves(known), known).set_index("sampler")
+        table = beside_ceilings(curves(known), known).set_index("sampler")
         assert table.loc["confidence-k2", "ceiling"] == pytest.approx(100 * (1 + 0.45 + 0.75) / 3)
         part = cells(*shuffles()[1:3], entry("copy", "confidence-k2", 1.0, None))
-        assert _with_ceiling(curves(part), part)["ceiling"].isna().all()
+        assert beside_ceilings(curves(part), part)["ceiling"].isna().all()
 
 
 class TestOldRuns:
@@ -124,7 +123,7 @@ class TestOldRuns:
     def test_the_command(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         run = factory.write(create(tmp_path, "a"), shuffles())
         parser = argparse.ArgumentParser()
-        add_parsers(parser.add_subparsers(required=True))
+        add_parser(parser.add_subparsers(required=True))
         args = parser.parse_args(["report", str(run.path), "--ceilings"])
         assert args.run(args) == 0
         out = capsys.readouterr().out

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from pbcore.printable import fixed
 from pbcore.report.markdown import report_text, write_report
+from pbcore.report.page.figures import overview, scopes
 from pbcore.results import CellRecord, Conditions, create, error_cell, frame
 from tests.report.test_tables import TWO, ungraded
 from tests.results import factory
@@ -44,8 +46,8 @@ def rows(lines: list[str]) -> list[list[str]]:
 
 class TestFacts:
     def facts(self, *records: CellRecord, **facts: Any) -> dict[str, str]:
-        """The first table of the page."""
-        lines = [line for line in page(*records, **facts).partition("\n## ")[0].splitlines() if line.startswith("| ")]
+        """The last table of the page."""
+        lines = [line for line in section(page(*records, **facts), "The run") if line.startswith("| ")]
         return dict(rows(["| | |", "|---|", *lines[1:]])[1:])
 
     def test_what_run_json_tells(self) -> None:
@@ -96,11 +98,37 @@ class TestFacts:
         assert "(2,001 characters)" in self.facts(cell(), command="x" * 2001)["command"]
 
 
+class TestTop:
+    def test_headline_first(self) -> None:
+        """What was measured, a sentence of what was found, the plot, the means."""
+        text = page(cell(), cell(task="puzzle/sudoku"), plots=("curves.png",), started="2026-03-04")
+        lines = [line for line in text.splitlines() if line]
+        assert lines[1] == (
+            "Measured: tiny on 2 tasks (waiting_line 1, puzzle 1) with 1 sampler, 20 samples a cell; cpu, float32; "
+            "4 March 2026."
+        )
+        assert lines[2].startswith("**tiny scores 90.0 % [")
+        assert lines[3] == "![curves](curves.png)"
+        assert rows(section(text, "Means over each model's own tasks")) == [
+            ["model", "sampler", "mean score %", "95 % interval", "tokens/step", "tokens/forward", "tasks scored"],
+            ["tiny", "confidence-k2", "90.0", "76–95", "2.00", "1.13", "2 of 2"],
+        ]
+
+    def test_the_same_number_as_in_the_page(self) -> None:
+        """Tokens per forward of tasks with other lengths, and halves, which go up everywhere."""
+        records = [cell(right=[1.0] * 361 + [0.0] * 39, n=400), cell(task="puzzle/sudoku", nfe=4, canvas=8)]
+        assert rows(section(page(*records[:1]), "Means over each model's own tasks"))[1][2] == "90.3"
+        (row,) = overview(scopes(frame(records))[0])
+        told = rows(section(page(*records), "Means over each model's own tasks"))[1][5]
+        assert told == fixed(row["tokens_per_forward"], 2) == "1.56"  # (18 / 16 + 8 / 4) / 2, halves up
+
+
 class TestPlots:
     def test_each_is_shown_with_its_name(self) -> None:
         """And without plots there is no heading."""
         text = page(cell(), plots=("curves.png", "speed.png"))
-        assert section(text, "Trade-off curves") == ["![curves](curves.png)", "", "![speed](speed.png)"]
+        assert section(text, "Trade-off curves") == ["![speed](speed.png)", ""]
+        assert text.index("![curves](curves.png)") < text.index("## Means")
         assert "Trade-off" not in page(cell())
 
 
@@ -127,15 +155,14 @@ class TestSpeed:
         text = page(first, second, cell(model="a", sampler="random-k10"), cell(model="a", sampler="random-k2"))
         answers, forwards = 20 + 60, 20 * 16 + 60 * 8
         assert rows(section(text, "Speed")) == [
-            ["model", "sampler", "cells", "NFE", "tokens per forward", "seconds", "samples/s", "tokens/s"],
-            ["a", "random-k2", "1", "16.00", "1.12", "1.50", "13.3", "240"],
-            ["a", "random-k10", "1", "16.00", "1.12", "1.50", "13.3", "240"],
+            ["model", "sampler", "cells", "NFE", "seconds", "samples/s", "tokens/s"],
+            ["a", "random-k2", "1", "16.00", "1.50", "13.3", "240"],
+            ["a", "random-k10", "1", "16.00", "1.50", "13.3", "240"],
             [
                 "tiny",
                 "confidence-k2",
                 "2",
                 f"{forwards / answers:.2f}",
-                f"{answers * 18 / forwards:.2f}",
                 "6.00",
                 f"{answers / 6:.1f}",
                 f"{answers * 18 / 6:.0f}",

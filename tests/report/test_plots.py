@@ -11,8 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
-from pbcore.report.plots import _file_part, _rows, figure, write_plots
-from pbcore.report.style import COLOURS, MARKERS, label
+from pbcore.decoding.policies.registry import policies
+from pbcore.report.looks import COLOURS, MARKERS, POLICIES, looks, place
+from pbcore.report.plots import _file_part, _rows, figure, mean_figure, write_plots
+from pbcore.report.style import label
 from pbcore.results import CellRecord, frame
 from tests.results import factory
 
@@ -39,7 +41,7 @@ class TestFiles:
         ran = [factory.cell("m/1", f"waiting_line/{task}")[0] for task in ("copy", "sort")]
         failed = replace(factory.cell("n", "puzzle/sudoku")[0], status="error")
         files = write_plots(panel(*ran, failed, factory.cell("o", "puzzle/sudoku")[0]), tmp_path / "a" / "b")
-        assert [path.name for path in files] == ["curves.png", "curves_waiting_line_m_1.png"]
+        assert [path.name for path in files] == ["curves.png", "categories.png", "curves_waiting_line_m_1.png"]
 
     def test_long_names_end_with_their_digest(self) -> None:
         """So that two such names are two files; up to 60 characters a name is kept."""
@@ -100,13 +102,15 @@ class TestAxes:
 
 class TestLayout:
     def test_each_family_has_its_own_look(self) -> None:
-        """Colour, marker and, from the ninth on, another line; families are sorted as people count."""
+        """A colour and marker per policy, dashes per modifier, hollow from the fifth on; sorted as people count."""
         names = [f"confidence-k{k}+b{b}" for b in (2, 4, 8, 16, 32) for k in (1,)]
         names += [f"random-k1+b{b}" for b in (2, 4, 8, 16, 32)]
         drawn = figure([[("x", panel(*(factory.cell(sampler=name)[0] for name in names)))]], "score (%)")
         handles = drawn.legends[0].legend_handles
         looks = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in handles]  # type: ignore[union-attr]
-        assert looks == [(COLOURS[i % 8], MARKERS[i % 8], "-" if i < 8 else "--") for i in range(10)]
+        dashes = ("-", "--", ":", "-.", "-")
+        assert looks == [(COLOURS[i], MARKERS[i], dash) for i in range(2) for dash in dashes]
+        assert [line.get_markerfacecolor() for line in handles[:5]] == [COLOURS[0]] * 4 + ["white"]  # type: ignore[union-attr]
         assert [text.get_text() for text in drawn.legends[0].get_texts()] == [
             *(f"confidence+b{b}" for b in (2, 4, 8, 16, 32)),
             *(f"random+b{b}" for b in (2, 4, 8, 16, 32)),
@@ -114,11 +118,21 @@ class TestLayout:
         assert [text.get_text() for text in drawn.texts] == ["score (%)", "tokens per step"]
 
     def test_a_family_looks_the_same_in_every_figure_of_a_run(self) -> None:
-        """Also where others of the run have no curve: they keep their colour, and stay out of the legend."""
+        """And of every other run: its name alone decides, and others of the run stay out of the legend."""
         cells = panel(factory.cell(sampler="threshold-0.9")[0])
-        drawn = figure([[("x", cells)]], "score (%)", families={"confidence", "random", "threshold"})
-        (line,) = drawn.legends[0].legend_handles
-        assert (line.get_color(), line.get_marker()) == (COLOURS[2], MARKERS[2])  # type: ignore[union-attr]
+        for families in ((), {"confidence", "threshold"}, {"a", "threshold", "zz"}):
+            (line,) = figure([[("x", cells)]], "score (%)", families=families).legends[0].legend_handles
+            assert (line.get_color(), line.get_marker()) == (COLOURS[2], MARKERS[2])  # type: ignore[union-attr]
+
+    def test_no_two_policies_look_alike(self) -> None:
+        """Each of the package's has a colour and marker of its own; another one's stay the same from run to run."""
+        places = [place(name) for name in policies()]
+        assert len(set(places)) == len(places)
+        assert max(places) < len(POLICIES)
+        assert len(POLICIES) <= place("mine") == place("mine") < 64
+        assert len({(look.colour, look.marker) for look in looks(("m", one) for one in POLICIES).values()}) == len(
+            POLICIES
+        )
 
     def test_an_empty_panel_says_why(self) -> None:
         """A model without cells in a category: not measured. A panel with curves says nothing."""
@@ -226,6 +240,22 @@ class TestPlots:
         drawn = figure([[("x", cells)]], "score (%)")
         assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["confidence", "random", "threshold"]
         assert any("best over blocks" in text.get_text() for text in drawn.texts)
+
+    def test_the_mean_plot_has_the_leading_curves(self) -> None:
+        """Of many curves the ten that reach furthest are drawn, models by their dashes; the rest is counted."""
+        records = [factory.cell("ideal", sampler=f"random-k1+b{b}", right=b / 20, nfe=32)[0] for b in range(1, 13)]
+        records += [factory.cell("tiny", sampler=f"random-k2+b{b}", right=b / 20, nfe=16)[0] for b in range(1, 13)]
+        (axis,) = mean_figure(frame(records)).axes
+        handles, names = axis.get_legend_handles_labels()
+        assert (len(names), {name.split(" ")[0] for name in names}) == (10, {"ideal", "tiny"})
+        assert "ideal · random+b12" in names
+        assert {handle.lines[0].get_linestyle() for handle in handles} == {"-", "--"}
+        assert "14 more curves in the table" in axis.get_xlabel()
+
+    def test_a_large_run_has_few_pictures(self, tmp_path: Path) -> None:
+        """Its tasks and categories are drawn in the page alone."""
+        grid = factory.grid([f"m{i}" for i in range(5)], ks=(1,), policies=("random",))
+        assert [path.name for path in write_plots(frame(record for record, _ in grid), tmp_path)] == ["curves.png"]
 
     def test_nothing_to_draw(self, tmp_path: Path) -> None:
         """Without scores there are no figures."""

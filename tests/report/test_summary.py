@@ -25,8 +25,8 @@ def failed(sampler: str, cause: str) -> CellRecord:
 
 
 def lines(*records: CellRecord) -> list[str]:
-    """What stands under the tables."""
-    return summary(records).split("\n\n")[-1].splitlines()
+    """What stands under the tables, before what was measured and found."""
+    return summary(records).split("\n\n")[-2].splitlines()
 
 
 class TestFacts:
@@ -72,7 +72,7 @@ class TestFacts:
     def test_shared_forwards(self) -> None:
         """Sums over the cells that shared; cells that did not count as none."""
         shared = replace(cell(), forwards_shared=1000, forwards_computed=200, seconds_estimated=1500.0)
-        assert lines(shared, replace(shared, id="x"), cell(sampler="random-k1"))[1] == (
+        assert lines(shared, replace(shared, id="x", task="waiting_line/copy"), cell(sampler="random-k1"))[1] == (
             "forwards shared between cells: 2,400 asked for, 400 computed; without sharing about 3,000 s (estimated: "
             "forwards × seconds per forward)"
         )
@@ -120,6 +120,48 @@ def test_tables_come_first_and_fit() -> None:
     """An empty line between each two parts; the width is the reader's."""
     records = [record for record, _ in factory.grid(ks=(1,))] + [cell(task="puzzle/sudoku")]
     parts = summary(records, width=60).split("\n\n")
-    titles = ("waiting_line: score", "puzzle: score", f"{len(records)} cells, ")
-    assert [part.startswith(title) for part, title in zip(parts, titles, strict=True)] == [True] * 3
+    titles = ("waiting_line: score", "puzzle: score", f"{len(records)} cells, ", "means over each model's own tasks: ")
+    assert [part.startswith(title) for part, title in zip(parts, titles, strict=True)] == [True] * 4
     assert max(len(line) for line in parts[0].splitlines()[1:]) <= 60
+
+
+class TestEnd:
+    """The last lines: means, what was measured, what was found."""
+
+    def test_what_was_measured(self) -> None:
+        """Models, tasks, samplers, samples, device and date in words; a single category has its means in its table."""
+        text = summary([cell(), failed("ar", "boom")], 200, {"started": "2026-03-04T05:06:07+00:00"})
+        assert text.split("\n\n")[-1].splitlines()[0] == (
+            "measured: tiny on 1 task (waiting_line 1) with 2 samplers, 20 samples a cell; cpu, float32; 4 March 2026"
+        )
+
+    def test_the_fastest_that_is_not_clearly_worse(self) -> None:
+        """And the slowest that is: only where the 95 % intervals don't overlap."""
+        grid = [
+            ("confidence-k1", 1.0, 32),
+            ("confidence-k2", 0.3, 16),
+            ("threshold-0.9", 0.95, 4),
+            ("random-k16", 0.2, 2),
+        ]
+        cells = [cell(sampler=name, right=right, nfe=nfe, n=40) for name, right, nfe in grid]
+        assert summary(cells, 400).splitlines()[-1] == (
+            "tiny scores 95.0 % [83–99] at 8.00 tokens per step with threshold-0.9, not clearly below 100.0 % [91–100] "
+            "at 1.00 with confidence-k1; confidence-k2 falls to 30.0 % [18–45] at 2.00"
+        )
+
+    def test_no_claim_from_few_answers(self) -> None:
+        """Four right of four and two of four: the intervals overlap, so nothing falls."""
+        few = [cell(sampler="random-k1", right=1.0, n=4, nfe=32), cell(sampler="random-k2", right=0.5, n=4)]
+        assert summary(few, 400).splitlines()[-1] == (
+            "tiny scores 50.0 % [15–85] at 2.00 tokens per step with random-k2, not clearly below 100.0 % [51–100] "
+            "at 1.00 with random-k1"
+        )
+
+    def test_means(self) -> None:
+        """A line per model and sampler, with what is missing as a dash; models beyond three are counted."""
+        cells = [cell(model=f"m{i}", task=task) for i in range(5) for task in ("waiting_line/copy", "puzzle/sudoku")]
+        cells.append(cell(model="m0", task="puzzle/sudoku", sampler="random-k2"))
+        end = summary(cells, 100).split("\n\n")[-1].splitlines()
+        assert end[1].split() == ["m0", "confidence-k2", "90.0", "[76–95]", "2.0"]
+        assert end[2].split() == ["m0", "random-k2", "–", "–"]
+        assert end[-1] == "2 more models: see the table"

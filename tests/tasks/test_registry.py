@@ -44,13 +44,15 @@ class TestShots:
 
 class TestNames:
     def test_the_seventeen(self) -> None:
-        """Ten list operations, five text tasks, two puzzles; list_ops come on top."""
+        """Ten list operations, five text tasks, two puzzles; list_ops, several questions and walks come on top."""
         assert len(task_names()) == len(set(task_names())) == 17
         assert [
             sum(name.startswith(c) for name in task_names()) for c in ("waiting_line/", "text_writing/", "puzzle/")
         ] == [10, 5, 2]
         assert set(all_task_names()) - set(task_names()) == {
-            f"list_ops/{operation}" for operation in ("copy", "replace_index", "replace_random", "shuffle")
+            *(f"list_ops/{operation}" for operation in ("copy", "replace_index", "replace_random", "shuffle")),
+            *(f"questions/{operation}-x{k}" for operation in ("shuffle", "replace_random") for k in (1, 2, 4, 8)),
+            "walk/graph",
         }
 
     def test_public_api(self) -> None:

@@ -17,20 +17,23 @@ from pbcore.printable import printable
 from pbcore.report.against import against_markdown, against_text, beside_published
 from pbcore.report.ceilings import ceiling_text, with_ceilings
 from pbcore.report.factors import factors_of_runs
-from pbcore.report.frontier_section import frontier_of_runs
 from pbcore.report.markdown import report_text
 from pbcore.report.page import rebuild
+from pbcore.report.page.frontier_table import rooms
+from pbcore.report.page.write import answers_of, read
 from pbcore.report.plots import write_plots
 from pbcore.report.speed import write_speed
 from pbcore.report.tables import terminal, trade_off_tables
 from pbcore.report.under_load import write_under_load
-from pbcore.results.load import load, load_many
+from pbcore.results.load import load_many
 from pbcore.results.rundir import CorruptCellWarning, RunDir, write_atomic
 from pbcore.tasks.naming import REWRITE
 from pbcore.text import ascii_only, ascii_text, show
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from pbcore.report.page.data import Answers
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -97,7 +100,11 @@ def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
 def run(args: argparse.Namespace) -> int:
     """Prints the tables; with --out, also writes report.md with its curves. Exit status 2 for unusable input."""
     with _damage_told():
-        cells = load(args.paths[0]) if len(args.paths) == 1 else side_by_side(load_many(args.paths))
+        if len(args.paths) == 1:
+            cells, answers = read(args.paths[0])
+        else:
+            cells = side_by_side(load_many(args.paths))
+            answers = [] if args.out is None else answers_of(cells, args.paths)
     cells = with_ceilings(cells) if args.ceilings else cells
     width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
     for table in trade_off_tables(cells):
@@ -109,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         text = against_text(rows, unmatched)
         show(ascii_text(text) if ascii_only(sys.stdout.encoding) else text, end="\n\n")
     section = against_markdown(rows, unmatched) if args.against_published else ""
-    written = [] if args.out is None else _write(cells, args.paths, args.out, section)
+    written = [] if args.out is None else _write(cells, answers, args.paths, args.out, section)
     for path, rewritten in written:
         show(f"{path} (rewritten)" if rewritten else str(path))
     return 0
@@ -141,13 +148,15 @@ def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside]
     return beside_published(cells, args.published, same)
 
 
-def _write(cells: pd.DataFrame, sources: list[Path], out: Path, section: str) -> list[tuple[Path, bool]]:
+def _write(
+    cells: pd.DataFrame, answers: list[Answers], sources: list[Path], out: Path, section: str
+) -> list[tuple[Path, bool]]:
     """Writes report.md, report.html and the curves. Returns each file with whether it replaced one."""
     before = set(out.glob("*"))
     plots = [*write_plots(cells, out), *write_speed(cells, out), *write_under_load(cells, out)]
     facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
-    name, rooms = ", ".join(path.name for path in sources), frontier_of_runs(cells, sources)
+    name = ", ".join(path.name for path in sources)
     changes = factors_of_runs(cells, sources)
-    page = report_text(cells, name, facts, [plot.name for plot in plots], rooms, changes)
+    page = report_text(cells, name, facts, [plot.name for plot in plots], rooms(answers), changes)
     markdown = write_atomic(out / "report.md", f"{page}\n{section}" if section else page)
-    return [(path, path in before) for path in (markdown, rebuild(cells, sources, out), *plots)]
+    return [(path, path in before) for path in (markdown, rebuild(cells, sources, out, answers), *plots)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pbcore.printable import first_line, printable
+from pbcore.printable import first_line, fixed, printable
 from pbcore.report.page.html import as_json
 from pbcore.report.page.samples import LONGEST, Lot, chosen, is_wrong, shortened
 from pbcore.results.questions import Question
@@ -83,10 +83,11 @@ def _cell(one: Answers, questions: int) -> dict[str, Any]:
         "graded": cell.headline in GRADED,
         "metrics": list(cell.scores),
         "scores": {
-            name: [round(value, 5) for value in (score.mean, score.low, score.high)]
+            name: [round(value, 6) for value in (score.mean, score.low, score.high)]
             for name, score in cell.scores.items()
         },
         "n": len(one.samples),
+        "kinds": [printable(kind, NAME) for kind in cell.failures],
         "facts": [[name, printable(value, NAME)] for name, value in _facts(cell, judged) if value],
         "questions": questions,
         **extra,
@@ -95,7 +96,11 @@ def _cell(one: Answers, questions: int) -> dict[str, Any]:
 
 def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, str]]:
     conditions = cell.conditions
-    nfe = "" if cell.nfe_mean is None else f"{cell.nfe_mean:.1f} (median {cell.nfe_median or 0:g}, most {cell.nfe_max})"
+    nfe = (
+        ""
+        if cell.nfe_mean is None
+        else f"{fixed(cell.nfe_mean)} (median {cell.nfe_median or 0:g}, most {cell.nfe_max})"
+    )
     same = cell.rows_mean in (None, cell.nfe_mean)
     return [
         ("error", first_line(cell.error or "") if cell.status != "ok" else ""),
@@ -117,7 +122,7 @@ def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, s
 
 
 def _rate(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+    return "" if value is None else fixed(value, 2)
 
 
 Pool = dict[int, Question]

@@ -6,20 +6,31 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from pbcore.report.page.svg import text
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
-SCRIPTS = ("base.js", "data.js", "film.js", "cell.js", "main.js")
+from pbcore.printable import printable
+from pbcore.report.looks import COLOURS, DARK
+
+SCRIPTS = ("base.js", "data.js", "film.js", "cell.js", "answers.js", "plot.js", "take.js", "main.js")
 _SPECIAL = re.compile("[<\u2028\u2029\ud800-\udfff]")
 
 
-def document(title: str, content: str, data: str, holds: tuple[int, int], remote: bool = False) -> str:
+def document(
+    title: str, content: str, data: str, holds: tuple[int, int], remote: bool = False, sections: Sequence[str] = ()
+) -> str:
     """The whole file. `content` and `data` are HTML; `holds` how many answers are in it, of how many; with `remote` it
-    may ask the server that it came from.
+    may ask the server that it came from; `sections` are the headings that its navigation names.
     """
-    style = asset("page.css")
+    style = asset("page.css") + "".join(
+        f".s{i} {{ color: light-dark({light}, {dark}); }}\n"
+        for i, (light, dark) in enumerate(zip(COLOURS, DARK, strict=True))
+    )
     script = '"use strict";\n(() => {\n' + "".join(asset(name) for name in SCRIPTS) + "})();\n"
     policy = [
         "default-src 'none'",
@@ -30,16 +41,32 @@ def document(title: str, content: str, data: str, holds: tuple[int, int], remote
         "base-uri 'none'",
         "form-action 'none'",
     ]
-    parts = {
-        "policy": "; ".join(policy),
-        "title": text(title),
-        "holds": "{}/{}".format(*holds),
-        "style": style,
-        "content": content,
-        "data": data,
-        "script": script,
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], asset("page.html"))
+    return rendered(
+        "page.html",
+        policy="; ".join(policy),
+        title=title,
+        holds="{}/{}".format(*holds),
+        sections=sections,
+        **{name: Markup(value) for name, value in (("style", style), ("content", content), ("data", data))},
+        script=Markup(script),
+    )
+
+
+def rendered(template: str, **values: Any) -> Markup:
+    """A template of this package. Texts are foreign: on one line, their hidden signs shown, and escaped."""
+    return Markup(_environment().get_template(template).render(values))
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FunctionLoader(asset),
+        autoescape=True,
+        finalize=lambda value: printable(value, 2000) if type(value) is str else value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def asset(name: str) -> str:

@@ -1,8 +1,8 @@
 """Samples as compact JSON for the page's script, and the choice of those that a page has room for.
 
 An answer is a list: index, seed, scores, NFE, text (or 0 if its tokens say it), tokens, steps, confidences, why it is
-wrong, grammar matches, former tokens, and what a server told. Tokens (numbers of a table of texts), steps and
-confidences are strings of digits to the base 62.
+wrong, grammar matches, former tokens, the length of a text that was cut, what a server told, and kinds of failure.
+Tokens (numbers of a table of texts, as kinds are), steps and confidences are strings of digits to the base 62.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> list[Any]:
     """An answer for the page's script."""
     whole = bool(cell.conditions.options.get("official_text")) and sample.official_text
     text = sample.official_text if whole and sample.official_text else sample.text
-    why, found = sample.details.get("why"), sample.details.get("matches")
+    why, found, kinds = (sample.details.get(name) for name in ("why", "matches", "failure"))
     return [
         sample.index,
         sample.seed,
@@ -70,6 +70,7 @@ def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> list[Any]:
         else 0,
         len(text) if len(text) > LONGEST else 0,
         0 if sample.served is None else shortened(dump_json(sample.served)),
+        [tokens.number(str(kind)[:PIECE]) for kind in (kinds if isinstance(kinds, list) else [kinds])] if kinds else 0,
     ]
 
 

@@ -7,17 +7,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from pbcore.printable import printable
+from pbcore.analysis.tradeoff import pareto
+from pbcore.printable import counted, printable
+from pbcore.report.looks import Look
 
-WIDTH, HEIGHT = 460, 300
-LEFT, RIGHT, TOP, BOTTOM = 44, 12, 10, 42
+HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 300, 44, 12, 10, 42
+NARROW, WIDE = 460, 920
 SIZE = 4.6  # of a marker
-MARKERS = 8  # shapes; more series repeat them with dashed lines
+_RAYS = [(SIZE * (0.6 if i % 2 else 1.5), math.pi * i / 5) for i in range(10)]
+_STAR = f"M{'L'.join(f'{far * math.sin(turn):.1f},{-far * math.cos(turn):.1f}' for far, turn in _RAYS)}Z"
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A point: `x` tokens per step, `y` score in % with its interval, what its tooltip says, the cell that it is of."""
+    """A point: `x` tokens per step, `y` score in % with its interval, what its tooltip says, the cell that it is of,
+    its sampler, and the ceiling in %."""
 
     x: float
     y: float
@@ -25,35 +29,51 @@ class Dot:
     high: float | None
     text: str
     cell: str = ""
+    sampler: str = ""
+    ceiling: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A curve, or with `level` (score, low, high) the score of a model that reports no tokens per step."""
+    """A curve, or with `level` (score, low, high) the score of a model that reports no tokens per step. One that
+    doesn't lead is shown on demand."""
 
     name: str
     model: str
-    number: int  # decides colour, shape and dashes, the same in all plots of a page
+    look: Look
     dots: tuple[Dot, ...] = ()
     level: tuple[float, float | None, float | None] | None = None
+    leads: bool = True
 
 
-def plot(series: Sequence[Series], title: str) -> str:
-    """A figure with its legend as HTML; empty without points."""
+def plot(series: Sequence[Series], title: str, width: int = NARROW) -> str:
+    """A figure with its legend as HTML; empty without points. The script moves what has `data-x` and `data-p` (rates
+    and heights) when the axis becomes linear."""
     xs = [dot.x for one in series for dot in one.dots]
     if not xs and not any(one.level for one in series):
         return ""
-    low, high = _range(xs or [1.0])
-    body = [_axes(low, high), *(_series(one, low, high) for one in series)]
+    axis = _Axis(*_range(xs or [1.0]), width)
+    body = [_axes(axis), *_fronts(series, axis), *(_series(i, one, axis) for i, one in enumerate(series))]
     label = attribute(_told(series, title))
-    drawn = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(body)}</svg>'
-    keys = "".join(
-        f'<li class="s{one.number % MARKERS}" data-model="{attribute(one.model)}">'
-        f'<svg viewBox="-14 -7 28 14" aria-hidden="true">{_line([(-13, 0), (13, 0)], one.number)}'
-        f"{'' if one.level else marker(one.number, 0, 0)}</svg> {text(one.name)}</li>"
-        for one in series
+    drawn = f'<svg viewBox="0 0 {width} {HEIGHT}" role="img" aria-label="{label}">{"".join(body)}</svg>'
+    led = "".join(_key(i, one) for i, one in enumerate(series) if one.leads)
+    rest = [_key(i, one) for i, one in enumerate(series) if not one.leads]
+    more = (
+        f"<details><summary>{counted(len(rest), 'more curve')}</summary>"
+        f'<ul class="legend">{"".join(rest)}</ul></details>'
+        if rest
+        else ""
     )
-    return f'<figure class="plot">{drawn}<ul class="legend">{keys}</ul></figure>'
+    facts = f'data-low="{axis.low:g}" data-high="{axis.high:g}" data-width="{width}" data-title="{attribute(title)}"'
+    wide = " wideplot" if width == WIDE else ""
+    return f'<figure class="plot{wide}" {facts}>{drawn}<ul class="legend">{led}</ul>{more}</figure>'
+
+
+def _key(number: int, one: Series) -> str:
+    """The series' entry in the legend."""
+    drawn = f"{_line([(-13, 0), (13, 0)], one.look)}{'' if one.level else marker(one.look, 0, 0)}"
+    sign = f'<svg viewBox="-14 -7 28 14" aria-hidden="true" class="s{one.look.colour}">{drawn}</svg>'
+    return f'<li data-model="{attribute(one.model)}" data-line="{number}">{sign} {text(one.name)}</li>'
 
 
 def text(value: str, limit: int = 300) -> str:
@@ -66,7 +86,7 @@ def attribute(value: str, limit: int = 300) -> str:
     return escape(printable(value, limit))
 
 
-def marker(number: int, x: float, y: float) -> str:
+def marker(look: Look, x: float, y: float) -> str:
     """The shape of a series at a point."""
     s = SIZE
     paths = (
@@ -75,12 +95,12 @@ def marker(number: int, x: float, y: float) -> str:
         f"M0,{-s * 1.2:g}L{s * 1.15:g},{s}H{-s * 1.15:g}Z",  # triangle
         f"M0,{-s * 1.35:g}L{s * 1.35:g},0L0,{s * 1.35:g}L{-s * 1.35:g},0Z",  # diamond
         f"M0,{s * 1.2:g}L{s * 1.15:g},{-s}H{-s * 1.15:g}Z",  # triangle, point down
-        f"M{-s},{-s}L{s},{s}M{-s},{s}L{s},{-s}",  # cross
         f"M0,{-s * 1.3:g}V{s * 1.3:g}M{-s * 1.3:g},0H{s * 1.3:g}",  # plus
-        f"M{-s},{-s}H{s}L{-s},{s}H{s}Z",  # hourglass
+        f"M{-s},{-s}L{s},{s}M{-s},{s}L{s},{-s}",  # cross
+        _STAR,
     )
-    kind = ' class="open"' if number % MARKERS in (5, 6) else ""
-    return f'<path d="{paths[number % MARKERS]}"{kind} transform="translate({x:g} {y:g})"/>'
+    kind = ' class="stroke"' if look.marker in (5, 6) else ' class="open"' if look.hollow else ""
+    return f'<path d="{paths[look.marker]}"{kind} transform="translate({x:g} {y:g})"/>'
 
 
 def _told(series: Sequence[Series], title: str) -> str:
@@ -95,60 +115,90 @@ def _range(xs: Sequence[float]) -> tuple[float, float]:
     return float(low), float(max(high, low + 1))
 
 
-def _x(rate: float, low: float, high: float) -> float:
-    inner = WIDTH - LEFT - RIGHT - 16
-    return round(LEFT + 8 + inner * (math.log2(rate) - low) / (high - low), 1)
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Rates from 2**low to 2**high over a plot's width."""
+
+    low: float
+    high: float
+    width: int
+
+    def x(self, rate: float) -> float:
+        inner = self.width - LEFT - RIGHT - 16
+        return round(LEFT + 8 + inner * (math.log2(rate) - self.low) / (self.high - self.low), 1)
 
 
 def _y(score: float) -> float:
     return round(TOP + (HEIGHT - TOP - BOTTOM) * (1 - min(max(score, 0), 100) / 100), 1)
 
 
-def _axes(low: float, high: float) -> str:
+def _axes(axis: _Axis) -> str:
     lines = []
     for score in (0, 20, 40, 60, 80, 100):
         y = _y(score)
         lines.append(
-            f'<path class="grid" d="M{LEFT},{y}H{WIDTH - RIGHT}"/><text x="{LEFT - 6}" y="{y + 4}">{score}</text>'
+            f'<path class="grid" d="M{LEFT},{y}H{axis.width - RIGHT}"/><text x="{LEFT - 6}" y="{y + 4}">{score}</text>'
         )
-    stride = max(1, math.ceil((high - low) / 8))
-    for power in range(int(low), int(high) + 1, stride):
-        x = _x(2.0**power, low, high)
+    stride = max(1, math.ceil((axis.high - axis.low) / 8))
+    for power in range(int(axis.low), int(axis.high) + 1, stride):
         lines.append(
-            f'<path class="grid" d="M{x},{TOP}V{HEIGHT - BOTTOM}"/>'
-            f'<text class="mid" x="{x}" y="{HEIGHT - BOTTOM + 16}">{2.0**power:g}</text>'
+            f'<g class="tick" data-x="{2.0**power:g}" transform="translate({axis.x(2.0**power)} 0)">'
+            f'<path class="grid" d="M0,{TOP}V{HEIGHT - BOTTOM}"/>'
+            f'<text class="mid" y="{HEIGHT - BOTTOM + 16}">{2.0**power:g}</text></g>'
         )
-    middle = (LEFT + WIDTH - RIGHT) / 2
+    middle = (LEFT + axis.width - RIGHT) / 2
     up = (TOP + HEIGHT - BOTTOM) / 2
-    lines.append(f'<text class="mid" x="{middle}" y="{HEIGHT - 6}">tokens per step</text>')
+    lines.append(f'<text class="mid axis" x="{middle}" y="{HEIGHT - 6}">tokens per step</text>')
     lines.append(f'<text class="mid" transform="translate(11 {up}) rotate(-90)">score (%)</text>')
     return "".join(lines)
 
 
-def _series(one: Series, low: float, high: float) -> str:
-    start = f'<g class="s{one.number % MARKERS}" data-model="{attribute(one.model)}">'
+def _fronts(series: Sequence[Series], axis: _Axis) -> Iterable[str]:
+    """A broad band along each model's Pareto front."""
+    for model in dict.fromkeys(one.model for one in series):
+        front = pareto((dot.x, dot.y) for one in series if one.model == model for dot in one.dots)
+        if len(front) > 1:
+            yield f'<g data-model="{attribute(model)}">{_path("front", front, axis)}</g>'
+
+
+def _series(number: int, one: Series, axis: _Axis) -> str:
+    hidden = "" if one.leads else ' class="rest"'
+    start = f'<g data-model="{attribute(one.model)}" data-line="{number}"{hidden}><g class="s{one.look.colour}">'
     if one.level:
         score, below, above = one.level
         area = ""
         if below is not None and above is not None:
-            area = f'<path class="area" d="M{LEFT},{_y(below)}H{WIDTH - RIGHT}V{_y(above)}H{LEFT}Z"/>'
-        line = _line([(LEFT, _y(score)), (WIDTH - RIGHT, _y(score))], one.number)
-        return f"{start}{area}{line}</g>"
+            area = f'<path class="area" d="M{LEFT},{_y(below)}H{axis.width - RIGHT}V{_y(above)}H{LEFT}Z"/>'
+        line = _line([(LEFT, _y(score)), (axis.width - RIGHT, _y(score))], one.look)
+        return f"{start}{area}{line}</g></g>"
     dots = sorted(one.dots, key=lambda dot: (dot.x, -dot.y))
-    places = [(_x(dot.x, low, high), _y(dot.y)) for dot in dots]
-    shapes = [_dot(dot, x, y, one.number) for dot, (x, y) in zip(dots, places, strict=True)]
-    return f"{start}{_line(places, one.number) if len(places) > 1 else ''}{''.join(shapes)}</g>"
+    line = _path("line", [(dot.x, dot.y) for dot in dots], axis, one.look) if len(dots) > 1 else ""
+    lids = [(dot.x, dot.ceiling) for dot in dots if dot.ceiling is not None and dot.ceiling < 99.95]
+    ceiling = _path("ceiling", lids, axis) if len(lids) > 1 else ""
+    return f"{start}{ceiling}{line}{''.join(_dot(dot, axis, one.look) for dot in dots)}</g></g>"
 
 
-def _dot(dot: Dot, x: float, y: float, number: int) -> str:
-    bar = ""
+def _dot(dot: Dot, axis: _Axis, look: Look) -> str:
+    marks = ""
     if dot.low is not None and dot.high is not None:
-        bar = f'<path class="bar" d="M{x},{_y(dot.low)}V{_y(dot.high)}"/>'
+        marks = f'<path class="bar" d="M0,{_y(dot.low)}V{_y(dot.high)}"/>'
+    if dot.ceiling is not None and dot.ceiling < 99.95:
+        marks += f'<path class="lid" d="M-5,{_y(dot.ceiling)}h10"/>'
     link = f' data-cell="{attribute(dot.cell)}"' if dot.cell else ""
-    return f"<g{link}><title>{text(dot.text)}</title>{bar}{marker(number, x, y)}</g>"
+    link += f' data-sampler="{attribute(dot.sampler)}"' if dot.sampler else ""
+    return (
+        f'<g class="dot" data-x="{dot.x:.6g}" transform="translate({axis.x(dot.x)} 0)"{link}>'
+        f"<title>{text(dot.text)}</title>{marks}{marker(look, 0, _y(dot.y))}</g>"
+    )
 
 
-def _line(places: Iterable[tuple[float, float]], number: int) -> str:
-    dashes = ("", "6 3", "2 3", "8 3 2 3")[number // MARKERS % 4]
+def _path(kind: str, points: Sequence[tuple[float, float]], axis: _Axis, look: Look | None = None) -> str:
+    """A line through (rate, score) that the script can draw again."""
+    told = " ".join(f"{x:.6g},{_y(y)}" for x, y in points)
+    return _line([(axis.x(x), _y(y)) for x, y in points], look, kind).replace("/>", f' data-p="{told}"/>')
+
+
+def _line(places: Iterable[tuple[float, float]], look: Look | None, kind: str = "line") -> str:
+    dashes = ("", "6 3", "2 3", "8 3 2 3")[look.dash if look else 0]
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-    return f'<path class="line" d="M{"L".join(f"{x:g},{y:g}" for x, y in places)}"{dashed}/>'
+    return f'<path class="{kind}" d="M{"L".join(f"{x:g},{y:g}" for x, y in places)}"{dashed}/>'

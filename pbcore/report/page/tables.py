@@ -8,10 +8,12 @@ from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
+from markupsafe import Markup
 
 from pbcore.analysis.order import short
-from pbcore.printable import first_line, printable
+from pbcore.printable import first_line, fixed, printable
 from pbcore.report.page.figures import LEVELS, Row, Scope, by_sampler, missing, number, overview
+from pbcore.report.page.html import rendered
 from pbcore.report.page.svg import attribute, text
 from pbcore.report.row_counts import NOTE
 
@@ -28,19 +30,23 @@ class Column:
     about: str = ""  # tooltip of the head
     wide: bool = False  # long text, which wraps
     optional: bool = False  # left out where no row has a value
+    none: str = ""  # why a row may have no value
+    task: str = ""  # a column of one task, for the page's filter
 
     @property
     def numeric(self) -> bool:
         return self.value is not None
 
 
-def decimals(key: str, head: str, places: int = 1, about: str = "", optional: bool = False) -> Column:
-    """A column of numbers; `–` for what was not measured."""
+def decimals(
+    key: str, head: str, places: int = 1, about: str = "", optional: bool = False, none: str = "not measured"
+) -> Column:
+    """A column of numbers; `–` for what was not measured, and `none` says why."""
 
     def html(row: Row) -> str:
-        return NONE if row[key] is None else f"{row[key]:,.{places}f}"
+        return NONE if row[key] is None else fixed(row[key], places)
 
-    return Column(head, html, lambda row: row[key], about, optional=optional)
+    return Column(head, html, lambda row: row[key], about, optional=optional, none=none)
 
 
 def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
@@ -52,47 +58,65 @@ def scored(row: Row, places: int = 1) -> str:
     """A score in % with its 95 % interval."""
     if row["score"] is None:
         return NONE
-    interval = "" if row["low"] is None else f' <span class="ci">[{row["low"]:.0f}–{row["high"]:.0f}]</span>'
-    return f"{row['score']:.{places}f}{interval}"
+    ends = "" if row["low"] is None else f"[{fixed(row['low'], 0)}–{fixed(row['high'], 0)}]"
+    return fixed(row["score"], places) + (f' <span class="ci">{ends}</span>' if ends else "")
 
 
 MODEL = words("model", "model")
 SAMPLER = Column("sampler", lambda row: f"<code>{text(row['sampler'], 60)}</code>")
+_SILENT = "not reported by the model's server, or the cell has no forwards"
 STEPS = (
-    decimals("tokens_per_step", "tokens/step", 2, "mean over samples of canvas tokens / forwards, the paper's axis"),
+    decimals(
+        "tokens_per_step",
+        "tokens/step",
+        2,
+        "mean over samples of canvas tokens / forwards, the paper's axis; of several tasks the plain mean",
+        none=_SILENT,
+    ),
     decimals("tokens_per_row", "tokens/row", 2, f"mean over samples of canvas tokens / rows; {NOTE}", optional=True),
 )
 RATES = (
     *STEPS,
-    decimals("tokens_per_forward", "tokens/forward", 2, "answer tokens before the first EOS / forwards"),
-    decimals("nfe", "NFE", 1, "forwards per sample"),
+    decimals(
+        "tokens_per_forward",
+        "tokens/forward",
+        2,
+        "answer tokens before the first EOS / forwards, both summed over samples; of several tasks the plain mean",
+        none=_SILENT,
+    ),
+    decimals("nfe", "NFE", 1, "forwards (network function evaluations) per sample", none=_SILENT),
     decimals("rows", "rows", 1, f"canvases forwarded per sample; {NOTE}", optional=True),
-    decimals("samples_per_second", "samples/s", 1),
+    decimals("samples_per_second", "samples/s", 1, none="the cells have no time of their own, or were not all run"),
 )
 THEORY = (
-    Column(
+    decimals(
+        "ceiling",
         "ceiling %",
-        lambda row: NONE if row["ceiling"] is None else f"{row['ceiling']:.1f}",
-        lambda row: row["ceiling"],
+        1,
         "the ideal model's expected accuracy under the same sampler: what it lacks to 100 is lost by parallel decoding",
         optional=True,
+        none="the task's right answers can't be listed, or the sampler has no ceiling",
     ),
-    Column(
+    decimals(
+        "bits_lost",
         "bits lost",
-        lambda row: NONE if row["bits_lost"] is None else f"{row['bits_lost']:.2f}",
-        lambda row: row["bits_lost"],
-        "mean over answers of L_T of the partition that each decoding took",
+        2,
+        "what drawing tokens together loses, in bits: the total correlation between the tokens that one step reveals, "
+        "summed over steps, mean over answers; 0 is lossless",
         optional=True,
+        none="the task's right answers can't be listed",
     ),
 )
+_UNSCORED = "some task has no score; the column “not measured, and why” has the reason"
 OVERVIEW = (
     MODEL,
     SAMPLER,
-    Column("mean score %", scored, lambda row: row["score"], "plain mean over the model's tasks [95 % interval]"),
+    Column("mean score %", scored, lambda row: row["score"], "plain mean over the model's tasks [95 % interval]",
+           none=_UNSCORED),
     *THEORY,
     *RATES,
     words("tasks", "tasks scored"),
-)
+)  # fmt: skip
 MISSING = words("missing", "not measured, and why", wide=True)
 POLICIES = (
     MODEL,
@@ -100,11 +124,21 @@ POLICIES = (
     decimals("points", "points", 0, "samplers of this policy that were measured on all tasks"),
     *(
         decimals(
-            f"PB{level}", f"PB{level}", 2, f"the largest tokens per step at which the mean score is at least {level} %"
+            f"PB{level}",
+            f"PB{level}",
+            2,
+            f"the largest tokens per step at which the mean score is at least {level} %; measured points only",
+            none="no sampler of the policy reached that score",
         )
         for level in LEVELS
     ),
-    decimals("AUP", "AUP", 1, "accuracy under parallelism: area under score over tokens per forward"),
+    decimals(
+        "AUP",
+        "AUP",
+        1,
+        "accuracy under parallelism: the area under score over tokens per forward, where lost score counts e^(−3·loss)",
+        none="an area needs two points at least",
+    ),
 )
 
 
@@ -122,62 +156,57 @@ def with_missing(columns: Sequence[Column], rows: Sequence[Row]) -> Sequence[Col
     return [*columns, MISSING] if any(row["missing"] for row in rows) else columns
 
 
-def html_table(columns: Sequence[Column], rows: Iterable[Row], caption: str, label: str = "", style: str = "") -> str:
-    """A sortable table; its rows carry model, task and sampler, by which the page filters."""
+def html_table(
+    columns: Sequence[Column],
+    rows: Iterable[Row],
+    caption: str,
+    label: str = "",
+    style: str = "",
+    explained: bool = False,
+) -> str:
+    """A sortable table; its rows carry model, task and sampler, by which the page filters. Under it the reason for each
+    `–`, and if `explained` what the columns are."""
     rows = list(rows)
-    columns = present(columns, rows)
-    heads = "".join(
-        f'<th scope="col"{" class=num" if column.numeric else ""}{_title(column.about)}>{column.head}</th>'
-        for column in columns
-    )
-    body = "".join(f"<tr{_keys(row)}>{''.join(_cells(columns, row))}</tr>" for row in rows)
-    head = f"<caption>{caption}</caption><thead><tr>{heads}</tr></thead>"
-    return scrolling(f'<table class="sortable {style}">{head}<tbody>{body}</tbody></table>', label or caption)
-
-
-def scrolling(inner: str, label: str) -> str:
-    """A part that scrolls sideways on a narrow screen, by keyboard too."""
-    return f'<div class="wide" role="region" tabindex="0" aria-label="{attribute(label)}">{inner}</div>'
-
-
-def _title(about: str) -> str:
-    return f' title="{attribute(about)}"' if about else ""
-
-
-def _cells(columns: Sequence[Column], row: Row) -> Iterable[str]:
-    for number_of, column in enumerate(columns):
-        tag = 'th scope="row"' if number_of == 1 else "td"
-        value = None if column.value is None else column.value(row)
-        sort = (
-            " class=text"
-            if column.wide
-            else ""
-            if column.value is None
-            else f' class=num data-v="{"" if value is None else f"{value:.6g}"}"'
-        )
-        yield f"<{tag}{sort}>{column.html(row)}</{tag.split(' ')[0]}>"
-
-
-def _keys(row: Row) -> str:
-    return "".join(
-        f' data-{name}="{attribute(str(row[name]))}"' for name in ("model", "task", "sampler") if name in row
+    shown = present(columns, rows)
+    absent = [one for one in shown if one.none and one.value and any(one.value(row) is None for row in rows)]
+    about = [one for one in shown if one.about and explained]
+    return rendered(
+        "table.html",
+        columns=shown,
+        rows=[(_keys(row), [_cell_of(column, row) for column in shown]) for row in rows],
+        caption=Markup(caption),
+        label=label or caption,
+        style=style,
+        absent=absent,
+        about=about,
     )
 
 
-def link(cell_id: str, inner: str, only: str = "") -> str:
+def _cell_of(column: Column, row: Row) -> tuple[str, Markup]:
+    """A cell's value to sort by, empty where it was not measured, and its HTML."""
+    value = None if column.value is None else column.value(row)
+    return "" if value is None else f"{value:.6g}", Markup(column.html(row))
+
+
+def _keys(row: Row) -> dict[str, str]:
+    return {f"data-{name}": str(row[name]) for name in ("model", "task", "sampler") if name in row}
+
+
+def link(cell_id: str, inner: str, style: str = "", only: str = "") -> str:
     """A link that opens a cell's samples; `only` wrong ones or flips."""
     chosen = f"&amp;only={only}" if only else ""
-    return f'<a href="#cell={quote(printable(cell_id, 300), safe="/:")}{chosen}">{inner}</a>'
+    kind = f' class="{style}"' if style else ""
+    return f'<a href="#cell={quote(printable(cell_id, 300), safe="/:")}{chosen}"{kind}>{inner}</a>'
 
 
 def matrix(scope: Scope) -> str:
     """Scores of a category: a row per model and sampler, the means over its tasks, and a column per task."""
     rows = overview(scope)
-    for row, (_, _, group) in zip(rows, by_sampler(scope.cells), strict=True):
-        row["cells"] = {record["task"]: _cell(record) for record in group.to_dict("records")}
-    mean = Column("mean", scored, lambda row: row["score"], "plain mean over the tasks")
+    for row, (_, _, group) in zip(rows, by_sampler(scope.records), strict=True):
+        row["cells"] = {record["task"]: _cell(record) for record in group}
+    mean = Column("mean", scored, lambda row: row["score"], "plain mean over the tasks", none=_UNSCORED)
     columns = [MODEL, SAMPLER, mean, *THEORY, *STEPS, *(_of_task(task) for task in scope.tasks)]
-    about = "score in % [95 % interval]; each opens its samples"
+    about = "score in % [95 % interval]; each opens its samples; the redder, the lower"
     return html_table(columns, rows, about, f"{scope.title}: scores", "matrix")
 
 
@@ -188,13 +217,18 @@ def _of_task(task: str) -> Column:
             return '<span title="not run">·</span>'
         if cell["status"] != "ok":
             return f'<span title="{attribute(cell["error"])}">error</span>'
-        return link(cell["id"], scored(cell, 0))
+        return link(cell["id"], scored(cell, 0), heat(cell["score"]))
 
     def value(row: Row) -> float | None:
         cell = row["cells"].get(task)
         return None if cell is None else cell["score"]
 
-    return Column(text(short(task), 40), html, value, task)
+    return Column(text(short(task), 40), html, value, task, task=task)
+
+
+def heat(score: float | None) -> str:
+    """The class that colours a cell: h0 for 100 % to h5 for less than 20 %."""
+    return "" if score is None else f"h{min(5, int((100 - score) / 20 + 0.999))}"
 
 
 def _cell(record: dict[Any, Any]) -> Row:
@@ -218,14 +252,13 @@ def _cell(record: dict[Any, Any]) -> Row:
 def of_task(scope: Scope, task: str) -> str:
     """A task's cells, each a row that opens its samples."""
     one = scope.task(task)
-    rows = []
-    for _, _, group in by_sampler(one.cells):
-        rows += [_cell(record) | {"missing": missing(group, [task])} for record in group.to_dict("records")]
+    groups = (group for _, _, group in by_sampler(one.records))
+    rows = [_cell(record) | {"missing": missing(group, [task])} for group in groups for record in group]
     cell = Column("sampler", lambda row: link(row["id"], f"<code>{text(row['sampler'], 60)}</code>"))
     columns = [
         MODEL,
         cell,
-        Column("score %", scored, lambda row: row["score"]),
+        Column("score %", scored, lambda row: row["score"], none=_UNSCORED),
         *THEORY,
         decimals("n", "samples", 0),
         *RATES,

@@ -11,9 +11,9 @@ import pytest
 from pbcore.analysis.tradeoff import level_lines, mean_interval
 from pbcore.integrations.servers.record import Served
 from pbcore.integrations.servers.report import served_lines
+from pbcore.report.looks import COLOURS, MARKERS
 from pbcore.report.plots import figure
 from pbcore.report.speed import speed_figure, write_speed
-from pbcore.report.style import COLOURS, MARKERS
 from pbcore.report.summary import summary
 from pbcore.report.tables import markdown, terminal, trade_off_tables
 from pbcore.results import CellRecord, frame

@@ -18,6 +18,7 @@ from tests.results import factory
 
 pytestmark = pytest.mark.browser
 OVERVIEW = "table >> nth=0 >>"
+FIRST = "details.category a[href='" + CELL + "']"
 
 
 class TestTables:
@@ -58,7 +59,7 @@ class TestTables:
         """The task is opened, the others are away."""
         page = opened(tab, f"{address}#task=waiting_line/copy")
         assert page.locator("details.task:visible").count() == 1
-        assert page.locator("details.task:visible table").is_visible()
+        assert page.locator("details.task:visible table").first.is_visible()
 
     @pytest.mark.parametrize("tab", [{"java_script_enabled": False}], indirect=True)
     def test_without_a_script(self, tab: Tab, address: str) -> None:
@@ -74,7 +75,7 @@ class TestCells:
     def test_from_table_to_sample(self, tab: Tab, address: str) -> None:
         """Overview → cell → sample and back by the browser's own way."""
         page = opened(tab, address)
-        page.locator("section.category table a[href='" + CELL + "']").first.click()
+        page.locator(FIRST).first.click()
         settled(page)
         assert page.locator("h2:visible").inner_text() == "waiting_line/shuffle · tiny · confidence-k2"
         assert column(page, "#view table", 1).count("✗ wrong") == 3
@@ -141,7 +142,7 @@ class TestLooks:
         assert is_light()
 
     @pytest.mark.parametrize("tab", [{"viewport": {"width": 400, "height": 800}}], indirect=True)
-    @pytest.mark.parametrize("where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9"])
+    @pytest.mark.parametrize("where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9", "#answers=all"])
     def test_narrow(self, tab: Tab, address: str, where: str) -> None:
         """At 400 px nothing but tables scrolls sideways."""
         page = opened(tab, address + where)
@@ -157,7 +158,7 @@ class TestLooks:
 
 
 class TestEverybody:
-    @pytest.mark.parametrize("where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9"])
+    @pytest.mark.parametrize("where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9", "#answers=all"])
     @pytest.mark.parametrize("tab", [{"color_scheme": "light"}, {"color_scheme": "dark"}], indirect=True)
     def test_axe(self, tab: Tab, address: str, where: str) -> None:
         """axe finds nothing, in either colours."""
@@ -168,12 +169,15 @@ class TestEverybody:
         assert [(one["id"], one["impact"], one["nodes"][0]["html"][:200]) for one in found] == []
 
     def test_keyboard_alone(self, tab: Tab, address: str) -> None:
-        """Tab and Enter lead from the top into a cell, where the heading has the focus."""
+        """Tab, arrows and Enter lead from the top into a cell, where the heading has the focus."""
         page = opened(tab, address)
         for _ in range(60):
             page.keyboard.press("Tab")
-            if page.evaluate("document.activeElement.getAttribute('href')") == CELL:
+            if page.evaluate("document.activeElement.matches('.matrix a')"):
                 break
+        for key in ("ArrowRight", "ArrowDown", "ArrowDown"):
+            page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.getAttribute('href')") == CELL
         page.keyboard.press("Enter")
         page.wait_for_selector("#view h2")
         assert page.evaluate("document.activeElement.tagName") == "H2"
@@ -204,7 +208,7 @@ class TestHostile:
         entry = factory.failing(HOSTILE[0], bad, told)
         file = write_page(factory.write(create(tmp_path, "a"), [entry, factory.cell(n=1)]).path)
         page = opened(tab, file.as_uri())
-        page.locator("section.category a").first.click()
+        page.locator("details.category a").first.click()
         page.wait_for_selector("#view table")
         assert HOSTILE[0] in page.locator("#view").inner_text()
         for index, text in enumerate(HOSTILE):

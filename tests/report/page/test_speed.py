@@ -24,7 +24,7 @@ def test_ten_thousand_answers(tab: Tab, tmp_path: Path, capsys: pytest.CaptureFi
     file = write_page(factory.write(create(tmp_path, "a"), entries).path)
     tab.page.goto(file.as_uri())
     opened = tab.page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
-    link = tab.page.locator("section.category td a, section.category th a").first
+    link = tab.page.locator("details.category td a, details.category th a").first
     cell = tab.page.evaluate(
         """async (href) => {
             const from = performance.now();

@@ -9,14 +9,18 @@ import urllib.request
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pbcore.cli import main
 from pbcore.report.page import data, write, write_page
-from pbcore.report.page.view import complete, latest, serve
+from pbcore.report.view import complete, latest, serve
+from pbcore.results import create
 from tests.report.page.films import run
+from tests.report.page.test_write import data_of
+from tests.results import factory
 
 
 @contextmanager
@@ -49,9 +53,43 @@ class TestServer:
             assert status == 200
             assert "connect-src 'self'" in page
             assert 'id="s0"' not in page
-            data = json.loads(get(f"{address}/samples/3.json")[1])
-            assert [answer[0] for answer in data["answers"]] == [0, 1, 2, 3]
-            assert data["questions"]["of"].keys() == {"0", "1", "2", "3"}
+            told = json.loads(get(f"{address}/samples/3.json")[1])
+            assert [answer[0] for answer in told["answers"]] == [0, 1, 2, 3]
+            assert told["questions"]["of"].keys() == {"0", "1", "2", "3"}
+
+    def test_a_page_that_is_there_is_served_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without reading the cells; each is read when it is asked for, with all its answers, wrong ones too."""
+        made = run(tmp_path, n=40)
+        monkeypatch.setattr(data, "LEAST", 5000)
+        monkeypatch.setattr(write, "SIZE", 5000)
+        assert not complete(write_page(made.path))
+        monkeypatch.setattr(write, "answers_of", None)
+        with served(made.path) as address:
+            page = get(f"{address}/")[1]
+            told = json.loads(get(f"{address}/samples/2.json")[1])
+        assert "connect-src 'self'" in page
+        assert '"remote":true' in page
+        assert 'id="s0"' not in page
+        assert len(told["answers"]) == 40
+        assert sum(answer[2] == [0.0] for answer in told["answers"]) == 20
+        assert told["questions"]["of"]["39"]
+
+    def test_a_page_of_other_cells_is_made_anew(self, tmp_path: Path) -> None:
+        """As that of a run that went on, and one that is damaged."""
+        made = run(tmp_path)
+        file = write_page(made.path)
+        for text in (file.read_text().replace('"cells":[{', '"cells":[1,{', 1), "x"):
+            file.write_text(text)
+            with served(made.path) as address:
+                assert len(data_of(get(f"{address}/")[1])["cells"]) == 8
+
+    def test_a_cell_of_any_name(self, tmp_path: Path) -> None:
+        """Whose id the page shows otherwise than its file is called."""
+        odd = factory.cell(n=3)
+        made = factory.write(create(tmp_path, "a"), [(replace(odd[0], id="tiny/\x1b[31m/x"), odd[1])])
+        write_page(made.path)
+        with served(made.path) as address:
+            assert len(json.loads(get(f"{address}/samples/0.json")[1])["answers"]) == 3
 
     @pytest.mark.parametrize(
         "path", ["/samples/99.json", "/samples/x.json", "/../run.json", "/samples/0.json/..", "/x"]

@@ -66,7 +66,10 @@ class TestStatic:
         html = write_page(run(tmp_path).path).read_text(encoding="utf-8")
         words = " ".join(" ".join(Reader(html).text).split())
         assert "tiny confidence-k2 50.0 [28–72] 4.00 2.25 8.0" in words
-        assert "tiny threshold 1 2.00 2.00 2.00 2.00 112.5" in words  # PB90 … PB60, AUP = 1.125 tokens × 100 %
+        assert "tiny threshold 1 2.00 2.00 2.00 2.00 –" in words  # PB90 … PB60; a single point has no area
+        assert "– under AUP: an area needs two points at least." in words
+        assert "tiny confidence 1 – – – – –" in words
+        assert "– under PB90, PB80, PB70, PB60: no sampler of the policy reached that score." in words
         assert "waiting line" in words
 
     def test_ceilings(self, tmp_path: Path) -> None:
@@ -90,11 +93,11 @@ class TestStatic:
             for name, entries in (("a", [asking, factory.cell(n=4)]), ("b", [factory.cell(n=4)]))
         ]
         words = [" ".join(" ".join(Reader(html).text).split()) for html in pages]
-        assert "spec-8 100.0 [51–100] 2.00 0.50 1.12 16.0 64.0" in words[0]
-        assert "confidence-k2 100.0 [51–100] 2.00 2.00 1.12 16.0 16.0" in words[0]
+        assert "spec-8 100.0 [51–100] 2.00 0.50 1.13 16.0 64.0" in words[0]
+        assert "confidence-k2 100.0 [51–100] 2.00 2.00 1.13 16.0 16.0" in words[0]
         assert "at batch 1 on a GPU calls are time, on a CPU or in large batches rows are" in words[0]
-        assert "tiny spec-8: 100.0 % at 2.00 tokens per step, 0.50 per row" in pages[0]
-        assert "tiny confidence-k2: 100.0 % at 2.00 tokens per step, " not in pages[0]
+        assert "tiny spec-8: 100.0 % [51–100] at 2.00 tokens per step, 0.50 per row" in pages[0]
+        assert "tiny confidence-k2: 100.0 % [51–100] at 2.00 tokens per step, " not in pages[0]
         facts = {cell["sampler"]: dict(cell["facts"]) for cell in data_of(pages[0])["cells"]}
         assert (facts["spec-8"]["rows"], facts["spec-8"]["tokens/row"]) == ("64.00", "0.50")
         assert "rows" not in facts["confidence-k2"]
@@ -200,7 +203,8 @@ class TestWhenWritten:
         """`pbcore report -o` writes the page anew from what is kept, samples and prompts included."""
         made = run(tmp_path)
         assert main(["report", str(made.path), "-o", str(tmp_path / "out")]) == 0
-        assert (tmp_path / "out" / "report.html").read_text() == write_page(made.path).read_text()
+        html = (tmp_path / "out" / "report.html").read_text()
+        assert html.replace('"where":"../a"', '"where":"."') == write_page(made.path).read_text()
 
     def test_runs_side_by_side(self, tmp_path: Path) -> None:
         """Cells that two runs share stand under both names, each with its own answers."""

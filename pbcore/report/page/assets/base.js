@@ -14,9 +14,9 @@ function el(tag, attributes = {}, ...children) {
   return node;
 }
 
-// Control characters, signs that change the direction of text, separators, lone surrogates.
+// Control characters, signs that change the direction of text, separators, lone surrogates. A joiner within an emoji stays.
 const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]|(?<!\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]?)\u200d|\u200d(?!\p{Extended_Pictographic})|[\ud800-\udfff]/gu;
 
 /** Foreign text as nodes: hidden signs are shown by their code. */
 function plain(text) {
@@ -38,6 +38,31 @@ function short(text, length) {
   return plain(line.length > length ? line.slice(0, length) + " …" : line);
 }
 
-const percent = (share) => (share === null || share === undefined ? "–" : (100 * share).toFixed(share === 0 || share === 1 ? 0 : 1));
-const decimals = (value) => (Number.isFinite(value) ? value.toFixed(2).replace(/^0\./, ".") : "–");
+// Halves go up, as in pbcore.printable.fixed.
+const fixed = (value, places) => (value + 1e-9).toFixed(places);
+const percent = (share) => (share === null || share === undefined ? "–" : fixed(100 * share, share === 0 || share === 1 ? 0 : 1));
+const decimals = (value) => (Number.isFinite(value) ? fixed(value, 2).replace(/^0\./, ".") : "–");
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+const moving = []; // each sees that one of its items can be reached by Tab
+
+/** One tab stop for all items within `box`; arrow keys, Home and End move among those that are shown. */
+function roving(box, selector) {
+  const items = () => [...box.querySelectorAll(selector)].filter((item) => item.getClientRects().length > 0);
+  const only = (chosen) => box.querySelectorAll(selector).forEach((item) => item.setAttribute("tabindex", item === chosen ? 0 : -1));
+  box.addEventListener("focusin", (event) => { const item = event.target.closest(selector); if (item !== null) only(item); });
+  box.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -Infinity, End: Infinity }[event.key];
+    const now = document.activeElement.closest(selector);
+    if (step === undefined || now === null || event.altKey || event.ctrlKey || event.metaKey) return;
+    const all = items();
+    const cell = now.closest("td, th");
+    const column = event.key.endsWith("Up") || event.key.endsWith("Down") ? all.filter((item) => cell !== null && item.closest("td, th").cellIndex === cell.cellIndex) : all;
+    const line = column.length > 1 ? column : all;
+    line[Math.max(0, Math.min(line.length - 1, line.indexOf(now) + step))].focus();
+    event.preventDefault();
+  });
+  const refresh = () => { if (![...box.querySelectorAll(selector)].some((item) => item.tabIndex === 0 && item.getClientRects().length > 0)) only(items()[0] ?? box.querySelector(selector)); };
+  moving.push(refresh);
+  refresh();
+}

@@ -26,25 +26,27 @@ function address(changes) {
     .map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2F", "/").replaceAll("%3A", ":")}`).join("&");
 }
 
-/** The view of a cell, as `where` says. */
+const backLink = () => el("p", {}, el("a", { href: address({ cell: null, sample: null, seed: null, with: null, only: null, step: null, sort: null, answers: null, index: null, q: null, kind: null, right: null, wrong: null }) || "#" }, "← all cells"));
+
+/** The title and the nodes of a cell's view, as `where` says. */
 async function cellView(where) {
   const number = numberOf(where.cell);
-  const back = el("p", {}, el("a", { href: address({ cell: null, sample: null, seed: null, with: null, only: null }) || "#" }, "← all cells"));
-  if (number < 0) return [back, el("h2", { tabindex: -1 }, "No answers"), el("p", {}, "This page has no answers of cell ", plain(where.cell), ": it is of another run, or its results came without them.")];
+  if (number < 0) return ["No answers", [backLink(), el("h2", { tabindex: -1 }, "No answers"), el("p", {}, "This page has no answers of cell ", plain(where.cell), ": it is of another run, or its results came without them.")]];
   const cell = page.cells[number];
-  const head = [back, el("h2", { tabindex: -1 }, plain(`${cell.task} · ${nameOf(cell)}`)), cellFacts(cell)];
+  const title = `${cell.task} · ${nameOf(cell)}`;
+  const head = [backLink(), el("h2", { tabindex: -1 }, plain(title)), cellFacts(cell)];
   let data;
   try {
     data = await answersOf(number);
   } catch (error) {
-    return [...head, el("p", { class: "note" }, plain(`The answers could not be read: ${error.message}`))];
+    return [title, [...head, el("p", { class: "note" }, plain(`The answers could not be read: ${error.message}`))]];
   }
-  if (where.sample !== undefined) return [...head, ...(await answerView(number, data, where))];
-  return [...head, leftOut(cell, data), answerTable(cell, data, where)];
+  if (where.sample !== undefined) return [`sample ${where.sample} · ${title}`, [...head, ...(await answerView(number, data, where))]];
+  return [title, [...head, leftOut(cell, data), answerTable(cell, data, where)]];
 }
 
 function cellFacts(cell) {
-  const rows = [...Object.entries(cell.scores).map(([name, [mean, low, high]]) => [name, `${percent(mean)} % [${percent(low)}–${percent(high)}]`]), ...cell.facts];
+  const rows = [...Object.entries(cell.scores).map(([name, [mean, low, high]]) => [name, `${percent(mean)} % [${fixed(100 * low, 0)}–${fixed(100 * high, 0)}]`]), ...cell.facts];
   return el("dl", { class: "facts" }, ...rows.map(([name, value]) => el("div", {}, el("dt", {}, plain(name)), el("dd", {}, plain(String(value))))));
 }
 
@@ -53,7 +55,7 @@ function leftOut(cell, data) {
   const none = data.answers.length === 0 && cell.n === 0;
   return el("p", { class: "note" }, none
     ? "No answers: the cell could not be run, or its results came without samples."
-    : `${data.answers.length} of ${cell.n} answers are in this file, wrong ones first. All are shown by: pbcore view `, none ? null : plain(page.run));
+    : `${data.answers.length} of ${cell.n} answers are in this file, wrong ones first. All are shown by: `, none ? null : el("code", {}, plain(hint())));
 }
 
 /** Which answers are listed: all, only wrong ones, only those that flip between two runs. */
@@ -81,7 +83,7 @@ function answerTable(cell, data, where) {
   const fill = () => {
     const from = body.children.length;
     body.append(...rows.slice(from, from + PAGE).map((answer) => el("tr", {},
-      el("td", { class: "num", "data-v": answer.index }, el("a", { href: address({ sample: answer.index, seed: seeds ? answer.seed : null }) }, `sample ${answer.index}${seeds ? `, seed ${answer.seed}` : ""}`)),
+      el("td", { class: "num", "data-v": answer.index }, el("a", { href: address({ sort: null, sample: answer.index, seed: seeds ? answer.seed : null }) }, `sample ${answer.index}${seeds ? `, seed ${answer.seed}` : ""}`)),
       el("td", { class: answer.wrong ? "bad" : "" }, verdict(cell, answer)),
       ...(cell.flips ? [el("td", {}, flip(cell, answer))] : []),
       el("td", { class: "num", "data-v": answer.score ?? "" }, percent(answer.score)),
@@ -95,8 +97,8 @@ function answerTable(cell, data, where) {
   const table = el("table", { class: "sortable" }, el("caption", {}, "answers"),
     el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, plain(head))))), body);
   fill();
-  sortable(table, () => { while (body.children.length < rows.length) fill(); });
-  return el("div", {}, choices(cell, data.answers, where), el("div", { class: "wide", role: "region", tabindex: 0, "aria-label": "answers" }, table), more);
+  sortable(table, "v", () => { while (body.children.length < rows.length) fill(); });
+  return el("div", {}, choices(cell, data.answers, where), el("div", { class: "wide", role: "region", tabindex: 0, "aria-label": "answers" }, table), more, takeTable(table));
 }
 
 /** Cells whose answers to the same sample can stand beside this one's. */
@@ -110,21 +112,23 @@ async function answerView(number, data, where) {
   const same = (answer) => answer.index === Number(where.sample) && (where.seed === undefined || answer.seed === Number(where.seed));
   const rows = listed(cell, data.answers, where.only);
   const answer = data.answers.find(same);
-  const list = el("a", { href: address({ sample: null, seed: null, with: null }) }, "all answers of this cell");
+  const list = el("a", { href: address({ sample: null, seed: null, with: null, step: null }) }, "all answers of this cell");
   if (answer === undefined) return [el("p", { class: "note" }, "Sample ", plain(where.sample), " of this cell is not in this file. ", list)];
   const at = rows.indexOf(answer);
-  const go = (other, text) => (other === undefined ? el("span", { class: "off" }, text) : el("a", { href: address({ sample: other.index, seed: where.seed === undefined ? null : other.seed }) }, text));
+  const asked = questionOf(data.questions, answer.index);
+  const go = (other, text) => (other === undefined ? el("span", { class: "off" }, text) : el("a", { href: address({ step: null, sample: other.index, seed: where.seed === undefined ? null : other.seed }) }, text));
   const [other, otherCell] = await partner(number, where, answer);
   const shots = [{ answer, title: nameOf(cell) }, ...(other ? [{ answer: other, title: nameOf(otherCell) }] : [])];
   const nodes = [
     el("nav", { class: "steps-of", "aria-label": "answers" }, go(rows[at - 1], "‹ previous"), " ", list, " ", go(rows[at + 1], "next ›"), " ", choices(cell, data.answers, where)),
     el("h3", { tabindex: -1 }, `sample ${answer.index}${where.seed === undefined ? "" : `, seed ${answer.seed}`}: `, plain(verdict(cell, answer)), flip(cell, answer) ? ` (${flip(cell, answer)})` : ""),
-    questionPart(questionOf(data.questions, answer.index)),
-    el("div", { class: "shots" }, ...shots.map((shot, i) => answerPart(i ? otherCell : cell, shot, shots.length > 1))),
+    questionPart(asked),
+    el("p", {}, el("a", { href: address({ answers: "all", cell: null, sample: null, seed: null, with: null, only: null, step: null, task: cell.task, index: answer.index }) }, "this question under all samplers")),
+    el("div", { class: "shots" }, ...shots.map((shot, i) => answerPart(i ? otherCell : cell, shot, shots.length > 1, asked))),
     beside(number, where, answer),
   ];
   const filmed = shots.filter((shot) => shot.answer.pieces !== null && shot.answer.steps.length);
-  if (filmed.length) nodes.push(player(filmed));
+  if (filmed.length) nodes.push(player(filmed, where.step));
   if (filmed.length < shots.length) nodes.push(el("p", { class: "note" }, filmed.length ? "One of the two has no film: " : "No film: ", answer.served ? "a model behind a server does not tell its steps." : "this record holds no tokens with their steps."));
   return nodes;
 }
@@ -158,12 +162,14 @@ function questionPart(question) {
 
 const cutNote = (length) => (length ? el("p", { class: "note" }, `The first part of ${length.toLocaleString("en")} characters; samples.jsonl of the run has the whole text.`) : null);
 
-function answerPart(cell, { answer, title }, named) {
+function answerPart(cell, { answer, title }, named, asked) {
+  const label = asked === null || !answer.wrong ? null : asked.answer;
   const scores = cell.metrics.map((name, i) => `${name} ${answer.scores[i] ?? "–"}`).join("  ");
   const rules = answer.matches.map(([, , rule, message]) => el("li", {}, el("code", {}, plain(rule)), " ", plain(message)));
   return el("section", {}, named ? el("h4", {}, plain(title), ": ", plain(verdict(cell, answer))) : null,
     el("dl", { class: "question" },
       el("dt", {}, "answer"), el("dd", {}, el("pre", { class: "answer" }, ...underlined(answer)), cutNote(answer.cut), rules.length ? el("ul", { class: "rules" }, ...rules) : null),
+      ...(label === null ? [] : [el("dt", {}, asked.only ? "answer beside the label" : "answer beside one of several right labels"), el("dd", {}, el("pre", {}, ...difference(label, answer.text.trim())))]),
       ...(answer.why ? [el("dt", {}, answer.wrong ? "why it is wrong" : "faults that its headline score does not count"), el("dd", {}, plain(answer.why))] : []),
       el("dt", {}, "scores"), el("dd", {}, plain(scores)),
       ...(answer.nfe === null ? [] : [el("dt", {}, "forwards"), el("dd", {}, String(answer.nfe))]),

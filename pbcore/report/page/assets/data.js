@@ -36,7 +36,7 @@ function tokens(packed, texts) {
 
 /** An answer with its tokens as texts, one per position of the canvas (null if they were not recorded). */
 function unpacked(cell, packed, texts) {
-  const [index, seed, scores, nfe, text, canvas, at, sure, why, matches, former, cut, served] = packed;
+  const [index, seed, scores, nfe, text, canvas, at, sure, why, matches, former, cut, served, kinds] = packed;
   const when = steps(at);
   let pieces = canvas === null ? null : tokens(canvas, texts);
   let answer = text;
@@ -55,7 +55,20 @@ function unpacked(cell, packed, texts) {
     matches: matches || [],
     former: (former || []).map(([place, number, step, until, confidence]) => ({ place, text: texts[number], step, until, confidence })),
     cut, served: served || "",
+    kinds: (kinds || []).map((number) => texts[number]),
   };
+}
+
+/** How many answers of a cell are in this file. */
+function held(number) {
+  const part = byId(`s${number}`);
+  return part === null ? 0 : JSON.parse(part.textContent).length;
+}
+
+/** The command that shows all answers, from wherever this file is read. */
+function hint() {
+  const run = location.protocol === "file:" ? decodeURIComponent(new URL(page.where, location.href).pathname).replace(/(?<=.)\/$/, "") : page.where;
+  return `pbcore view ${/^[\w/.,@%+=:-]+$/.test(run) ? run : `'${run.replaceAll("'", "'\\''")}'`}`;
 }
 
 /** A cell's answers and questions; from the page, or from the server that shows it. */

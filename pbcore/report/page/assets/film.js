@@ -90,13 +90,13 @@ function told(answer, step) {
   return [parts.length ? head + parts.join(", ") : "nothing revealed", ...notes.map(([tokens, what]) => `${what}: ${tokens.map(name).join(", ")}`)].join("; ");
 }
 
-/** A player for one or two answers: [{answer, title}]. */
-function player(shots) {
+/** A player for one or two answers: [{answer, title}]; `first` is the step to begin at (default: the last). */
+function player(shots, first) {
   const number = ++films;
   const parts = shots.map(({ answer, title }) => canvas(answer, title));
   const last = Math.max(...parts.map((part) => part.total));
   let now = last;
-  let timer = null;
+  let [timer, noted, box] = [null, null, undefined];
   const line = el("p", { class: "told", "aria-live": "polite" });
   const slider = el("input", { type: "range", min: 0, max: last, value: last, "aria-label": "step", id: `film${number}`, oninput: () => go(Number(slider.value)) });
   const button = (label, about, action) => el("button", { type: "button", "aria-label": about, title: about, onclick: action }, label);
@@ -108,6 +108,8 @@ function player(shots) {
     slider.setAttribute("aria-valuetext", `step ${now} of ${last}`);
     count.textContent = `step ${now} of ${last}`;
     parts.forEach((part) => part.show(Math.min(now, part.total)));
+    clearTimeout(noted);
+    if (box !== undefined) noted = setTimeout(() => box.isConnected && note({ step: now === last ? null : now }), 150);
     line.replaceChildren(
       ...parts.map((part, i) =>
         el("span", {}, ...(parts.length > 1 ? [el("b", {}, plain(shots[i].title)), ": "] : []), now > part.total ? "already done" : plain(told(part.answer, now)))),
@@ -137,15 +139,16 @@ function player(shots) {
     else { stop(); go(moves[event.key]); }
     event.preventDefault();
   };
-  const box = el("div", { class: "film", role: "group", tabindex: 0, "aria-label": "film of the decoding; arrow keys step, space plays", onkeydown: keys },
+  box = el("div", { class: "film", role: "group", tabindex: 0, "aria-label": "film of the decoding; arrow keys step, space plays", onkeydown: keys },
     el("div", { class: "controls" },
       button("|‹", "first step", jump(() => 0)), button("‹", "one step back", jump(() => now - 1)), play,
       button("›", "one step on", jump(() => now + 1)), button("›|", "last step", jump(() => last)), slider, count),
     line,
     el("div", { class: "shots" }, ...parts.map((part, i) => el("section", {}, shots.length > 1 ? el("h4", {}, plain(shots[i].title)) : null, part.list))),
     el("p", { class: "key" }, "Outlined: revealed together in this step. The number is the step, the bar the confidence. Neighbours that touch were revealed together; point at a token to see all of its step. Wavy underline: a grammar match."),
-    ...parts.map((part, i) => stepList(part, shots.length > 1 ? shots[i].title : "")));
-  go(last);
+    ...parts.flatMap((part, i) => [stepList, tokenTable].map((list) => list(part, shots.length > 1 ? shots[i].title : ""))));
+  now = Number(first ?? last);
+  go(Number.isInteger(now) ? now : last);
   return box;
 }
 
@@ -156,4 +159,16 @@ function stepList(part, title) {
     for (let step = list.children.length + 1; step <= part.total; step++) list.append(el("li", {}, plain(told(part.answer, step))));
   };
   return el("details", { ontoggle: fill }, el("summary", {}, "All steps as a list", ...(title ? [": ", plain(title)] : [])), list);
+}
+
+/** Every token with its step and exact confidence. */
+function tokenTable({ answer }, title) {
+  const body = el("tbody");
+  const fill = () => {
+    if (!body.children.length) body.append(...answer.pieces.map((text, at) => el("tr", {}, el("td", { class: "num" }, String(at)), el("td", {}, shownToken(text)),
+      ...(answer.steps[at] < 0 ? [el("td", {}, "given"), el("td", {}, "–")] : [el("td", { class: "num" }, String(answer.steps[at] + 1)), el("td", { class: "num" }, fixed(answer.confidences[at], 4))]))));
+  };
+  const heads = ["position", "token", "step", "confidence"].map((head) => el("th", { scope: "col" }, head));
+  return el("details", { ontoggle: fill }, el("summary", {}, "All tokens with their confidences", ...(title ? [": ", plain(title)] : [])),
+    el("table", {}, el("thead", {}, el("tr", {}, ...heads)), body));
 }

@@ -1,0 +1,116 @@
+// All answers in one table: search, filters, right under one sampler and wrong under another, differences to the label.
+
+const WORDS = /\s+|[\p{L}\p{N}_]+|[^]/gu;
+
+/** `text` beside `label`: what is only in the answer is inserted, what is only in the label deleted. */
+function difference(label, text) {
+  const [a, b] = [label, text].map((one) => one.match(WORDS) || []);
+  if (a.length * b.length > 250_000) return [plain(text)];
+  const row = () => new Uint32Array(b.length + 1);
+  const common = [...a.map(row), row()];
+  for (let i = a.length - 1; i >= 0; i--) for (let j = b.length - 1; j >= 0; j--) common[i][j] = a[i] === b[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
+  const parts = [];
+  const add = (tag, word) => (parts.length && parts[parts.length - 1][0] === tag ? (parts[parts.length - 1][1] += word) : parts.push([tag, word]));
+  let [i, j] = [0, 0];
+  while (i < a.length || j < b.length) {
+    if (i < a.length && j < b.length && a[i] === b[j]) { add("", a[i++]); j++; }
+    else if (j === b.length || (i < a.length && common[i + 1][j] >= common[i][j + 1])) add("del", a[i++]);
+    else add("ins", b[j++]);
+  }
+  return parts.map(([tag, word]) => (tag ? el(tag, {}, plain(word)) : plain(word)));
+}
+
+const unique = (values) => [...new Set(values)];
+
+/** Cells that the filters of the page leave. */
+const filtered = (where) => page.cells.map((cell, number) => [cell, number]).filter(([cell]) => cell.n > 0 && FILTERS.every((name) => where[name] === undefined || cell[name] === where[name]));
+
+function answersView() {
+  const rows = [];
+  const body = el("tbody");
+  const count = el("p", { class: "note", "aria-live": "polite" });
+  const more = el("button", { type: "button", hidden: true, onclick: () => show() });
+  const question = el("div");
+  const heads = ["question", "model", "sampler", "verdict", "score %", "NFE", "kind", "answer beside the label", "what is wrong"];
+  const table = el("table", { class: "sortable" }, el("caption", {}, "answers; struck out: only in the label, underlined: only in the answer"),
+    el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))), body);
+  const line = ({ cell, answer, label, beside }) => el("tr", {},
+    el("td", { "data-v": answer.index }, el("a", { href: address({ task: cell.task, index: answer.index, right: null, wrong: null, q: null, sampler: null, only: null, kind: null }), title: "this question under all samplers" }, plain(`${cell.task.split("/").pop()} ${answer.index}`))),
+    el("td", {}, plain(cell.model)),
+    el("td", {}, el("a", { href: address({ cell: cell.id, sample: answer.index, seed: answer.seed || null, with: beside, answers: null, index: null, only: null }) }, el("code", {}, plain(cell.sampler)))),
+    el("td", { class: answer.wrong ? "bad" : "" }, verdict(cell, answer)),
+    el("td", { class: "num", "data-v": answer.score ?? "" }, percent(answer.score)),
+    el("td", { class: "num", "data-v": answer.nfe ?? "" }, answer.nfe === null ? "–" : String(answer.nfe)),
+    el("td", {}, short(answer.kinds.join(", "), 60)),
+    el("td", { class: "text" }, ...(answer.wrong && label !== null && answer.text.length < 400 && label.length < 400 ? difference(label, answer.text.trim()) : [short(answer.text, 200)])),
+    el("td", { class: "text" }, short(answer.why, 160)));
+  const show = () => {
+    body.append(...rows.slice(body.children.length, body.children.length + PAGE).map(line));
+    more.hidden = body.children.length >= rows.length;
+    more.textContent = `show more (${(rows.length - body.children.length).toLocaleString("en")} left)`;
+  };
+  let turn = 0;
+  const fill = async () => {
+    const [mine, where] = [++turn, place()];
+    const cells = filtered(where);
+    const needle = (where.q || "").toLowerCase();
+    const key = (cell, answer) => JSON.stringify([cell.side, cell.model, cell.task, answer.index, answer.seed]);
+    const under = new Map(); // of the sampler that is right: question → cell
+    const matches = (cell, answer) => (where.index === undefined || answer.index === Number(where.index))
+      && (where.only === undefined || (where.only === "wrong") === answer.wrong) && (where.kind === undefined || answer.kinds.includes(where.kind))
+      && (!needle || [answer.text, answer.why, cell.model, cell.sampler].some((text) => text.toLowerCase().includes(needle)));
+    rows.length = 0;
+    body.replaceChildren();
+    question.replaceChildren();
+    let [seen, at] = [0, 0];
+    const each = async (some, action) => {
+      for (const [cell, number] of some) {
+        const data = await answersOf(number);
+        if (mine !== turn || !table.isConnected && at > 0) return;
+        for (const answer of data.answers) action(cell, answer, data);
+        at++;
+        if (at % 50 === 0) {
+          count.textContent = `reading ${at.toLocaleString("en")} of ${cells.length.toLocaleString("en")} cells …`;
+          if (!body.children.length) show();
+          await new Promise((done) => setTimeout(done)); // the page stays usable
+        }
+      }
+    };
+    if (where.right !== undefined) await each(cells.filter(([cell]) => cell.sampler === where.right), (cell, answer) => answer.wrong === false && under.set(key(cell, answer), cell.id));
+    await each(where.wrong === undefined ? cells : cells.filter(([cell]) => cell.sampler === where.wrong), (cell, answer, data) => {
+      seen++;
+      if ((where.right !== undefined && !under.has(key(cell, answer))) || (where.wrong !== undefined && !answer.wrong) || !matches(cell, answer)) return;
+      const asked = questionOf(data.questions, answer.index);
+      if (where.index !== undefined && where.task !== undefined && asked !== null && !question.hasChildNodes()) question.append(questionPart(asked));
+      rows.push({ cell, answer, label: asked === null ? null : asked.answer, beside: under.get(key(cell, answer)) });
+    });
+    if (mine !== turn) return;
+    body.replaceChildren();
+    show();
+    const left = page.remote ? 0 : cells.reduce((sum, [cell]) => sum + cell.n, 0) - cells.reduce((sum, [, number]) => sum + held(number), 0);
+    count.replaceChildren(`${rows.length.toLocaleString("en")} of ${seen.toLocaleString("en")} answers`, left > 0 ? ` (${left.toLocaleString("en")} more are not in this file: ${hint()})` : "");
+    document.documentElement.dataset.listed = location.hash;
+  };
+  const where = place();
+  const choice = (name, label, values, all = "all") => {
+    const select = el("select", { id: `answers-${name}`, onchange: () => { note({ [name]: select.value || null }); fill(); } },
+      el("option", { value: "" }, all), ...values.map(([value, text]) => el("option", { value, selected: where[name] === value }, text.slice(0, 80))));
+    return el("label", {}, `${label} `, select);
+  };
+  const samplers = unique(page.cells.map((cell) => cell.sampler)).map((name) => [name, name]);
+  let timer = null;
+  const search = el("input", { type: "search", id: "answers-q", value: where.q || "", oninput: () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => { note({ q: search.value || null }); fill(); }, 200);
+  } });
+  const controls = el("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
+    el("label", {}, "search ", search), choice("only", "verdict", [["wrong", "wrong"], ["right", "right"]]),
+    choice("kind", "kind of failure", unique(page.cells.flatMap((cell) => cell.kinds)).sort().map((kind) => [kind, kind])),
+    choice("right", "right under", samplers, "–"), choice("wrong", "wrong under", samplers, "–"),
+    where.index === undefined ? null : el("a", { href: address({ index: null }) }, "all questions"));
+  sortable(table, "v", () => { while (body.children.length < rows.length) show(); });
+  const started = fill();
+  const title = where.index === undefined ? "All answers" : `Question ${where.index} under all samplers`;
+  return [title, [backLink(), el("h2", { tabindex: -1 }, plain(title)), controls, question, count,
+    el("div", { class: "wide", role: "region", tabindex: 0, "aria-label": "answers" }, table), more, takeTable(table)], started];
+}

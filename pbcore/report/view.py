@@ -1,0 +1,215 @@
+"""The command `pbcore view`: opens a run's page, or serves it where it can't hold all answers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from pbcore.errors import InputError
+from pbcore.printable import counted
+from pbcore.text import show
+
+# What reads answers (pandas, pydantic) is imported when it is needed, so that a page that exists is there at once.
+
+FILE = "report.html"
+HOST = "127.0.0.1"
+Cell = Callable[[int], str | None]  # number of a cell on the page → its answers as JSON; None for no such cell
+_HOLDS = re.compile(r'<meta name="answers" content="(\d+)/(\d+)">')
+_DATA = re.compile(r'<script type="application/json" id="page">(.*?)</script>', re.DOTALL)
+_PART = re.compile(r'<script type="application/json" id="s\d+">.*?</script>\n?', re.DOTALL)
+_SAMPLES = re.compile(r"/samples/(\d{1,9})\.json")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command; it sets `run` to a function of the parsed arguments that returns the exit status."""
+    view = subparsers.add_parser("view", help="open the page of a run in a browser")
+    view.add_argument(
+        "runs",
+        nargs="*",
+        type=Path,
+        metavar="RUN",
+        help="run directories; several stand side by side (default: the latest in reports/)",
+    )
+    view.add_argument("--port", type=int, default=0, help="port of the local server (default: a free one)")
+    view.add_argument("--no-open", action="store_true", help="print the address, don't start a browser")
+    view.set_defaults(run=run_view)
+
+
+def run_view(args: argparse.Namespace) -> int:
+    """Opens report.html if it holds all answers of the one run; else serves a page until Ctrl-C."""
+    runs = args.runs or [latest(Path("reports"))]
+    if len(runs) == 1:
+        file = runs[0] / FILE
+        if not file.exists():
+            _write(runs[0])
+        if complete(file):
+            _open(file.resolve().as_uri(), args.no_open)
+            return 0
+    with serve(runs, args.port) as server:
+        _open(f"http://{HOST}:{server.server_port}/", args.no_open)
+        show("Ctrl-C ends it")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+def latest(folder: Path) -> Path:
+    """The newest run directory of a folder. Raises InputError if there is none."""
+    runs = [path for path in folder.glob("*") if (path / "cells").is_dir()]
+    if not runs:
+        raise InputError(f"{folder} holds no run directory; give one: pbcore view RUN")
+    return max(runs, key=lambda path: (path / "cells").stat().st_mtime)
+
+
+def complete(file: Path) -> bool:
+    """Whether a page holds all answers of its run, as it says itself."""
+    with file.open(encoding="utf-8", errors="replace") as stream:
+        told = _HOLDS.search(stream.read(2000))
+    return told is not None and told[1] == told[2]
+
+
+def _write(run: Path) -> None:
+    """Writes the page of a run, which is said where it takes a while."""
+    from pbcore.report.page import write_page
+
+    _building([run])
+    write_page(run)
+
+
+def _building(runs: Sequence[Path]) -> None:
+    cells = sum(len(list((run / "cells").glob("*.json"))) for run in runs)
+    if cells > 100:
+        print(f"reading {counted(cells, 'cell')} …", file=sys.stderr, flush=True)
+
+
+def serve(runs: Sequence[Path], port: int = 0) -> ThreadingHTTPServer:
+    """A server of one page for these runs, on this machine alone; the page asks it for the answers of a cell.
+
+    A run's own report.html is served as it is, if it names all cells of the run. Raises the errors of `results.load`,
+    and InputError for a port that can't be had.
+    """
+    page, cell = (_kept(runs[0]) if len(runs) == 1 else None) or _built(runs)
+    try:
+        server = ThreadingHTTPServer((HOST, port), partial(Handler, page, cell))
+    except (OSError, OverflowError) as error:
+        raise InputError(f"--port {port} can't be used ({error}); leave it out for a free one") from error
+    threading.Thread(target=cell, args=(0,), daemon=True).start()  # imports what the first question needs
+    return server
+
+
+def _kept(run: Path) -> tuple[str, Cell] | None:
+    """The run's report.html without its answers, and what reads a cell's file when it is asked for. None if the page is
+    missing or names other cells than the run has."""
+    file, folder = run / FILE, run / "cells"
+    text = file.read_text(encoding="utf-8", errors="replace") if file.exists() and folder.is_dir() else ""
+    named = _cells(text)
+    if not named or len(named) != len(list(folder.glob("*.json"))):
+        return None
+    all_cells = cache(lambda: _built([run])[1])
+
+    @cache
+    def questions() -> Callable[..., object]:
+        from pbcore.report.page.write import questions_of
+        from pbcore.results.rundir import RunDir
+
+        return questions_of(RunDir(run))
+
+    def cell(number: int) -> str | None:
+        from pbcore.report.page.data import Answers, cell_data
+        from pbcore.report.page.html import as_json
+        from pbcore.results.rundir import cell_file, parse_cell
+
+        if number >= len(named):
+            return None
+        name, model = named[number]
+        path = folder / cell_file(name)
+        if not path.exists():
+            return all_cells()(number)  # its name holds signs that the page doesn't
+        entry = parse_cell(path.read_text(encoding="utf-8"), str(path))
+        asked = questions()(entry.cell)
+        return as_json(cell_data(Answers(name, model, entry.cell, entry.samples, asked)))  # type: ignore[arg-type]
+
+    text = text.replace("img-src data:; base-uri", "img-src data:; connect-src 'self'; base-uri", 1)
+    return _PART.sub("", text.replace('"remote":false', '"remote":true', 1)), cell
+
+
+def _cells(text: str) -> list[tuple[str, str]]:
+    """Ids and models of a page's cells; empty for other files."""
+    found = _DATA.search(text)
+    try:
+        return [(str(one["id"]), str(one["model"])) for one in json.loads(found[1])["cells"]] if found else []
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def _built(runs: Sequence[Path]) -> tuple[str, Cell]:
+    """A page of all runs, and what tells the answers of its cells."""
+    from pbcore.report.commands.report import side_by_side
+    from pbcore.report.page.data import cell_data
+    from pbcore.report.page.html import as_json
+    from pbcore.report.page.write import answers_of, page, read
+    from pbcore.results.load import load_many
+    from pbcore.results.rundir import RunDir
+
+    _building(runs)
+    if len(runs) == 1:
+        cells, answers = read(runs[0])
+    else:
+        cells = side_by_side(load_many(runs))
+        answers = answers_of(cells, runs)
+    facts = RunDir(runs[0]).read_run() if len(runs) == 1 and runs[0].is_dir() else {}
+    text = page(cells, answers, ", ".join(path.name for path in runs), facts, remote=True)
+    return text, lambda number: as_json(cell_data(answers[number])) if number < len(answers) else None
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers for the page and its cells, to requests that name this machine as their host."""
+
+    def __init__(self, page: str, cell: Cell, *args: object) -> None:
+        self._page, self._cell = page, cell
+        super().__init__(*args)  # type: ignore[arg-type]
+
+    def do_GET(self) -> None:
+        assert isinstance(self.server, ThreadingHTTPServer)
+        port = self.server.server_port
+        cell = _SAMPLES.fullmatch(self.path)
+        if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
+            self._reply(403, "text/plain", "asked for under another name; another site's page may have asked")
+        elif self.path == "/":
+            self._reply(200, "text/html", self._page)
+        elif cell and (answers := self._cell(int(cell[1]))) is not None:
+            self._reply(200, "application/json", answers)
+        else:
+            self._reply(404, "text/plain", "nothing here")
+
+    def _reply(self, status: int, kind: str, text: str) -> None:
+        data = text.encode()
+        self.send_response(status)
+        for name, value in (
+            ("Content-Type", f"{kind}; charset=utf-8"),
+            ("Content-Length", str(len(data))),
+            ("Cache-Control", "no-store"),
+            ("X-Content-Type-Options", "nosniff"),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: the terminal shows the address alone."""
+
+
+def _open(address: str, silent: bool) -> None:
+    show(address)
+    if not silent:
+        webbrowser.open(address)

@@ -1,0 +1,340 @@
+"""report.html in a real browser: plots, the table of all answers, ways back, what can be taken away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.report.page import write_page
+from pbcore.results import create
+from tests.report.page.browsing import CELL, column, opened, settled, until
+from tests.report.page.conftest import Tab
+from tests.report.page.films import filmed, run
+from tests.report.page.test_browser import FIRST, HOSTILE
+from tests.results import factory
+
+pytestmark = pytest.mark.browser
+LISTED = "document.documentElement.dataset.listed === location.hash"
+
+
+def listed(tab: Tab, address: str) -> Any:
+    page = opened(tab, address)
+    until(page, LISTED)
+    return page
+
+
+@pytest.fixture(scope="module")
+def two_categories(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A page of two models, two samplers and tasks of two categories."""
+    entries = [
+        filmed(factory.cell(model, task, sampler, right=right, n=6, nfe=nfe))
+        for model in ("ideal", "tiny")
+        for task in ("waiting_line/copy", "waiting_line/shuffle", "puzzle/sudoku")
+        for sampler, right, nfe in (("confidence-k2", 0.5, 8), ("threshold-0.9", 1.0, 16))
+    ]
+    return write_page(factory.write(create(tmp_path_factory.mktemp("two"), "a"), entries).path).as_uri()
+
+
+class TestFilters:
+    def test_a_task_divides_means(self, tab: Tab, two_categories: str) -> None:
+        """Whatever is a mean over more than the task is away; its own plot and table come first."""
+        page = opened(tab, f"{two_categories}#task=puzzle/sudoku")
+        assert not page.locator(".finding").first.is_visible()
+        assert page.locator("figure.plot:visible").count() == 1
+        captions = page.locator("table:visible caption").all_inner_texts()
+        assert captions == ["puzzle/sudoku: score is accuracy"]
+
+    def test_a_sampler_in_plots_too(self, tab: Tab, two_categories: str) -> None:
+        """Its points stay, without lines to others; tables of policies, whose points they divide, are away."""
+        page = opened(tab, f"{two_categories}#sampler=threshold-0.9")
+        plot = page.locator("figure.plot").first
+        assert plot.locator(".dot:visible").count() == 2
+        assert not plot.locator(".line").first.is_visible()
+        assert set(column(page, "section.all-tasks table >> nth=0 >>", 1)) == {"threshold-0.9"}
+        assert page.locator("table.policies:visible").count() == 0
+
+    def test_sorting_stands_in_the_address(self, tab: Tab, two_categories: str) -> None:
+        """A page with its address is sorted alike."""
+        page = opened(tab, f"{two_categories}#model=tiny")
+        page.locator("section table thead th", has_text="NFE").first.locator("button").click()
+        assert page.url.endswith("#model=tiny&sort=0.5.up")
+        other = opened(tab, page.url.replace(".up", ".down"))
+        other.reload()
+        settled(other)
+        assert column(other, "section.all-tasks table >> nth=0 >>", 5) == ["16.0", "8.0"]
+
+    def test_links_keep_filters(self, tab: Tab, two_categories: str) -> None:
+        """From a filtered page into a cell and by its link back."""
+        page = opened(tab, f"{two_categories}#model=tiny&at=waiting_line")
+        page.locator(FIRST).first.click()
+        settled(page)
+        page.get_by_role("link", name="← all cells").click()
+        settled(page)
+        assert page.locator("#filter-model").input_value() == "tiny"
+
+
+class TestPlot:
+    def test_points_tell_their_interval(self, tab: Tab, two_categories: str) -> None:
+        """Pointed at or focused; arrow keys go on to the next."""
+        page = opened(tab, two_categories)
+        figure = page.locator("figure.wideplot")
+        dot = figure.locator(".dot").first
+        assert dot.locator(".bar").evaluate("(bar) => getComputedStyle(bar).visibility") == "hidden"
+        dot.focus()
+        assert dot.locator(".bar").evaluate("(bar) => getComputedStyle(bar).visibility") == "visible"
+        told = figure.locator(".told-point")
+        assert "ideal confidence-k2: 50.0 % [32–68] at 4.00 tokens per step" in told.inner_text()
+        page.keyboard.press("ArrowRight")
+        assert "ideal threshold-0.9" in told.inner_text()
+
+    def test_linear_axis(self, tab: Tab, two_categories: str) -> None:
+        """Points, lines and ticks move, and back."""
+        page = opened(tab, two_categories)
+        figure = page.locator("figure.wideplot")
+        places = "(all) => all.map((one) => Number(one.getAttribute('transform').match(/[\\d.]+/)[0]))"
+        before = figure.locator(".tick").evaluate_all(places)
+        figure.get_by_role("button", name="linear axis").click()
+        linear = figure.locator(".tick").evaluate_all(places)
+        assert linear[1] == pytest.approx(linear[0] * 2 - 52, abs=0.3)  # 2 and 4 tokens per step; 52 is the left end
+        figure.get_by_role("button", name="linear axis").click()
+        assert figure.locator(".tick").evaluate_all(places) == pytest.approx(before, abs=0.1)
+
+    def test_legend_switches_lines(self, tab: Tab, two_categories: str) -> None:
+        """A line goes and comes again."""
+        page = opened(tab, two_categories)
+        figure = page.locator("figure.wideplot")
+        shown = figure.locator(".dot:visible").count()
+        for count in (shown - 1, shown):
+            figure.get_by_role("button", name="tiny · threshold").click()
+            assert figure.locator(".dot:visible").count() == count
+
+    def test_fifty_series(self, tab: Tab, tmp_path: Path) -> None:
+        """Twelve are seen, the others on demand."""
+        entries = [factory.cell(sampler=f"random-k1+b{b}", right=b / 50, n=50, nfe=16) for b in range(1, 51)]
+        page = opened(tab, write_page(factory.write(create(tmp_path, "a"), entries).path).as_uri())
+        figure = page.locator("figure.wideplot")
+        assert figure.locator(".dot:visible").count() == 12
+        figure.get_by_text("38 more curves").click()
+        figure.locator("details li button", has_text="random+b7").first.click()
+        assert figure.locator(".dot:visible").count() == 13
+
+
+class TestAnswers:
+    def test_all_in_one_table(self, tab: Tab, address: str) -> None:
+        """Counted, searched and filtered, each state in the address."""
+        page = listed(tab, f"{address}#answers=all")
+        count = page.locator("#view .note").first
+        assert count.inner_text() == "48 of 48 answers"
+        page.locator("#answers-only").select_option("wrong")
+        until(page, LISTED)
+        assert count.inner_text() == "12 of 48 answers"
+        page.locator("#answers-q").fill("no such text")
+        until(page, "location.hash.includes('q=')")
+        until(page, LISTED)
+        assert count.inner_text() == "0 of 48 answers"
+        assert page.url.endswith("#answers=all&only=wrong&q=no%20such%20text")
+        page.reload()
+        until(page, LISTED)
+        assert page.locator("#answers-q").input_value() == "no such text"
+
+    def test_by_kind_and_model(self, tab: Tab, address: str) -> None:
+        """Kinds of failure as the records name them, beside the page's own filters."""
+        page = listed(tab, f"{address}#answers=all&model=tiny&kind=item%20missing")
+        assert page.locator("#view .note").first.inner_text() == "6 of 24 answers"
+        assert set(column(page, "#view table", 6)) == {"item missing"}
+        page.locator("#filter-task").select_option("waiting_line/copy")
+        settled(page)
+        until(page, LISTED)
+        assert page.locator("#view .note").first.inner_text() == "3 of 12 answers"
+
+    def test_right_under_one_wrong_under_another(self, tab: Tab, address: str) -> None:
+        """Each opens beside the right one."""
+        page = listed(tab, f"{address}#answers=all&right=threshold-0.9&wrong=confidence-k2&model=tiny")
+        assert set(column(page, "#view table", 2)) == {"confidence-k2"}
+        assert set(column(page, "#view table", 3)) == {"✗ wrong"}
+        page.locator("#view tbody td:nth-child(3) a").first.click()
+        settled(page)
+        assert page.locator(".shots h4").all_inner_texts()[:2] == [
+            "tiny · confidence-k2: ✗ wrong",
+            "tiny · threshold-0.9: ✓ right",
+        ]
+
+    def test_a_question_under_all_samplers(self, tab: Tab, address: str) -> None:
+        """With its prompt and label, and what differs from the label."""
+        page = opened(tab, f"{address}{CELL}&sample=0")
+        page.get_by_role("link", name="this question under all samplers").click()
+        settled(page)
+        until(page, LISTED)
+        assert column(page, "#view table", 0) == ["shuffle 0"] * 4
+        assert "prompt" in page.locator("dl.question").inner_text()
+        wrong = page.locator("#view tbody tr", has_text="✗ wrong").first
+        assert wrong.locator("ins").count()
+        assert wrong.locator("del").count()
+
+    def test_exact_confidences(self, tab: Tab, address: str) -> None:
+        """Every token's, to read."""
+        page = opened(tab, f"{address}{CELL}&sample=1")
+        page.get_by_text("All tokens with their confidences").click()
+        rows = page.locator("details table tbody tr:visible")
+        assert rows.nth(0).inner_text().split() == ["0", '["', "1", "0.9001"]
+
+    def test_hostile_answers(self, tab: Tab, tmp_path: Path) -> None:
+        """Texts, kinds, reasons and names that are code are text in the table and in its diff, too."""
+        cell, samples = factory.cell(n=len(HOSTILE), right=0.0)
+        told = [
+            replace(one, text=bad, details={"why": bad, "failure": [bad]})
+            for one, bad in zip(samples, HOSTILE, strict=True)
+        ]
+        kinds = dict.fromkeys(HOSTILE, 1)
+        bad = replace(cell, sampler=HOSTILE[1], model=HOSTILE[0], id="tiny/x", failures=dict(sorted(kinds.items())))
+        page = listed(
+            tab, write_page(factory.write(create(tmp_path, "a"), [(bad, told)]).path).as_uri() + "#answers=all"
+        )
+        assert page.locator("#view tbody tr").count() == len(HOSTILE)
+        assert HOSTILE[0] in page.locator("#view tbody").inner_text()
+        assert page.evaluate("window.hit") is None
+        assert page.locator("#view img, #view script").count() == 0
+        assert all(url.startswith("file:") for url in tab.requests)
+
+    def test_emoji_stay_whole(self, tab: Tab, tmp_path: Path) -> None:
+        """A family is one sign; a joiner between letters is shown."""
+        cell, samples = factory.cell(n=2, right=1.0)
+        texts = ("👨‍👩‍👧‍👦 👩🏽‍💻", "a\u200db")
+        told = [replace(one, text=text) for one, text in zip(samples, texts, strict=True)]
+        page = listed(
+            tab, write_page(factory.write(create(tmp_path, "a"), [(cell, told)]).path).as_uri() + "#answers=all"
+        )
+        assert column(page, "#view table", 7) == [texts[0], "aU+200Db"]
+
+
+class TestNobodyGetsLost:
+    def test_back_restores_place_and_focus(self, tab: Tab, address: str) -> None:
+        """The browser's own way back ends at the link that was followed, scrolled as it was left."""
+        page = opened(tab, address)
+        link = page.locator(FIRST).first
+        link.scroll_into_view_if_needed()
+        page.evaluate("scrollBy(0, 40)")
+        page.wait_for_timeout(50)
+        y = page.evaluate("scrollY")
+        link.click()
+        settled(page)
+        assert (page.evaluate("scrollY"), y > 0) == (0, True)
+        page.go_back()
+        until(page, "!document.getElementById('main').hidden")
+        until(page, f"Math.abs(scrollY - {y}) < 2")
+        assert page.evaluate("document.activeElement.getAttribute('href')") == CELL
+        page.go_forward()
+        until(page, "document.getElementById('main').hidden")
+
+    def test_few_tab_stops(self, tab: Tab, two_categories: str) -> None:
+        """At most 60 on the first view."""
+        page = opened(tab, two_categories)
+        stops = 0
+        while stops <= 60:
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement === document.body"):
+                break
+            stops += 1
+        assert 10 < stops <= 60
+
+    def test_titles(self, tab: Tab, address: str) -> None:
+        """Each view has its own."""
+        wanted = {
+            "": "pbcore · a",
+            "#answers=all": "All answers · pbcore · a",
+            CELL: "waiting_line/shuffle · tiny · confidence-k2 · pbcore · a",
+            f"{CELL}&sample=3": "sample 3 · waiting_line/shuffle · tiny · confidence-k2 · pbcore · a",
+        }
+        assert {where: opened(tab, address + where).title() for where in wanted} == wanted
+
+    def test_skip_link_stays_on_its_view(self, tab: Tab, address: str) -> None:
+        page = opened(tab, address + CELL)
+        page.locator(".skip").focus()
+        page.keyboard.press("Enter")
+        assert page.url.endswith(CELL)
+        assert page.evaluate("document.activeElement.id") == "content"
+        assert page.locator("#view h2").is_visible()
+
+    def test_sections(self, tab: Tab, two_categories: str) -> None:
+        """The navigation opens a category and goes there."""
+        page = opened(tab, two_categories)
+        assert not page.locator("details.category .matrix").first.is_visible()
+        page.locator("#sections").get_by_text("puzzle").click()
+        settled(page)
+        assert page.locator("details.category[open] .matrix:visible").count() == 1
+        assert page.evaluate("document.activeElement.textContent").startswith("puzzle")
+
+    def test_folds_after_printing(self, tab: Tab, two_categories: str) -> None:
+        """They are as before."""
+        page = opened(tab, two_categories)
+        count = "[...document.querySelectorAll('details')].filter((one) => one.open).length"
+        before = page.evaluate(count)
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate(count) > before
+        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        assert page.evaluate(count) == before
+
+    def test_the_films_step_stands_in_the_address(self, tab: Tab, address: str) -> None:
+        page = opened(tab, f"{address}{CELL}&sample=1")
+        page.get_by_role("button", name="one step back").click()
+        until(page, "location.hash.endsWith('&step=3')")
+        page.reload()
+        settled(page)
+        assert "step 3 of 4" in page.locator(".film output").inner_text()
+
+
+class TestTakeAway:
+    def test_csv(self, tab: Tab, tmp_path: Path) -> None:
+        """What is shown, with texts that a spreadsheet would calculate quoted."""
+        entries = [factory.cell("=HYPERLINK(1)", n=4), factory.cell(n=4)]
+        page = opened(tab, write_page(factory.write(create(tmp_path, "a"), entries).path).as_uri())
+        page.locator(".take summary").nth(1).click()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="CSV").first.click()
+        head, first, *_ = Path(download.value.path()).read_text().splitlines()
+        assert head.startswith('"model","sampler","mean score %","tokens/step"')
+        assert first.startswith('"\'=HYPERLINK(1)","confidence-k2","100.0 [51–100]","2.00"')
+
+    def test_markdown_and_latex(self, tab: Tab, address: str) -> None:
+        """Copied as text that others read."""
+        page = opened(tab, address)
+        page.evaluate("document.execCommand = () => { window.copied = document.activeElement.value; return true; }")
+        page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+        page.locator(".take summary").nth(1).click()
+        page.get_by_role("button", name="copy Markdown").first.click()
+        until(page, "window.copied !== undefined")
+        lines = page.evaluate("window.copied").splitlines()
+        assert lines[0].startswith("| model | sampler | mean score % |")
+        assert lines[1].startswith("| --- | --- |")
+        assert lines[2].startswith("| ideal | confidence-k2 | 50.0 [28–72] |")
+        page.get_by_role("button", name="copy LaTeX").first.click()
+        until(page, "window.copied.startsWith('\\\\begin')")
+        lines = page.evaluate("window.copied").splitlines()
+        assert lines[1].startswith(r"model & sampler & mean score \% &")
+        assert lines[-1] == r"\end{tabular}"
+
+    def test_plots(self, tab: Tab, address: str) -> None:
+        """SVG that stands alone, and PNG."""
+        page = opened(tab, address)
+        page.locator("figure.wideplot .take summary").click()
+        found = {}
+        for kind in ("SVG", "PNG"):
+            with page.expect_download() as download:
+                page.locator("figure.wideplot").get_by_role("button", name=kind).click()
+            found[download.value.suggested_filename] = Path(download.value.path()).read_bytes()
+        assert found["mean_over_all_tasks.png"].startswith(b"\x89PNG")
+        svg = found["mean_over_all_tasks.svg"].decode()
+        assert "var(--" not in svg
+        assert "tiny · threshold" in svg
+
+
+def test_the_hint_works_from_anywhere(tab: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that leaves answers out names its run by the path where it is read."""
+    monkeypatch.setattr("pbcore.report.page.data.LEAST", 3000)
+    monkeypatch.setattr("pbcore.report.page.write.SIZE", 3000)
+    made = run(tmp_path, "it's a run", n=30)
+    page = opened(tab, write_page(made.path).as_uri())
+    assert page.locator("code.hint").inner_text() == f"pbcore view '{tmp_path}/it'\\''s a run'"
