@@ -102,7 +102,7 @@ def verdict(
         )
         for i in range(len(tasks))
     ]
-    gaps = {task: one.calls - other for task, one, other in zip(tasks, head, best, strict=True)}
+    gaps = {task: one.calls - other for task, one, other in zip(tasks, head, best, strict=True) if one.mean == 1}
     fewer, more = ([task for task, gap in gaps.items() if sign * gap > 0] for sign in (-1, 1))
     same = sum(
         one == other for a, b in zip(head, base, strict=True) for one, other in zip(a.answers, b.answers, strict=True)
