@@ -81,10 +81,11 @@ def samplers() -> None:
         facts |= {"paper": one.paper, "forwards per step": one.forwards}
         table = "\n".join(f"| {key} | {value.replace('|', chr(92) + '|')} |" for key, value in facts.items())
         in_blocks = "causal" in getattr(policies()[one.name], "needs", ())  # no embedded model decodes block by block
+        told = cleandoc(policies()[one.name].__doc__ or "").replace("](", r"]\(")  # formulas, not links
         drawn = picture(name, replace(model, block=4) if in_blocks else model, sample)
         write(
             f"pictures/{one.name}.md",
-            f"# {one.name}\n\n{cleandoc(policies()[one.name].__doc__ or '')}\n\n| | |\n|---|---|\n{table}\n\n"
+            f"# {one.name}\n\n{told}\n\n| | |\n|---|---|\n{table}\n\n"
             f"`{name}` answers a sample of `{TASK}` with `{MODEL}`{', made to decode blocks of 4' * in_blocks}. "
             "A row is a step; blue tokens are new in it, struck ones are taken back later.\n\n"
             f'<div style="overflow-x: auto">{drawn}</div>\n\n'
