@@ -138,8 +138,10 @@ def api() -> None:
     write("python.md", "# In Python\n\n" + "\n\n".join(parts) + "\n")
 
 
-write("index.md", (ROOT / "README.md").read_text(encoding="utf-8"))
-write("changes.md", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/", "]("))
+RAW = "https://raw.githubusercontent.com/pbcore/pbcore/main/docs/"
+write("index.md", (ROOT / "README.md").read_text(encoding="utf-8").replace(RAW, ""))
+changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/notebook.ipynb)", "](in-ten-cells.md)")
+write("changes.md", changes.replace("](docs/", "]("))
 samplers()
 gallery()
 notebook()
