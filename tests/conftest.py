@@ -28,8 +28,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest come first, so that two workers end together."""
+    """The files that take longest come first, so that two workers end together. Windows skips what needs POSIX."""
     items.sort(key=lambda item: "plugin" not in item.path.parts)
+    for item in items if os.name == "nt" else ():
+        if item.get_closest_marker("posix"):
+            item.add_marker(pytest.mark.skip(reason="needs POSIX"))
 
 
 def pytest_sessionstart() -> None:

@@ -32,6 +32,7 @@ class TestKubernetes:
         with pytest.raises(Exception, match="completion"):
             check(job)
 
+    @pytest.mark.posix
     def test_the_indexed_job_runs_every_shard(self) -> None:
         """As many pods as shards, and the script asks for shard index + 1 of them."""
         job = read("kubernetes-indexed-job.yaml")["spec"]
@@ -74,6 +75,7 @@ class TestRayUp:
             util.validate_config({key: value for key, value in cluster.items() if key != "provider"})
 
 
+@pytest.mark.posix
 class TestScript:
     def test_it_begins_and_resumes(self, tmp_path: Path) -> None:
         """A directory that holds a run is resumed."""

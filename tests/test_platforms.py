@@ -34,6 +34,7 @@ def modules() -> list[str]:
     return sorted(name for name in names if not name.endswith("__main__"))
 
 
+@pytest.mark.posix  # Windows itself needs no stand-in
 class TestWindows:
     def test_every_module_imports(self) -> None:
         """Without the modules, functions and signals of POSIX; the last line shows that they were taken away."""
@@ -42,6 +43,14 @@ class TestWindows:
         code += "import pbcore.doctor; print(hasattr(pbcore.doctor.os, 'fork'), hasattr(__import__('os'), 'fork'))"
         done = python("-c", code)
         assert done.stdout.strip() == "False True", done.stderr[-2000:]
+
+    @pytest.mark.slow
+    def test_the_suite_is_collected(self) -> None:
+        """Every test file is imported there, and what needs POSIX is skipped: the kills of a run, for one."""
+        done = python("-m", "pytest", "tests", "--co", "-q", "-m", "", "-p", "no:cacheprovider", folder=ROOT)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+        kills = python("-m", "pytest", "tests/plugin/test_kill.py", "-q", "-p", "no:cacheprovider", folder=ROOT)
+        assert "needs POSIX" in kills.stdout
 
     @pytest.mark.slow
     def test_cells_run_and_are_read_again(self, tmp_path: Path) -> None:

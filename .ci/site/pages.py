@@ -7,7 +7,7 @@ import html
 import subprocess
 import sys
 import tempfile
-from dataclasses import fields
+from dataclasses import fields, replace
 from inspect import cleandoc
 from pathlib import Path
 
@@ -18,11 +18,12 @@ from nbclient import NotebookClient
 import pbcore
 from pbcore.decoding.cli import GROUPS, described
 from pbcore.decoding.policies import policies
+from pbcore.models.masked import MaskedModel
 from pbcore.models.token_text import pieces
 from pbcore.tasks.base import Sample
 
 ROOT = Path(__file__).resolve().parents[2]
-TASK, MODEL = "waiting_line/shuffle", "tiny"
+TASK, MODEL, IN_BLOCKS = "waiting_line/shuffle", "tiny", "sdar-4b"
 CELLS = ["--task", "shuffle", "--task", "copy", "--task", "w2s_easy", "--limit", "8", "--no-download"]
 WIDE, HIGH = 62, 20  # pixels of a token in a picture
 API = {
@@ -70,6 +71,7 @@ def picture(sampler: str, model: pbcore.models.Model, sample: Sample) -> str:
 def samplers() -> None:
     """A page per policy: rule, docstring, facts, and its decoding of one sample."""
     model, sample = pbcore.load_model(MODEL), pbcore.load_task(TASK, limit=1).samples[0]
+    assert isinstance(model, MaskedModel)
     rows = []
     for one in described():
         if one.name not in policies():
@@ -78,13 +80,16 @@ def samplers() -> None:
         facts = {"kind": one.kind, "reads": GROUPS[one.group], "parameters": one.parameters, "state": one.state}
         facts |= {"paper": one.paper, "forwards per step": one.forwards}
         table = "\n".join(f"| {key} | {value.replace('|', chr(92) + '|')} |" for key, value in facts.items())
-        drawn = picture(name, model, sample)
+        in_blocks = "causal" in getattr(policies()[one.name], "needs", ())  # no embedded model decodes block by block
+        told = cleandoc(policies()[one.name].__doc__ or "").replace("](", r"]\(")  # formulas, not links
+        drawn = picture(name, replace(model, block=4) if in_blocks else model, sample)
         write(
             f"pictures/{one.name}.md",
-            f"# {one.name}\n\n{cleandoc(policies()[one.name].__doc__ or '')}\n\n| | |\n|---|---|\n{table}\n\n"
-            f"`{name}` answers a sample of `{TASK}` with `{MODEL}`. A row is a step; blue tokens are new in it, struck "
-            f'ones are taken back later.\n\n<div style="overflow-x: auto">{drawn}</div>\n\n'
-            f"    pytest {MODEL}/shuffle/{name}\n",
+            f"# {one.name}\n\n{told}\n\n| | |\n|---|---|\n{table}\n\n"
+            f"`{name}` answers a sample of `{TASK}` with `{MODEL}`{', made to decode blocks of 4' * in_blocks}. "
+            "A row is a step; blue tokens are new in it, struck ones are taken back later.\n\n"
+            f'<div style="overflow-x: auto">{drawn}</div>\n\n'
+            f"    pytest {IN_BLOCKS if in_blocks else MODEL}/shuffle/{name}\n",
         )
         rows.append(f"- [{one.name}]({one.name}.md): {one.rule}")
     write("pictures/index.md", "# Each sampler in a picture\n\n" + "\n".join(rows) + "\n")
@@ -133,8 +138,10 @@ def api() -> None:
     write("python.md", "# In Python\n\n" + "\n\n".join(parts) + "\n")
 
 
-write("index.md", (ROOT / "README.md").read_text(encoding="utf-8"))
-write("changes.md", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/", "]("))
+RAW = "https://raw.githubusercontent.com/pbcore/pbcore/main/docs/"
+write("index.md", (ROOT / "README.md").read_text(encoding="utf-8").replace(RAW, ""))
+changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/notebook.ipynb)", "](in-ten-cells.md)")
+write("changes.md", changes.replace("](docs/", "]("))
 samplers()
 gallery()
 notebook()

@@ -25,6 +25,7 @@ class TestVerdictCache:
         cache.put({str(number): [] for number in range(1203)})
         assert len(cache.get(map(str, range(1300)))) == len(cache) == 1203
 
+    @pytest.mark.posix
     def test_a_forked_child_can_use_it(self, tmp_path: Path) -> None:
         """SQLite's connections don't survive a fork."""
         cache = VerdictCache(tmp_path / "c.sqlite")

@@ -16,6 +16,7 @@ import pytest
 import pbcore
 from tests.plugin.conftest import TIMES, Run
 
+pytestmark = pytest.mark.posix
 CELLS = ["--model", "slow", "--limit", "2", "--task", "waiting_line/*", "--sampler", "random-k4", "-q"]
 
 

@@ -241,6 +241,7 @@ class TestTwoWorkers:
         first, second = ((project.path / name / "samples.jsonl").read_text() for name in ("alone", "both"))
         assert first == second
 
+    @pytest.mark.posix
     @pytest.mark.slow
     def test_a_worker_that_dies_costs_its_cell_alone(self, run: Run, project: pytest.Pytester) -> None:
         """The others finish on the remaining workers, and record and JUnit file say once what happened to the lost

@@ -166,6 +166,7 @@ class TestAssemble:
             file.unlink()
         assert load_samples(run.path) == before
 
+    @pytest.mark.posix
     def test_write_atomic_names_the_file(self, tmp_path: Path) -> None:
         """That was to be written, and not the temporary one beside it."""
         (tmp_path / "f").mkdir()

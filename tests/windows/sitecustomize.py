@@ -1,4 +1,4 @@
-"""Shows pbcore a Windows, as far as Linux can: what only POSIX has is absent for its modules, other packages keep it.
+"""Shows pbcore and its tests a Windows, as far as Linux can: what only POSIX has is absent, other packages keep it.
 
 Python imports this module when it starts with this folder on PYTHONPATH; workers and servers inherit that.
 """
@@ -49,7 +49,8 @@ class Windows(ModuleType):
 
 
 def of_pbcore(name: object) -> bool:
-    return isinstance(name, str) and name.split(".")[0] == "pbcore"
+    """Of the package or of its tests."""
+    return isinstance(name, str) and name.split(".")[0] in ("pbcore", "tests")
 
 
 def asked_by_pbcore() -> bool:

@@ -17,7 +17,7 @@ import pbcore
 from tests.integrations.ray.nodes import Nodes, Project
 from tests.plugin.conftest import ROOT, TIMES
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.posix]
 TEN = ("--limit", "2", "--task", "waiting_line/*", "--sampler", "random-k4")
 
 
