@@ -12,6 +12,7 @@ row of panels per model.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,7 +145,9 @@ def draw(found: Mapping[str, Mapping[str, Total]], path: Path) -> None:
                 drawn = {"color": COLOURS[look.colour], "marker": MARKERS[look.marker], "mfcalt": "white"}
                 drawn["fillstyle"] = FILLS[alike[sampler].index(sampler) % len(FILLS)]
                 axis.plot(getattr(one, field), 100 * one.score, linestyle="", markersize=8, label=sampler, **drawn)
+            prices = [math.log2(getattr(one, field)) for one in totals.values()]
             axis.set_xscale("log", base=2)
+            axis.set_xlim(2 ** (math.floor(min(prices)) - 0.1), 2 ** (math.ceil(max(prices)) + 0.1))
             axis.xaxis.set_major_formatter("{x:g}")
             axis.set_xlabel(f"{field}, added up over tasks")
             axis.grid(alpha=0.3)
