@@ -22,6 +22,7 @@ from pbcore.tasks.base import Task
 from pbcore.tasks.naming import short
 
 WORST, SHARE, MOST = -0.03, 2 / 3, 1.05  # of a fair replacement: lower ends of differences, calls in total, on a task
+FILLS = ("full", "none", "left", "right", "top", "bottom")  # of the markers of a policy's samplers
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +126,24 @@ def added(each: Sequence[Measured]) -> Total:
 
 
 def draw(found: Mapping[str, Mapping[str, Total]], path: Path) -> None:
-    """Score over calls and over rows, both added up over the tasks, log scale; a marker and colour per sampler."""
+    """Score over calls and over rows, both added up over the tasks, log scale. Colour and marker are the policy's, as
+    in every report; samplers of one policy differ in how their markers are filled."""
     from matplotlib.figure import Figure
 
-    from pbcore.report.looks import COLOURS, MARKERS
+    from pbcore.report.looks import COLOURS, MARKERS, looks, policy
 
     figure = Figure(figsize=(9, 3.4 * len(found)), layout="constrained")
     axes = figure.subplots(len(found), 2, sharey="row", squeeze=False)
     samplers = list(dict.fromkeys(sampler for totals in found.values() for sampler in totals))
+    known = looks(("", policy(sampler)) for sampler in samplers)
+    alike = {sampler: [one for one in samplers if policy(one) == policy(sampler)] for sampler in samplers}
     for (model, totals), pair in zip(found.items(), axes, strict=True):
         for axis, field in zip(pair, ("calls", "rows"), strict=True):
             for sampler, one in totals.items():
-                number = samplers.index(sampler)
-                look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
-                axis.plot(getattr(one, field), 100 * one.score, linestyle="", markersize=8, label=sampler, **look)
+                look = known["", policy(sampler)]
+                drawn = {"color": COLOURS[look.colour], "marker": MARKERS[look.marker], "mfcalt": "white"}
+                drawn["fillstyle"] = FILLS[alike[sampler].index(sampler) % len(FILLS)]
+                axis.plot(getattr(one, field), 100 * one.score, linestyle="", markersize=8, label=sampler, **drawn)
             axis.set_xscale("log", base=2)
             axis.xaxis.set_major_formatter("{x:g}")
             axis.set_xlabel(f"{field}, added up over tasks")

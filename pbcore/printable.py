@@ -47,6 +47,11 @@ def fixed(value: float, places: int = 1) -> str:
     return f"{value + 1e-9 if value >= 0 else value - 1e-9:,.{places}f}"
 
 
+def signed(value: float, places: int = 1) -> str:
+    """A difference as `fixed` rounds it, with its sign."""
+    return f"{'' if value < 0 else '+'}{fixed(value, places)}"
+
+
 def shown(value: Any) -> str:
     """A value from a file, as an error names it: its shortened `repr`."""
     return printable(_REPR.repr(value), 80)

@@ -6,8 +6,11 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
+from benches.compare_samplers import Total, draw
 from benches.which_sampler import Measured, winners
+from pbcore.report.looks import COLOURS, MARKERS
 
 BENCHES = Path(__file__).resolve().parents[1] / "benches"
 
@@ -31,3 +34,18 @@ def test_winners() -> None:
     lines = winners({name: [one] for name, one in found.items()}, 0)
     assert winners({"confidence-k1": [one(40, 8, 8)]}, 0)[0][:2] == ["both", "confidence-k1"]
     assert [line[:2] + line[-1:] for line in lines] == [["calls", "even", "same"], ["rows", "same", "–"]]
+
+
+def test_colours_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The policy's, as in every report, whatever else is compared; fills tell a policy's samplers apart."""
+    drawn: list[Figure] = []
+    save = Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *args, **more: drawn.append(figure) or save(figure, *args, **more)
+    )
+    names = ("eb-0.1", "threshold-0.9", "threshold-0.5", "confidence-k2")
+    draw({"tiny": {name: Total(0.9, calls, calls) for calls, name in enumerate(names, 1)}}, tmp_path / "a.png")
+    lines = {line.get_label(): line for line in drawn[0].axes[0].lines}
+    for name, number in (("confidence-k2", 0), ("threshold-0.9", 2), ("threshold-0.5", 2), ("eb-0.1", 7)):
+        assert (lines[name].get_color(), lines[name].get_marker()) == (COLOURS[number], MARKERS[number])
+    assert [lines[name].get_fillstyle() for name in names] == ["full", "full", "none", "full"]

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.printable import first_line, printable, shown
+from pbcore.printable import first_line, fixed, printable, shown, signed
 
 TEXT = st.text(st.characters(), max_size=300)
 
@@ -29,3 +29,10 @@ def test_text_that_is_fine_stays() -> None:
     assert first_line("\nCUDA out of memory\x1b\nmore") == r"CUDA out of memory\x1b"
     assert shown({"a": ["x" * 10**6]}).startswith("{'a': ['xxx")
     assert len(shown(["x" * 10**6] * 1000)) < 200
+
+
+def test_halves_go_up() -> None:
+    """Whatever the last bit is; a difference has its sign, also where it is none."""
+    assert [fixed(value) for value in (90.25, 90.24999999999999, -0.35, 1234.5)] == ["90.3", "90.3", "-0.4", "1,234.5"]
+    assert [signed(value) for value in (6.25, -6.25, 0.0)] == ["+6.3", "-6.3", "+0.0"]
+    assert (fixed(2.5, 0), signed(0.125, 2)) == ("3", "+0.13")

@@ -138,7 +138,7 @@ def _why_not(model: str, task: str, sampler: str) -> str | None:
     if family in OWN_DECODERS:
         own = OWN_DECODERS[family]
         if name.policy in own.policies:
-            return None
+            return f"{model} × +ahead{name.ahead}: it decodes by itself" if name.ahead else None
         names = " and ".join(own.policies)
         return f"{model} × samplers other than {names}: it decodes by itself, e.g. with --sampler {own.example}"
     if not _in_the_loop(sampler):

@@ -128,7 +128,7 @@ def _reset_peak() -> bool:
     if sys.platform != "linux":
         return False
     try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
         return _peak() > 0
     except OSError:
         return False

@@ -11,7 +11,7 @@ from tabulate import tabulate
 
 from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.analysis.order import short
-from pbcore.printable import counted, printable
+from pbcore.printable import counted, fixed, printable, signed
 from pbcore.results.check import LoadError
 from pbcore.results.published import figures, read
 from pbcore.text import NAME, code, md, name
@@ -98,17 +98,17 @@ def _cells(row: Beside) -> list[str]:
     return [
         short(row.task),
         row.metric,
-        f"{100 * row.ours:.1f}",
-        f"[{100 * row.low:.0f}–{100 * row.high:.0f}]",
-        f"{100 * row.theirs:.1f}{'*' if row.outside else ''}",
-        f"{100 * row.difference:+.1f}",
+        fixed(100 * row.ours),
+        f"[{fixed(100 * row.low, 0)}–{fixed(100 * row.high, 0)}]",
+        f"{fixed(100 * row.theirs)}{'*' if row.outside else ''}",
+        signed(100 * row.difference),
         _rate(row.tokens_per_step),
         _rate(row.their_tokens_per_step),
     ]
 
 
 def _rate(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
+    return "–" if value is None else fixed(value)
 
 
 def _notes(rows: Sequence[Beside], source: str) -> list[str]:

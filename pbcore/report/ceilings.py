@@ -9,7 +9,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from pbcore.analysis.order import natural, short, sorted_tasks
-from pbcore.printable import counted
+from pbcore.printable import counted, fixed
 from pbcore.results.questions import redrawn
 from pbcore.results.table_row import THEORY
 from pbcore.tasks.base import Task
@@ -140,11 +140,11 @@ def _against(row: dict[str, Any]) -> str:
     if pd.isna(row["ceiling"]) or pd.isna(row["score"]):
         return NONE
     sign = "~" if row.get("ceiling_kind") == "sampled" else ""
-    return f"{100 * row['score']:.0f} / {sign}{100 * row['ceiling']:.1f}, {100 * row['gap']:.0f}"
+    return f"{fixed(100 * row['score'], 0)} / {sign}{fixed(100 * row['ceiling'])}, {fixed(100 * row['gap'], 0)}"
 
 
 def _bits(row: dict[str, Any]) -> str:
     if pd.isna(row["bits_lost"]):
         return NONE
-    rate = NONE if pd.isna(row["tokens_per_step"]) else f"{row['tokens_per_step']:.1f}"
-    return f"{row['bits_lost']:.2f}, {rate}"
+    rate = NONE if pd.isna(row["tokens_per_step"]) else fixed(row["tokens_per_step"])
+    return f"{fixed(row['bits_lost'], 2)}, {rate}"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.gates.judge import Verdict
 from pbcore.gates.text import power_text
-from pbcore.printable import counted, printable
+from pbcore.printable import counted, fixed, printable, signed
 from pbcore.report.row_counts import NOTE
 from pbcore.text import NAME, code, md
 
@@ -166,8 +166,8 @@ def _header(rates: Sequence[str]) -> tuple[str, ...]:
 
 def _columns(cell: CellComparison, rates: Sequence[str]) -> tuple[str, ...]:
     """A cell's entries under the header."""
-    interval = "" if cell.low is None or cell.high is None else f"{100 * cell.low:+.1f} to {100 * cell.high:+.1f}"
-    change = "" if cell.change is None else f"{100 * cell.change:+.1f}"
+    interval = "" if cell.low is None or cell.high is None else f"{signed(100 * cell.low)} to {signed(100 * cell.high)}"
+    change = "" if cell.change is None else signed(100 * cell.change)
     return (
         _number(None if cell.base is None else 100 * cell.base, 1),
         _number(None if cell.head is None else 100 * cell.head, 1),
@@ -189,7 +189,7 @@ def _change(cell: CellComparison, name: str) -> str:
 def _number(value: float | None, decimals: int) -> str:
     if value is None:
         return "–"
-    text = f"{value:,.{decimals}f}"
+    text = fixed(value, decimals)
     return text.rstrip("0").rstrip(".") if decimals > 1 else text
 
 
@@ -228,8 +228,8 @@ def mean_text(comparison: Comparison) -> list[str]:
     if mean.cells < 2:
         return []
     return [
-        f"mean of {counted(mean.cells, 'cell')}: B {100 * mean.base:.1f}, A {100 * mean.head:.1f}, difference "
-        f"{100 * mean.change:+.1f}, 95 % interval {100 * mean.low:+.1f} to {100 * mean.high:+.1f}"
+        f"mean of {counted(mean.cells, 'cell')}: B {fixed(100 * mean.base)}, A {fixed(100 * mean.head)}, difference "
+        f"{signed(100 * mean.change)}, 95 % interval {signed(100 * mean.low)} to {signed(100 * mean.high)}"
     ]
 
 

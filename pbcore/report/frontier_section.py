@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from pbcore.analysis.frontier_gap import Room
+from pbcore.printable import fixed
 from pbcore.report.page.frontier_table import KINDS, NOTE
 from pbcore.text import NAME, code, md
 
@@ -22,11 +23,11 @@ def frontier_section(found: Sequence[Room]) -> str:
             md(one.model, NAME),
             code(one.sampler, NAME, cell=True),
             md(one.task, NAME),
-            f"{100 * one.score:.1f} [{100 * one.low:.0f}–{100 * one.high:.0f}]",
-            f"{one.steps:.2f}",
+            f"{fixed(100 * one.score)} [{fixed(100 * one.low, 0)}–{fixed(100 * one.high, 0)}]",
+            fixed(one.steps, 2),
             KINDS[one.kind],
-            "unbounded" if one.best is None else f"{100 * one.best:.1f}",
-            "–" if one.gap is None else f"{one.gap:.1f}",
+            "unbounded" if one.best is None else fixed(100 * one.best),
+            "–" if one.gap is None else fixed(one.gap),
         )
         for one in found
     ]

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tabulate import tabulate
 
 from pbcore.analysis.factors import FactorChange
 from pbcore.analysis.frontier_gap import Room
-from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import command_line, counted, first_line, fixed
 from pbcore.report.ceilings import ceiling_section
 from pbcore.report.exploration import exploration_section
 from pbcore.report.factors import factor_section, factors_of_runs
+from pbcore.report.frame_table import frame_table
 from pbcore.report.frontier_section import frontier_section
 from pbcore.report.headline import findings, measured
 from pbcore.report.page.figures import overview, scopes
@@ -25,10 +24,10 @@ from pbcore.report.page.frontier_table import rooms
 from pbcore.report.page.write import read
 from pbcore.report.parts import sections, told
 from pbcore.report.plots import MEANS, write_plots
-from pbcore.report.row_counts import NOTE, differ
 from pbcore.report.speed import write_speed
+from pbcore.report.speed_sections import rows_note, shared_forwards_section, speed_section, under_load_section
 from pbcore.report.tables import markdown, prompts_note, trade_off_tables
-from pbcore.report.under_load import bends, levels, write_under_load
+from pbcore.report.under_load import write_under_load
 from pbcore.results.record import absent_reasons
 from pbcore.results.rundir import RunDir, write_atomic
 from pbcore.text import NAME, code, listed, md
@@ -69,7 +68,7 @@ def report_text(
         for table in trade_off_tables(cells)
     ]
     if rest := [plot for plot in plots if plot not in first]:
-        parts.append("## Trade-off curves\n\n" + "\n".join([_images(rest), *_rows_note(cells)]) + "\n")
+        parts.append("## Trade-off curves\n\n" + "\n".join([_images(rest), *rows_note(cells)]) + "\n")
     parts += [
         section
         for section in (
@@ -78,9 +77,9 @@ def report_text(
             ceiling_section(cells),
             frontier_section(gaps),
             _pbx(cells),
-            _speed(cells),
-            _under_load(cells),
-            _estimated(cells),
+            speed_section(cells),
+            under_load_section(cells),
+            shared_forwards_section(cells),
             _served(cells),
             _failures(cells),
             _errors(cells),
@@ -114,7 +113,7 @@ def _means(cells: pd.DataFrame) -> str:
     ]
     if not rows:
         return ""
-    text = _table(pd.DataFrame(rows, dtype=object), "")
+    text = frame_table(pd.DataFrame(rows, dtype=object))
     return f"## Means over each model's own tasks\n\n{text}\n\n–: a task has no score; its reason is below.\n"
 
 
@@ -141,10 +140,6 @@ def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     )
 
 
-def _rows_note(cells: pd.DataFrame) -> list[str]:
-    return [f"{NOTE[0].upper()}{NOTE[1:]}."] if differ(cells).any() else []
-
-
 def _joined(cells: pd.DataFrame, column: str) -> str:
     texts = sorted({str(value) for value in cells[column].dropna()} - {""}) if column in cells else []
     return ", ".join(listed([md(text, NAME) for text in texts], 20))
@@ -158,91 +153,12 @@ def _pbx(cells: pd.DataFrame) -> str:
             tables.append(table.assign(category=category).set_index(["category", "model", "family"]).reset_index())
     if not tables:
         return ""
-    text = _table(pd.concat(tables), ".2f")
+    text = frame_table(pd.concat(tables))
     return (
         "## PBx: the largest tokens per step at which the category's mean score is at least x %\n\n"
         f"{text}\n\n"
         + "  \n".join(["–: never reached. Measured points only, without interpolation.", *prompts_note(cells)])
         + "\n"
-    )
-
-
-def _speed(cells: pd.DataFrame) -> str:
-    ran = (
-        cells[(cells["status"] == "ok") & cells.get("seconds", pd.Series(dtype=float)).notna()]
-        if "seconds" in cells
-        else cells[:0]
-    )
-    if ran.empty:
-        return ""
-    rows, told = [], _rows_note(ran)
-    for names, group in ran.groupby(["model", "sampler"], sort=False):
-        model, sampler = map(str, names)
-        seconds, samples = group["seconds"].sum(), group["n"].sum()
-        forwards, canvases = ((group[kind] * group["n"]).sum(min_count=len(group)) for kind in ("nfe", "rows"))
-        shared = "*" if group["shared_device"].any() else ""
-        rows.append(
-            {
-                "model": model,
-                "sampler": sampler,
-                "cells": len(group),
-                "NFE": forwards / samples,
-                **({"rows": canvases / samples} if told else {}),
-                "seconds": f"{seconds:.2f}{shared}",
-                "samples/s": f"{samples / seconds:.1f}{shared}" if seconds else "–",
-                "tokens/s": f"{(group['tokens_per_second'] * group['seconds']).sum() / seconds:.0f}{shared}"
-                if seconds
-                else "–",
-            }
-        )
-    rows.sort(key=lambda row: (str(row["model"]), natural(str(row["sampler"]))))
-    note = "\\* inexact: measured while workers shared a device.\n" if ran["shared_device"].any() else ""
-    text = _table(pd.DataFrame(rows), ".2f")
-    return (
-        f"## Speed\n\n{text}\n\n{' '.join(['Tokens are counted in the answers, before the first EOS.', *told])}\n{note}"
-    )
-
-
-def _under_load(cells: pd.DataFrame) -> str:
-    """Cells at several numbers of rows or requests at a time."""
-    table = levels(cells)
-    if table.empty:
-        return ""
-    text = _table(table.dropna(axis="columns", how="all"), ".4g")
-    lines = [f"- {md(line, 300)}" for line in bends(table)]
-    return "\n".join(
-        [
-            f"## Speed under load\n\n{text}\n",
-            "At once: rows decoded together, or requests sent together (`+x4`). First token and percentiles are means "
-            "over tasks of each cell's. Where an answer takes A / B + C seconds at B at a time (least squares), rates "
-            "stay about below the lines B / A and 1 / C of the roofline, which meet at B = A / C.\n",
-            *lines,
-            *([""] if lines else []),
-        ]
-    )
-
-
-def _estimated(cells: pd.DataFrame) -> str:
-    """Cells that shared forwards, whose seconds are estimates and in no other table."""
-    ran = cells[cells["forwards_computed"].notna()] if "forwards_computed" in cells else cells[:0]
-    if ran.empty:
-        return ""
-    rows = [
-        {
-            "model": str(names[0]),
-            "sampler": str(names[1]),
-            "cells": len(group),
-            "forwards": f"{group['forwards_shared'].sum() + group['forwards_computed'].sum():,.0f}",
-            "computed": f"{group['forwards_computed'].sum():,.0f}",
-            "seconds, estimated": f"{group['seconds_estimated'].sum():.2f}",
-        }
-        for names, group in ran.groupby(["model", "sampler"], sort=False)
-    ]
-    rows.sort(key=lambda row: (str(row["model"]), natural(str(row["sampler"]))))
-    text = _table(pd.DataFrame(rows), ".2f")
-    return (
-        f"## Shared forwards\n\n{text}\n\nThese cells shared forwards (`--share-forwards`) and have no time of their "
-        "own. Estimated: all their forwards × seconds per forward of the model on the task.\n"
     )
 
 
@@ -289,14 +205,3 @@ def _absent(cells: pd.DataFrame) -> str:
     dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
     lines += [f"- {md(model)}: random weights, so its scores are left out of the tables" for model in dummies]
     return "## Not measured\n\n" + "\n".join(lines) + "\n" if lines else ""
-
-
-def _table(table: pd.DataFrame, numbers: str) -> str:
-    shown = table.astype(object).where(table.notna(), None)
-    rows = [
-        [md(value, NAME) if isinstance(value, str) else value for value in row] for row in shown.to_numpy().tolist()
-    ]
-    texts = [i for i in range(shown.shape[1]) if any(isinstance(row[i], str) for row in rows)]  # never read as numbers
-    return tabulate(
-        rows, list(map(str, table.columns)), tablefmt="github", floatfmt=numbers, missingval="–", disable_numparse=texts
-    )

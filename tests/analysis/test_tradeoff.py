@@ -249,9 +249,9 @@ class TestOrder:
     def test_every_task_has_its_place(self) -> None:
         """The paper's tasks stand as its tables have them, then the list operations; each name fits a narrow column."""
         ordered = sorted_tasks(["a/b", *all_task_names()])
-        assert ordered.pop() == "a/b"
         operations = ("copy", "replace_index", "replace_random", "shuffle")
-        assert ordered[17:] == [f"list_ops/{operation}" for operation in operations]
+        assert ordered[17:22] == [*(f"list_ops/{operation}" for operation in operations), "a/b"]
+        assert {task.partition("/")[0] for task in ordered[22:]} == {"questions", "walk"}
         assert " ".join(short(task) for task in ordered[:17]) == (
             "copy sort reverse shuffle ins_idx ins_rnd rem_idx rem_rnd rep_idx rep_rnd "
             "summar. paraphr. w2s_easy w2s_med w2s_hard latin sudoku"

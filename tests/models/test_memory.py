@@ -78,8 +78,8 @@ class TestKinds:
         """In bytes; none on other systems, or where it can't be reset."""
         text = "VmPeak:\t    9 kB\nVmHWM:\t    3 kB\n"
         written: list[str] = []
-        monkeypatch.setattr(memory.Path, "read_text", lambda path: text)
-        monkeypatch.setattr(memory.Path, "write_text", lambda path, value: written.append(value))
+        monkeypatch.setattr(memory.Path, "read_text", lambda path, **options: text)
+        monkeypatch.setattr(memory.Path, "write_text", lambda path, value, **options: written.append(value))
         monkeypatch.setattr(memory.sys, "platform", "linux")
         assert (memory._peak(), memory._reset_peak(), written) == (3072, True, ["5"])
         text = "VmPeak: 9 kB\n"

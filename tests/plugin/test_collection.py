@@ -72,7 +72,7 @@ class TestIds:
         """A model asked for what it can't do: no item, the reason, and pytest's exit code for no tests."""
         result = run("--model ideal --task summarization")
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-        result.stdout.fnmatch_lines(["no cell is left to measure", "left out: 7 cells, ideal × text_writing: *"])
+        result.stdout.fnmatch_lines(["no cell is left to measure", "left out: * cells, ideal × text_writing: *"])
 
     def test_another_spelling_of_a_sampler_is_the_same_cell(self, run: Run) -> None:
         """Modifiers in another order give the canonical id."""

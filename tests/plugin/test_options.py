@@ -126,5 +126,5 @@ class TestHelp:
         assert result.ret == 0
         assert sorted(shown) == sorted([*(option.name for option in OPTIONS), "no-share-forwards"])
         assert sum(len(options) for _, options in topics()) == len(OPTIONS)
-        result.stdout.fnmatch_lines(["What is measured:", "Regression gates:", "Integration servers:"])
+        result.stdout.fnmatch_lines([f"{title}:" for title, _ in topics()])
         assert "passed" not in result.stdout.str()

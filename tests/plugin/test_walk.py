@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import pbcore
+from pbcore.grid.profiles import profiles
 from tests.plugin.conftest import ROOT, Run
 
 PACKAGE = Path(pbcore.__file__).parent
@@ -34,6 +35,7 @@ def test_the_way_of_a_cell(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         if event == "call" and code.co_filename.startswith(str(PACKAGE)):
             entered.setdefault(f"{Path(code.co_filename).relative_to(PACKAGE).as_posix()}: {code.co_name}")
 
+    profiles.cache_clear()
     # While it times, pytest-benchmark would turn the profiler off.
     monkeypatch.setattr("pytest_benchmark.fixture.PauseInstrumentation", nullcontext)
     before = sys.getprofile()

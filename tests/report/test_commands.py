@@ -157,7 +157,7 @@ class TestCommands:
         """Two samplers of a run; the status is the gate's, which judges scores alone."""
         entries = [factory.cell(right=1.0, sampler="a", nfe=8), factory.cell(right=0.5, sampler="b")]
         path = factory.write(create(tmp_path, "r"), entries).path
-        assert command("compare", path, path, "--sampler", "a=b") == 0
+        assert command("compare", path, path, "--sampler", "a=b", "--width", "120") == 0
         lines = capsys.readouterr().out.splitlines()
         assert lines[0] == f"gate PASSED against {path}, sampler a against b, by scores alone: 1 passed"
         assert (

@@ -126,13 +126,20 @@ class TestLayout:
 
     def test_no_two_policies_look_alike(self) -> None:
         """Each of the package's has a colour and marker of its own; another one's stay the same from run to run."""
-        places = [place(name) for name in policies()]
+        places = [place(name) for name, cls in policies().items() if cls.__module__.startswith("pbcore.")]
         assert len(set(places)) == len(places)
         assert max(places) < len(POLICIES)
         assert len(POLICIES) <= place("mine") == place("mine") < 64
         assert len({(look.colour, look.marker) for look in looks(("m", one) for one in POLICIES).values()}) == len(
             POLICIES
         )
+
+    def test_policies_of_others(self) -> None:
+        """Their look is drawn from their name, whatever else a run holds; two on one place differ in their dashes."""
+        alone = looks([("m", "mine-0.9")])["m", "mine-0.9"]
+        assert looks([("m", "confidence"), ("m", "mine-0.9"), ("m", "\ud800")])["m", "mine-0.9"] == alone
+        many = looks(("m", f"own{number}") for number in range(60))
+        assert len({(one.colour, one.marker, one.dash, one.hollow) for one in many.values()}) == len(many)
 
     def test_an_empty_panel_says_why(self) -> None:
         """A model without cells in a category: not measured. A panel with curves says nothing."""

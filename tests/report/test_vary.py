@@ -10,6 +10,7 @@ import pytest
 from pbcore.cli import main
 from pbcore.report.markdown import write_report
 from pbcore.report.page import rebuild
+from pbcore.report.page.write import read
 from pbcore.results import create, load
 from tests.results import factory
 
@@ -39,7 +40,8 @@ def test_levels_are_told_apart_in_tables_report_and_page(tmp_path: Path) -> None
     assert row.count("66.7 [") == 2
     assert "66.7 → 66.7" in row
     assert "0.250 (0.125)" in text
-    page = rebuild(load(path), [path], tmp_path).read_text(encoding="utf-8")
+    cells, answers = read(path)
+    page = rebuild(cells, [path], tmp_path, answers).read_text(encoding="utf-8")
     assert "What changes with each factor" in page
     assert "0.250 (0.125)" in page
 
@@ -54,8 +56,11 @@ def test_a_finished_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "--factor" in capsys.readouterr().err
 
 
-def test_cells_run_at_every_level(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_cells_run_at_every_level(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All other options are pytest's; batch size changes nothing, and drawn answers change with the seed."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # a worker's benchmarks would not be timed
     factors = ["--factor", "batch-size=1,3", "--factor", "threads=1", "--factor", "seed=0-1"]
     cells = ["--model", "ideal", "--task", "copy", "--task", "shuffle", "--limit", "3"]
     sampler = ["--sampler", "random-k4+t1.0", "--out", str(tmp_path / "run"), "-p", "no:cacheprovider"]

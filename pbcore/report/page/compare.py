@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.analysis.order import short
-from pbcore.printable import counted
+from pbcore.printable import counted, fixed, signed
 from pbcore.report.comparison import joined, mean_text, rates_shown
 from pbcore.report.page.data import Answers
 from pbcore.report.page.figures import Row
@@ -148,13 +148,13 @@ def _points(share: float | None) -> float | None:
 def _change(row: Row) -> str:
     if row["change"] is None:
         return NONE
-    interval = "" if row["low"] is None else f' <span class="ci">[{row["low"]:+.1f} to {row["high"]:+.1f}]</span>'
-    return f"{row['change']:+.1f}{interval}".replace("-", "−")
+    interval = "" if row["low"] is None else f' <span class="ci">[{signed(row["low"])} to {signed(row["high"])}]</span>'
+    return f"{signed(row['change'])}{interval}".replace("-", "−")
 
 
 def _rate(name: str, head: str, places: int) -> Column:
     def html(row: Row) -> str:
-        before, after = (NONE if value is None else f"{value:.{places}f}" for value in row[name])
+        before, after = (NONE if value is None else fixed(value, places) for value in row[name])
         return before if before == after else f"{before} → {after}"
 
     return Column(head, html, lambda row: row[f"{name}_head"], "B → A, where they differ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pbcore.analysis.factors import FactorChange, factor_changes
+from pbcore.printable import fixed, signed
 from pbcore.report.page.data import Answers
 from pbcore.report.page.svg import text
 from pbcore.report.page.tables import html_table, words
@@ -20,14 +21,14 @@ NOTE = (
 
 def row(one: FactorChange) -> list[str]:
     """A row of the table."""
-    means = f"{100 * one.before:.1f} → {100 * one.after:.1f}"
-    change = f"{100 * (one.after - one.before):+.1f} [{100 * one.low:+.1f} – {100 * one.high:+.1f}]"
+    means = f"{fixed(100 * one.before)} → {fixed(100 * one.after)}"
+    change = f"{signed(100 * (one.after - one.before))} [{signed(100 * one.low)} – {signed(100 * one.high)}]"
     names = [short(one.task), one.model, one.sampler, one.factor, f"{one.base} → {one.head}", str(one.answers.n)]
     return [*names, _percent(one.answers), _percent(one.scores), means, change]
 
 
 def _percent(share: Score) -> str:
-    return f"{100 * share.mean:.1f} [{100 * share.low:.1f}–{100 * share.high:.1f}]"
+    return f"{fixed(100 * share.mean)} [{fixed(100 * share.low)}–{fixed(100 * share.high)}]"
 
 
 def factor_table(answers: Sequence[Answers]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 from pbcore.analysis.frontier_gap import Room, room
 from pbcore.analysis.order import natural, sorted_tasks
+from pbcore.printable import fixed
 from pbcore.report.page.data import Answers
 from pbcore.report.page.svg import text
 from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, html_table, scored, words
@@ -37,13 +38,13 @@ COLUMNS = (
     words("chooses", "chooses", "which frontier binds the sampler, if one does"),
     Column(
         "best %",
-        lambda row: "unbounded" if row["best"] is None else f"{row['best']:.1f}",
+        lambda row: "unbounded" if row["best"] is None else fixed(row["best"]),
         lambda row: row["best"],
         "the best accuracy of samplers of its kind in as many steps",
     ),
     Column(
         "gap, points",
-        lambda row: NONE if row["gap"] is None else f"{row['gap']:.1f}",
+        lambda row: NONE if row["gap"] is None else fixed(row["gap"]),
         lambda row: row["gap"],
         "best less score",
     ),

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from pbcore.report.page import write_page
-from tests.report.page.films import run
+from pbcore.results import create
+from tests.report.page.films import filmed, run
+from tests.results import factory
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -39,6 +41,18 @@ def browser() -> Iterator[Any]:
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A page of eight cells."""
     return write_page(run(tmp_path_factory.mktemp("page")).path).as_uri()
+
+
+@pytest.fixture(scope="module")
+def two_categories(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A page of two models, two samplers and tasks of two categories."""
+    entries = [
+        filmed(factory.cell(model, task, sampler, right=right, n=6, nfe=nfe))
+        for model in ("ideal", "tiny")
+        for task in ("waiting_line/copy", "waiting_line/shuffle", "puzzle/sudoku")
+        for sampler, right, nfe in (("confidence-k2", 0.5, 8), ("threshold-0.9", 1.0, 16))
+    ]
+    return write_page(factory.write(create(tmp_path_factory.mktemp("two"), "a"), entries).path).as_uri()
 
 
 class Tab:

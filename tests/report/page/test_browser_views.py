@@ -1,4 +1,4 @@
-"""report.html in a real browser: plots, the table of all answers, ways back, what can be taken away."""
+"""report.html in a real browser: plots, the table of all answers, what can be taken away."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pbcore.report.page import write_page
 from pbcore.results import create
 from tests.report.page.browsing import CELL, column, opened, settled, until
 from tests.report.page.conftest import Tab
-from tests.report.page.films import filmed, run
+from tests.report.page.films import run
 from tests.report.page.test_browser import FIRST, HOSTILE
 from tests.results import factory
 
@@ -24,18 +24,6 @@ def listed(tab: Tab, address: str) -> Any:
     page = opened(tab, address)
     until(page, LISTED)
     return page
-
-
-@pytest.fixture(scope="module")
-def two_categories(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A page of two models, two samplers and tasks of two categories."""
-    entries = [
-        filmed(factory.cell(model, task, sampler, right=right, n=6, nfe=nfe))
-        for model in ("ideal", "tiny")
-        for task in ("waiting_line/copy", "waiting_line/shuffle", "puzzle/sudoku")
-        for sampler, right, nfe in (("confidence-k2", 0.5, 8), ("threshold-0.9", 1.0, 16))
-    ]
-    return write_page(factory.write(create(tmp_path_factory.mktemp("two"), "a"), entries).path).as_uri()
 
 
 class TestFilters:
@@ -208,82 +196,6 @@ class TestAnswers:
             tab, write_page(factory.write(create(tmp_path, "a"), [(cell, told)]).path).as_uri() + "#answers=all"
         )
         assert column(page, "#view table", 7) == [texts[0], "aU+200Db"]
-
-
-class TestNobodyGetsLost:
-    def test_back_restores_place_and_focus(self, tab: Tab, address: str) -> None:
-        """The browser's own way back ends at the link that was followed, scrolled as it was left."""
-        page = opened(tab, address)
-        link = page.locator(FIRST).first
-        link.scroll_into_view_if_needed()
-        page.evaluate("scrollBy(0, 40)")
-        page.wait_for_timeout(50)
-        y = page.evaluate("scrollY")
-        link.click()
-        settled(page)
-        assert (page.evaluate("scrollY"), y > 0) == (0, True)
-        page.go_back()
-        until(page, "!document.getElementById('main').hidden")
-        until(page, f"Math.abs(scrollY - {y}) < 2")
-        assert page.evaluate("document.activeElement.getAttribute('href')") == CELL
-        page.go_forward()
-        until(page, "document.getElementById('main').hidden")
-
-    def test_few_tab_stops(self, tab: Tab, two_categories: str) -> None:
-        """At most 60 on the first view."""
-        page = opened(tab, two_categories)
-        stops = 0
-        while stops <= 60:
-            page.keyboard.press("Tab")
-            if page.evaluate("document.activeElement === document.body"):
-                break
-            stops += 1
-        assert 10 < stops <= 60
-
-    def test_titles(self, tab: Tab, address: str) -> None:
-        """Each view has its own."""
-        wanted = {
-            "": "pbcore · a",
-            "#answers=all": "All answers · pbcore · a",
-            CELL: "waiting_line/shuffle · tiny · confidence-k2 · pbcore · a",
-            f"{CELL}&sample=3": "sample 3 · waiting_line/shuffle · tiny · confidence-k2 · pbcore · a",
-        }
-        assert {where: opened(tab, address + where).title() for where in wanted} == wanted
-
-    def test_skip_link_stays_on_its_view(self, tab: Tab, address: str) -> None:
-        page = opened(tab, address + CELL)
-        page.locator(".skip").focus()
-        page.keyboard.press("Enter")
-        assert page.url.endswith(CELL)
-        assert page.evaluate("document.activeElement.id") == "content"
-        assert page.locator("#view h2").is_visible()
-
-    def test_sections(self, tab: Tab, two_categories: str) -> None:
-        """The navigation opens a category and goes there."""
-        page = opened(tab, two_categories)
-        assert not page.locator("details.category .matrix").first.is_visible()
-        page.locator("#sections").get_by_text("puzzle").click()
-        settled(page)
-        assert page.locator("details.category[open] .matrix:visible").count() == 1
-        assert page.evaluate("document.activeElement.textContent").startswith("puzzle")
-
-    def test_folds_after_printing(self, tab: Tab, two_categories: str) -> None:
-        """They are as before."""
-        page = opened(tab, two_categories)
-        count = "[...document.querySelectorAll('details')].filter((one) => one.open).length"
-        before = page.evaluate(count)
-        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-        assert page.evaluate(count) > before
-        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-        assert page.evaluate(count) == before
-
-    def test_the_films_step_stands_in_the_address(self, tab: Tab, address: str) -> None:
-        page = opened(tab, f"{address}{CELL}&sample=1")
-        page.get_by_role("button", name="one step back").click()
-        until(page, "location.hash.endsWith('&step=3')")
-        page.reload()
-        settled(page)
-        assert "step 3 of 4" in page.locator(".film output").inner_text()
 
 
 class TestTakeAway:

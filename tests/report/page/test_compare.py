@@ -9,6 +9,7 @@ import pytest
 
 from pbcore.analysis.compare import compare_runs
 from pbcore.cli import main
+from pbcore.report.comparison import comparison_text
 from pbcore.report.page.compare import comparison_page
 from pbcore.results import RunDir, create
 from pbcore.results.load import load_stored
@@ -52,6 +53,20 @@ class TestPage:
         row = words[words.index("tiny confidence-k2 shuffle") :]
         assert row.startswith("tiny confidence-k2 shuffle −23.3 [−36.0 to −12.1] ↓ 15 ↑ 1 worse 0.0010 98.3 75.0")
         assert "random-k2 waiting_line/shuffle new: in A only" in words
+
+    def test_the_same_number_as_in_the_terminal(self, tmp_path: Path) -> None:
+        """Halves go up in both, as in a run's own report."""
+        sides = [
+            factory.write(create(tmp_path, name), [factory.cell(right=[1.0] * right + [0.0] * (400 - right), n=400)])
+            for name, right in (("a", 361), ("b", 386))
+        ]
+        runs = [load_stored(side.path) for side in sides]
+        comparison = compare_runs(runs[0], runs[1])
+        html = comparison_page(comparison, runs[0], runs[1], (sides[0].path, sides[1].path))
+        words = " ".join(" ".join(Reader(html).text).split())
+        assert "−6.3 [" in words
+        assert " 96.5 90.3 " in words
+        assert " 96.5 90.3 -6.3 " in " ".join(comparison_text(comparison, "a", "b").split())
 
     def test_rows_beside_calls(self, tmp_path: Path) -> None:
         """Of both runs, where either forwarded what-if rows; other comparisons lack the columns."""
