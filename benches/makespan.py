@@ -23,8 +23,9 @@ import pandas as pd
 from pbcore.grid.cellid import CellName
 from pbcore.grid.cost import forwards
 from pbcore.grid.cost_model import LEAST, weights
-from pbcore.grid.plan import make_plan, masked_tokens, shard_of
+from pbcore.grid.plan import make_plan, masked_tokens
 from pbcore.grid.settings import Settings
+from pbcore.grid.shards import shard_of
 from pbcore.names import parse
 from pbcore.plugin.scheduling import ModelScheduling
 from pbcore.results import load

@@ -12,17 +12,17 @@ from typing import Any, TypeVar
 
 from pbcore.extensions import provided
 from pbcore.grid import values
+from pbcore.grid.judging import Judging
 from pbcore.grid.option import OptionGroup, Role, option, options_of
 from pbcore.links import docs
 
-BASELINE = Path("reports/baselines/embedded-cpu.json")
 PROFILES = ("quick", "ci", "paper", "full")
 Group = TypeVar("Group", bound=OptionGroup)
 SHARING = ("paper", "full")  # profiles that share forwards unless told otherwise
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Judging):
     """The settings of a run. Empty tuples and None mean: as the profile, the task or the model says."""
 
     model: tuple[str, ...] = option(
@@ -205,41 +205,6 @@ class Settings:
         "drill-down: every sample is an item and a wrong answer fails it (implied by -x unless a gate is given)",
         None,
     )
-    gate: tuple[Path, ...] = option(
-        Role.JUDGES,
-        "judge cells against their rows in BASELINE, a run directory or a baseline file (repeatable)",
-        Path,
-        many=True,
-        metavar="BASELINE",
-    )
-    gate_level: float = option(
-        Role.JUDGES,
-        "probability that a gate fails although nothing changed, over all its cells (default: 0.05)",
-        values.level,
-        0.05,
-        metavar="P",
-    )
-    gate_time: float | None = option(
-        Role.JUDGES,
-        "fail cells slower than the gate's baseline by more than this share, e.g. 10%%",
-        values.share,
-        metavar="SHARE",
-    )
-    against: str | None = option(
-        Role.JUDGES,
-        "revision or checkout whose code is timed interleaved with this one for --gate-time",
-        metavar="REV|PATH",
-    )
-    floor: tuple[str, ...] = option(
-        Role.JUDGES, "absolute demand, e.g. 'tiny/copy/* accuracy>=0.98' (repeatable)", many=True, metavar="RULE"
-    )
-    update_baseline: Path | None = option(
-        Role.JUDGES,
-        f"write the run's rows to FILE (default: {BASELINE}) as the new baseline",
-        Path,
-        metavar="FILE",
-        const=BASELINE,
-    )
     resume: Path | None = option(
         Role.WRITES, "resume run directory RUN: finished cells whose key still matches are kept", Path, metavar="RUN"
     )
@@ -288,11 +253,6 @@ class Settings:
         return self._given(Role.LOADS)
 
     @property
-    def gated(self) -> bool:
-        """Whether the run is judged, so that every cell has to be measured whole."""
-        return bool(self.gate or self.floor or self.update_baseline or self.gate_time is not None)
-
-    @property
     def sharing(self) -> bool:
         """Whether forwards are shared: as given, else where the profile says so and the run's times are not judged."""
         if self.share_forwards is not None:
@@ -325,4 +285,5 @@ class Settings:
 
 
 GROUPS: tuple[type[OptionGroup], ...] = provided("options")
-OPTIONS = (*options_of(Settings), *chain.from_iterable(map(options_of, GROUPS)))
+_OWN = sorted(options_of(Settings), key=lambda one: one.role is Role.JUDGES)  # inherited ones, which come first
+OPTIONS = (*_OWN, *chain.from_iterable(map(options_of, GROUPS)))

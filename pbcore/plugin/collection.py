@@ -114,7 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [next(cells) if item in names else item for item in items]
     shard = settings(config).shard
     if shard is not None:
-        from pbcore.grid.plan import shard_of
+        from pbcore.grid.shards import shard_of
 
         mine = shard_of([name for item in items if (name := names.get(item))], *shard)
         dropped = [item for item in items if item in names and names[item] not in mine]
