@@ -32,3 +32,8 @@ FIVE = f"{MINE} --task copy --limit 5"
 
 def stored(project: pytest.Pytester, cell_id: str = "mine/copy/ar", run: str = "out") -> Any:
     return next(entry for entry in RunDir(project.path / run).read_cells() if entry.cell.id == cell_id)
+
+
+def bodies(server: FakeServer, *fields: str) -> list[tuple[Any, ...]]:
+    """These fields of each request, in the order in which they came."""
+    return [tuple(one.body.get(name) for name in fields) for one in server.asked]

@@ -1,0 +1,147 @@
+"""What engines of diffusion models report of an answer: its forwards, step maps, and Mercury's canvases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.models import load_model, resolve_model
+from pbcore.tasks import load_task
+from pbcore.theory.distributions import answer_distribution
+from pbcore.theory.lost import bits_lost
+from tests.integrations.servers import engines
+from tests.integrations.servers.fake import Act, FakeServer, serving
+from tests.integrations.servers.served import FIVE, MINE, bodies, declare, right, stored
+from tests.plugin.conftest import Run
+
+
+class TestForwards:
+    @pytest.mark.parametrize("engine", ["sglang", "lmdeploy"])
+    def test_step_maps(self, project: pytest.Pytester, run: Run, engine: str) -> None:
+        """NFE is the sum over blocks of the largest step; tokens, their order and the bits lost are recorded as for
+        local models: here each block in one step but its last token.
+        """
+        tokenizer = load_model("tiny").tokenizer
+        samples = load_task("waiting_line/shuffle", limit=3).samples
+        ids = {sample.prompt: tokenizer.piece(sample.answer) for sample in samples}
+        texts = {sample.prompt: sample.answer for sample in samples}
+
+        def steps(count: int) -> list[int]:
+            return [1 if place % 4 < 3 else 2 for place in range(count)]
+
+        def script(number: int, body: dict[str, Any]) -> Act:
+            asked = body["messages"][-1]["content"]
+            add = engines.sglang_choice if engine == "sglang" else engines.lmdeploy_choice
+            assert body["return_token_ids"]
+            return Act(text=texts[asked], tokens_out=len(ids[asked]), choice=add(steps(len(ids[asked])), ids[asked]))
+
+        place = {"sglang": ("meta_info.step_maps", "response_token_ids"), "lmdeploy": ("step_map", "output_ids")}[
+            engine
+        ]
+        with serving(script) as server:
+            declare(
+                project, server, kind=engine, sampler="threshold-0.95+b4", stream="false",
+                extra_body="{return_token_ids: true}", tokenizer=resolve_model("tiny").folder,
+                step_map_field=f"choices.0.{place[0]}", tokens_field=f"choices.0.{place[1]}",
+            )  # fmt: skip
+            run(f"{MINE} --task shuffle --limit 3 --out out").assert_outcomes(passed=1)
+        entry = stored(project, "mine/shuffle/threshold-0.95+b4")
+        expected = []
+        for sample, record in zip(samples, entry.samples, strict=True):
+            count = len(ids[sample.prompt])
+            full, rest = divmod(count, 4)
+            assert record.nfe == 2 * full + (rest > 0)
+            order = [2 * (at // 4) + (at % 4 == 3) for at in range(count)]
+            assert record.steps == order + [-1] * (sample.max_new_tokens - count)
+            assert "".join(record.tokens[:count]) == sample.answer
+            assert record.tokens[count] == "<eos>"
+            assert (record.answer_tokens, record.canvas_tokens) == (count, None)
+            expected.append(bits_lost(answer_distribution(sample), record.steps))
+        assert entry.cell.bits_lost == pytest.approx(sum(expected) / 3)
+        assert entry.cell.bits_lost > 0
+        assert 0 < entry.cell.decoding["kendall"] <= 1
+        assert entry.cell.nfe_mean == pytest.approx(sum(one.nfe for one in entry.samples) / 3)
+
+    def test_none_reported_is_none(self, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """The released SGLang returns no steps: NFE and order are unknown."""
+        declare(
+            project, server, sampler="threshold-0.95+b4", stream="false", step_map_field="choices.0.meta_info.step_maps"
+        )
+        run(f"{FIVE} --out out").assert_outcomes(passed=1)
+        entry = stored(project, "mine/copy/threshold-0.95+b4")
+        assert (entry.cell.nfe_mean, entry.samples[0].nfe, entry.samples[0].steps) == (None, None, [])
+
+    def test_one_answer_without_forwards(self, project: pytest.Pytester, run: Run) -> None:
+        """Such as a filtered one, leaves the cell without, and the answers that were paid for in place."""
+
+        def script(number: int, body: dict[str, Any]) -> Act:
+            return replace(right(number, body), extra={"steps": 4} if number else {})
+
+        with serving(script) as server:
+            declare(project, server, nfe_field="steps", concurrency=1)
+            run(f"{FIVE} --out out").assert_outcomes(passed=1)
+        assert stored(project).cell.nfe_mean is None
+
+    @pytest.mark.parametrize("steps", ["soon", [0, 1], [1.5], [2, 2, 2, 2, 2, 2, 2, 2]])
+    def test_a_step_map_that_cannot_be_read(self, project: pytest.Pytester, run: Run, steps: Any) -> None:
+        """Fails the cell with a line; the answers are kept."""
+        with serving(lambda number, body: Act(choice={"steps": steps})) as server:
+            declare(project, server, sampler="threshold-0.95+b4", stream="false", step_map_field="choices.0.steps")
+            output = run(f"{MINE} --task copy --limit 1 --out out")
+        output.assert_outcomes(failed=1)
+        output.stdout.fnmatch_lines([f"*model mine at {server.url}/v1: *step*"])
+
+    def test_vllm_counters(self, project: pytest.Pytester, run: Run) -> None:
+        """By difference over the cell's requests, with as many at once as declared; single answers have none."""
+        counted = {"steps": 100}
+
+        def script(number: int, body: dict[str, Any]) -> Act:
+            with server.lock:
+                counted["steps"] += 6
+                server.metrics = engines.vllm_metrics(counted["steps"], 3 * counted["steps"])
+            return right(number, body)
+
+        with serving(script, metrics=engines.vllm_metrics(100, 300)) as server:
+            server.pages["/server_info?config_format=json"] = engines.vllm_config(32)
+            declare(project, server, kind="vllm", sampler="eb-0.1+b32", concurrency=2)
+            run(f"{FIVE} --out out").assert_outcomes(passed=1)
+        entry = stored(project, "mine/copy/eb-0.1+b32")
+        assert (entry.cell.nfe_mean, entry.cell.tokens_per_forward) == (6.0, 3.0)
+        assert {sample.nfe for sample in entry.samples} == {None}
+        assert entry.cell.served.settings == {"canvas_length": 32, "max_denoising_steps": 48, "max_num_seqs": 8}
+
+
+class TestMercury:
+    def test_as_officially_run(self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        """128 tokens for lists, 64 for texts and puzzles, canvases streamed: the last is the answer and their number
+        the forwards.
+        """
+
+        def script(number: int, body: dict[str, Any]) -> Act:
+            answer = right(number, body).text
+            return Act(pieces=("noise " * 5, answer[:9], answer))
+
+        monkeypatch.setenv("INCEPTION_API_KEY", "0123456789")
+        with serving(script) as server:
+            (project.path / "models.yaml").write_text(f"mercury:\n  base_url: {server.url}/v1\n  model: the-model\n")
+            tasks = "--task copy --task latin_square --task summarization"
+            run(f"--models models.yaml --model mercury {tasks} --limit 2 --no-download --out out")
+        assert (
+            sorted(bodies(server, "max_tokens", "diffusing", "stream"))
+            == [(64, True, True)] * 4 + [(128, True, True)] * 2
+        )
+        cell, samples = stored(project, "mercury/copy/server").cell, stored(project, "mercury/copy/server").samples
+        assert cell.scores["accuracy"].mean == 1
+        assert (cell.nfe_mean, [one.nfe for one in samples]) == (3.0, [3, 3])
+
+    def test_limits_of_tasks(self, tmp_path: Path, project: pytest.Pytester, run: Run, server: FakeServer) -> None:
+        """By full name, short name or category, the most exact first; one that no task has is an error."""
+        limits = "{waiting_line: 99, waiting_line/sort: 55, reverse: 44}"
+        declare(project, server, task_max_tokens=limits)
+        run(f"{MINE} --task copy --task sort --task reverse --limit 1 --out out").assert_outcomes(passed=3)
+        assert bodies(server, "max_tokens") == [(99,), (55,), (44,)]
+        declare(project, server, task_max_tokens="{waiting_lin: 3}")
+        run(f"{MINE} --task copy").stderr.fnmatch_lines(["*task_max_tokens waiting_lin; did you mean waiting_line*"])
