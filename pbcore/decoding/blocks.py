@@ -142,8 +142,8 @@ def _store(run: Blocks, rows: Rows, context: BlockContext, block: Tensor, among:
     logits = stored.logits[free[stored.ran]]  # (R'', V)
     logits[:, run.model.mask_id] = -torch.inf
     temperature = run.name.temperature
-    nfe = rows.one_at_a_time if run.name.ahead else rows.nfe  # (R,)
-    draws = uniform(run.seed, rows.key, nfe, place[:, None]).squeeze(1)[free] if temperature else None
+    earlier = rows.earlier(run.name.ahead)  # (R,)
+    draws = uniform(run.seed, rows.key, earlier, place[:, None]).squeeze(1)[free] if temperature else None
     token, confidence = predict(logits, temperature, draws)
     rows.canvas[free, place[free]] = token
     run.log.steps[rows.origin[free], place[free]] = (rows.steps[free] - 1).clamp(min=0)  # revealed by the last step

@@ -59,7 +59,7 @@ def forward(
     """
     slots = slots_of(job, rows)
     revealed = slots.inside & (slots.present != job.model.mask_id)
-    nfe = rows.one_at_a_time if job.name.ahead else rows.nfe  # (R,)
+    nfe = rows.earlier(job.name.ahead)  # (R,)
     query = Query(rows.canvas, marked(rows.canvas, slots.where, slots.masked), nfe, window, refresh)
     if job.blocks:
         query = replace(query, block=rows.block, part=job.traits.part)

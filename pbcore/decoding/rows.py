@@ -57,6 +57,10 @@ class Rows:
         """The forwards (R,) that each row would have taken so far without looking ahead."""
         return self.steps + self.store
 
+    def earlier(self, ahead: int) -> Tensor:
+        """The earlier forwards (R,) that a sampler counts; one that looks ahead counts as if it didn't."""
+        return self.one_at_a_time if ahead else self.nfe
+
     def count(self, canvases: Tensor) -> None:
         """One forward in which each row had `canvases` (R,), those with 0 took no part."""
         self.nfe = self.nfe + (canvases > 0)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from pbcore.analysis.factors import FactorChange
+from pbcore.analysis.factors import FactorChange, factor_changes
 from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.printable import command_line, counted, first_line, fixed
 from pbcore.report.ceilings import ceiling_section
 from pbcore.report.exploration import exploration_section
-from pbcore.report.factors import factor_section, factors_of_runs
+from pbcore.report.factors import factor_section
 from pbcore.report.frame_table import frame_table
 from pbcore.report.frontier_section import frontier_section
 from pbcore.report.headline import findings, measured
@@ -41,7 +41,7 @@ def write_report(run_dir: str | Path) -> list[Path]:
     run = RunDir(Path(run_dir))
     cells, answers = read(run.path)
     plots = [*write_plots(cells, run.path), *write_speed(cells, run.path), *write_under_load(cells, run.path)]
-    changes = factors_of_runs(cells, [run.path])
+    changes = factor_changes(answers)
     page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots], rooms(answers), changes)
     return [write_atomic(run.path / "report.md", page), *plots]
 

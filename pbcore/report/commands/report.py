@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbcore.analysis.against import Beside
+from pbcore.analysis.factors import factor_changes
 from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.report.against import against_markdown, against_text, beside_published
 from pbcore.report.ceilings import ceiling_text, with_ceilings
-from pbcore.report.factors import factors_of_runs
 from pbcore.report.markdown import report_text
 from pbcore.report.page import rebuild
 from pbcore.report.page.frontier_table import rooms
@@ -156,7 +156,6 @@ def _write(
     plots = [*write_plots(cells, out), *write_speed(cells, out), *write_under_load(cells, out)]
     facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
     name = ", ".join(path.name for path in sources)
-    changes = factors_of_runs(cells, sources)
-    page = report_text(cells, name, facts, [plot.name for plot in plots], rooms(answers), changes)
+    page = report_text(cells, name, facts, [plot.name for plot in plots], rooms(answers), factor_changes(answers))
     markdown = write_atomic(out / "report.md", f"{page}\n{section}" if section else page)
     return [(path, path in before) for path in (markdown, rebuild(cells, sources, out, answers), *plots)]
