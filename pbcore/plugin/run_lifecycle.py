@@ -116,14 +116,15 @@ class Outcome:
                 self._without_cells(session)
             return
         from pbcore.report.markdown import write_report
-        from pbcore.report.page import write_page
+        from pbcore.report.page.write import read, write_page
 
         run = run_dir(self._config)
         if run.cells_dir.is_dir() and any(run.cells_dir.glob("*.json")):
             try:
                 assembled = run.assemble(self.notes.append)
-                report, *plots = write_report(run.path)
-                self.written = [path.name for path in (*assembled, report, write_page(run.path), *plots)]
+                found = read(run.path)
+                report, *plots = write_report(run.path, found)
+                self.written = [path.name for path in (*assembled, report, write_page(run.path, found), *plots)]
             except OSError as error:
                 self.notes.append(
                     f"the report could not be written ({error}); the finished cells are in {run.cells_dir}, and this "
@@ -152,18 +153,18 @@ class Outcome:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        write = terminalreporter.write_line
         if not self.planned and (self._left_out() or self.ruling or self._deselected):
             terminalreporter.write_sep("=", "pbcore")
             reasons = ["no cell is left to measure", *self._left_out()] if self._left_out() or self._deselected else []
             if self._deselected:
-                words = (
-                    self._config.getoption("keyword", "") or self._config.getoption("markexpr", "") or "the selection"
-                )
+                option = self._config.getoption
+                words = option("keyword", "") or option("markexpr", "") or "the selection"
                 reasons.append(f"none of {counted(self._deselected, 'cell')} matches {words!r}; `--co -q` lists them")
-            terminalreporter.write_line("\n".join([*reasons, *self._verdict()]))
+            write("\n".join([*reasons, *self._verdict()]))
         elif not self.planned and self._collected and (options := on_command_line(self._config, *WHAT)):
             terminalreporter.write_sep("=", "pbcore")
-            terminalreporter.write_line(
+            write(
                 f"{' and '.join(options)}: no collected test takes cells of "
                 f"{', '.join(sorted(plan(self._config).categories))}; mark one with pytest.mark.cells, or run the "
                 "stock cells: pytest --pyargs pbcore.benches"
@@ -171,31 +172,29 @@ class Outcome:
         if not self.planned or self._refused or self._config.getoption("collectonly", False):
             return
         if estimated(self._config):
-            terminalreporter.write_line("estimated: no cell was run, and nothing was written")
+            write("estimated: no cell was run, and nothing was written")
             return
         terminalreporter.write_sep("=", "pbcore")
         if not self._measured:
             for cell, samples in self.judged.items():
-                terminalreporter.write_line(f"{cell}: {self.right[cell]} of {samples} samples right")
-            terminalreporter.write_line(
-                "drill-down: single answers were judged; nothing was written, and there are no tables"
-            )
+                write(f"{cell}: {self.right[cell]} of {samples} samples right")
+            write("drill-down: single answers were judged; nothing was written, and there are no tables")
             return
         from pbcore.report.summary import summary
 
         width = terminalreporter.config.get_terminal_writer().fullwidth
         run = run_dir(self._config)
         records = [entry.cell for entry in run.read_cells(self.notes.append)]
-        terminalreporter.write_line(summary(records, width, run.read_run()))
+        write(summary(records, width, run.read_run()))
         if settings(self._config).resume is not None:
             again = len(self.finished) - self.resumed
             self.notes.insert(0, f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured")
         told = [line for lines in self._config.hook.pytest_pbcore_summary(config=self._config) for line in lines]
         lines = [*self._missing(), *self._left_out(), *told, *self.notes, *self._verdict()]
         for line in lines:
-            terminalreporter.write_line(line)
+            write(line)
         if self.written:
-            terminalreporter.write_line(f"{run.path}: {', '.join(self.written)}")
+            write(f"{run.path}: {', '.join(self.written)}")
 
     def _begin(self, node_ids: Sequence[str]) -> None:
         self._collected = True

@@ -19,6 +19,7 @@ from pbcore.report.factors import factor_section
 from pbcore.report.frame_table import frame_table
 from pbcore.report.frontier_section import frontier_section
 from pbcore.report.headline import findings, measured
+from pbcore.report.page.data import Answers
 from pbcore.report.page.figures import overview, scopes
 from pbcore.report.page.frontier_table import rooms
 from pbcore.report.page.write import read
@@ -33,13 +34,14 @@ from pbcore.results.rundir import RunDir, write_atomic
 from pbcore.text import NAME, code, listed, md
 
 
-def write_report(run_dir: str | Path) -> list[Path]:
+def write_report(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None) -> list[Path]:
     """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths, report.md first.
 
-    An unfinished run is reported as far as it got. Raises the errors of `results.load`.
+    An unfinished run is reported as far as it got; `found` is what `read` gave of it before. Raises the errors of
+    `results.load`.
     """
     run = RunDir(Path(run_dir))
-    cells, answers = read(run.path)
+    cells, answers = found or read(run.path)
     plots = [*write_plots(cells, run.path), *write_speed(cells, run.path), *write_under_load(cells, run.path)]
     changes = factor_changes(answers)
     page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots], rooms(answers), changes)

@@ -46,7 +46,7 @@ class TestEnd:
     def test_a_full_disk_fails_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The cells are on disk; what is missing and how to write it is said, and the exit code is 1."""
 
-        def full(path: Path) -> list[Path]:
+        def full(path: Path, found: object) -> list[Path]:
             raise OSError("no space")
 
         monkeypatch.setattr("pbcore.report.markdown.write_report", full)

@@ -35,10 +35,13 @@ SIZE = 1_495_000  # bytes of a page, as far as its answers decide
 MEANS = "means over each model's own tasks"
 
 
-def write_page(run_dir: str | Path) -> Path:
-    """Writes report.html into a run directory and returns its path. Raises the errors of `results.load`."""
+def write_page(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None) -> Path:
+    """Writes report.html into a run directory and returns its path; `found` is what `read` gave of it before.
+
+    Raises the errors of `results.load`.
+    """
     run = RunDir(Path(run_dir))
-    cells, answers = read(run.path)
+    cells, answers = found or read(run.path)
     return write_atomic(run.path / FILE, page(cells, answers, run.path.name, run.read_run()))
 
 
