@@ -23,7 +23,6 @@ from pbcore.tasks.base import Task
 from pbcore.tasks.naming import short
 
 WORST, SHARE, MOST = -0.03, 2 / 3, 1.05  # of a fair replacement: lower ends of differences, calls in total, on a task
-FILLS = ("full", "none", "left", "right", "top", "bottom")  # of the markers of a policy's samplers
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +130,17 @@ def draw(found: Mapping[str, Mapping[str, Total]], path: Path) -> None:
     in every report; samplers of one policy differ in how their markers are filled."""
     from matplotlib.figure import Figure
 
-    from pbcore.report.looks import COLOURS, MARKERS, looks, policy
+    from pbcore.report.looks import marks
 
     figure = Figure(figsize=(9, 3.4 * len(found)), layout="constrained")
     axes = figure.subplots(len(found), 2, sharey="row", squeeze=False)
     samplers = list(dict.fromkeys(sampler for totals in found.values() for sampler in totals))
-    known = looks(("", policy(sampler)) for sampler in samplers)
-    alike = {sampler: [one for one in samplers if policy(one) == policy(sampler)] for sampler in samplers}
+    known = marks(("", sampler) for sampler in samplers)
     for (model, totals), pair in zip(found.items(), axes, strict=True):
         for axis, field in zip(pair, ("calls", "rows"), strict=True):
             for sampler, one in totals.items():
-                look = known["", policy(sampler)]
-                drawn = {"color": COLOURS[look.colour], "marker": MARKERS[look.marker], "mfcalt": "white"}
-                drawn["fillstyle"] = FILLS[alike[sampler].index(sampler) % len(FILLS)]
-                axis.plot(getattr(one, field), 100 * one.score, linestyle="", markersize=8, label=sampler, **drawn)
+                drawn = {"linestyle": "", "markersize": 8, "label": sampler, **known["", sampler]}
+                axis.plot(getattr(one, field), 100 * one.score, **drawn)
             prices = [math.log2(getattr(one, field)) for one in totals.values()]
             axis.set_xscale("log", base=2)
             axis.set_xlim(2 ** (math.floor(min(prices)) - 0.1), 2 ** (math.ceil(max(prices)) + 0.1))

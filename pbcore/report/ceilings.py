@@ -10,6 +10,7 @@ from tabulate import tabulate
 
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import counted, fixed
+from pbcore.report.frame_table import word_table
 from pbcore.results.questions import redrawn
 from pbcore.results.table_row import THEORY
 from pbcore.tasks.base import Task
@@ -32,12 +33,7 @@ def ceiling_section(cells: pd.DataFrame) -> str:
     """The part of report.md with both tables; empty where no record has a ceiling or bits."""
     parts = []
     for title, note, table in _tables(cells):
-        text = tabulate(
-            [[md(cell, NAME) for cell in row] for row in table.values.tolist()],
-            [md(column, NAME) for column in table.columns],
-            tablefmt="github",
-            disable_numparse=True,
-        )
+        text = word_table([md(column, NAME) for column in table.columns], table.values.tolist())
         parts.append(f"## {md(title)}\n\n{text}\n\n{note}\n")
     return "\n".join([*parts, *([f"{within}\n"] if parts and (within := _within(cells)) else [])])
 

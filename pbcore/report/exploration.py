@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pandas as pd
-from tabulate import tabulate
 
+from pbcore.report.frame_table import word_table
 from pbcore.report.page.exploration_table import NOTE, exploration_rows
-from pbcore.text import NAME, md
 
 
 def exploration_section(cells: pd.DataFrame) -> str:
@@ -14,6 +13,5 @@ def exploration_section(cells: pd.DataFrame) -> str:
     rows = exploration_rows(cells)
     if not rows:
         return ""
-    lines = [[md(word, NAME) for word in row.values()] for row in rows]
-    text = tabulate(lines, list(rows[0]), tablefmt="github", disable_numparse=True)
+    text = word_table(list(rows[0]), (row.values() for row in rows))
     return f"## Order, remasks and variety of the answers\n\n{text}\n\n{NOTE}\n"

@@ -1,7 +1,8 @@
-"""A data frame as a table in Markdown."""
+"""Rows of words, or a data frame, as a table in Markdown."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -9,6 +10,12 @@ from tabulate import tabulate
 
 from pbcore.printable import fixed
 from pbcore.text import NAME, md
+
+
+def word_table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Rows of words as they are."""
+    lines = [[md(word, NAME) for word in row] for row in rows]
+    return tabulate(lines, head, tablefmt="github", disable_numparse=True)
 
 
 def frame_table(table: pd.DataFrame, significant: int | None = None) -> str:

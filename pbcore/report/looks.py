@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 from zlib import crc32
 
 from pbcore.analysis.order import natural
@@ -14,6 +16,7 @@ COLOURS = ("#0072B2", "#C04A00", "#007A5A", "#A8508B", "#8A6100", "#4B5FBF", "#3
 DARK = ("#56B4E9", "#FF8C42", "#2FC99A", "#E79FC9", "#F0B93A", "#A9B6FF", "#E0E0E0", "#D7A574")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", ":", "-.")
+FILLS = ("full", "none", "left", "right", "top", "bottom")  # of the markers of a policy's samplers
 # The place decides the look, so that names are only ever added at the end. The first eight differ in colour and marker.
 POLICIES = (
     *("confidence", "random", "threshold", "entropy", "factor", "margin", "left_to_right", "eb"),
@@ -72,4 +75,23 @@ def looks(lines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Look]:
             dash = models.index(model) if len(models) > 1 else rank
             hollow = (rank if len(models) > 1 else rank // len(DASHES)) % 2 == 1
             found[name] = Look(colour, (colour + row) % len(MARKERS), dash % len(DASHES), hollow)
+    return found
+
+
+def marks(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """(model, sampler) → matplotlib's options of its colour and marker, where lines have another meaning; those of one
+    policy differ in how their markers are filled."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    seen: Counter[str] = Counter()
+    for name in dict.fromkeys(names):
+        rule = policy(name[1])
+        look = looks([("", rule)])["", rule]
+        fill = FILLS[seen[rule] % len(FILLS)]
+        seen[rule] += 1
+        found[name] = {
+            "color": COLOURS[look.colour],
+            "marker": MARKERS[look.marker],
+            "mfcalt": "white",
+            "fillstyle": fill,
+        }
     return found

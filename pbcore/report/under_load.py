@@ -17,7 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from scipy.optimize import nnls
 
 from pbcore.names import parse
-from pbcore.report.looks import COLOURS, MARKERS
+from pbcore.report.looks import marks
 from pbcore.report.style import PANEL, finish, label, percent
 
 PERCENTILES = ("p50", "p90", "p99")
@@ -127,15 +127,15 @@ def under_load_figure(table: pd.DataFrame) -> Figure:
     timed = table["p50 s"].notna().any()
     drawn = Figure(figsize=(PANEL[0] * (3 if timed else 2) + 0.9, PANEL[1] + 0.75), dpi=150)
     axes: list[Axes] = list(drawn.subplots(1, 3 if timed else 2, squeeze=False)[0])
-    for number, (_, group) in enumerate(table.groupby(["model", "sampler"], sort=False)):
-        look = {"color": COLOURS[number % 8], "marker": MARKERS[number % 8], "markersize": 4, "linewidth": 1.2}
-        _draw(axes, group, look)
-    marks = sorted(set(table["at once"]))
+    looks = marks(zip(table["model"], table["sampler"], strict=True))
+    for (model, sampler), group in table.groupby(["model", "sampler"], sort=False):
+        _draw(axes, group, looks[str(model), str(sampler)] | {"markersize": 4, "linewidth": 1.2})
+    places = sorted(set(table["at once"]))
     for axis, title in zip(axes, ("answers per second", "score over speed", "seconds of an answer"), strict=False):
         finish(axis, title)
         axis.set_xscale("log")
         axis.set_xlabel("answers per second" if axis is axes[1] else "at a time", fontsize=8)
-        _ticks(axis.xaxis, None if axis is axes[1] else marks)
+        _ticks(axis.xaxis, None if axis is axes[1] else places)
         if axis is axes[1]:
             percent(axis)
         else:

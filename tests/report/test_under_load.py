@@ -89,6 +89,8 @@ class TestReport:
         solid = [line for line in first.lines if line.get_linestyle() == "-"]
         (dotted,) = [line for line in first.lines if line.get_linestyle() == ":"]
         assert [list(line.get_xdata()) for line in solid] == [[1, 4, 16, 64], [1, 4]]
+        assert [line.get_fillstyle() for line in solid] == ["full", "none"]  # one policy of two models
+        assert len({(line.get_color(), line.get_marker()) for line in solid}) == 1
         assert list(dotted.get_xdata()) == pytest.approx([1, 4, 10, 16, 64])
         assert list(dotted.get_ydata()) == pytest.approx([2, 8, 20, 20, 20])
         assert [text.get_text() for text in second.texts] == ["1", "4", "16", "64", "1", "4"]

@@ -22,7 +22,7 @@ NOTE = (
 def row(one: FactorChange) -> list[str]:
     """A row of the table."""
     means = f"{fixed(100 * one.before)} → {fixed(100 * one.after)}"
-    change = f"{signed(100 * (one.after - one.before))} [{signed(100 * one.low)} – {signed(100 * one.high)}]"
+    change = f"{signed(100 * one.change)} [{signed(100 * one.low)} – {signed(100 * one.high)}]"
     names = [short(one.task), one.model, one.sampler, one.factor, f"{one.base} → {one.head}", str(one.answers.n)]
     return [*names, _percent(one.answers), _percent(one.scores), means, change]
 
