@@ -3,8 +3,6 @@
 This is the public API; names are imported on first use, so `import pbcore` is fast.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -1,8 +1,6 @@
 # PYTHON_ARGCOMPLETE_OK
 """The command `pbcore`. A subcommand's module is imported only when it is called, so that `pbcore --help` is fast."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

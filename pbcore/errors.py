@@ -3,8 +3,6 @@
 Anything else that is raised is a bug.
 """
 
-from __future__ import annotations
-
 
 class PbcoreError(Exception):
     """Something that the user can mend: the message says what was given, what is allowed and what to do.

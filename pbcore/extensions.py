@@ -4,8 +4,6 @@
 Reading the declarations imports nothing else: what they name is imported where it is used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache

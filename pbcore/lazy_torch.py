@@ -4,8 +4,6 @@
 samplers and protocols.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module

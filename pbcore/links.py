@@ -1,7 +1,5 @@
 """Where the project and its pages are on the web: an installed package has no docs folder."""
 
-from __future__ import annotations
-
 PROJECT = "https://github.com/pbcore/pbcore"
 
 

@@ -1,7 +1,5 @@
 """The package's own YAML files."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Text from outside (answers, errors, names, paths) as one line that is safe to show."""
 
-from __future__ import annotations
-
 import os
 import re
 import reprlib

@@ -3,8 +3,6 @@
 Policies, models and scorers use it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cached_property

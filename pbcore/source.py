@@ -1,7 +1,5 @@
 """Digests of source code: part of a cell's key, so that changed code is never taken for the code that was measured."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Small pieces of text that several reports share."""
 
-from __future__ import annotations
-
 import codecs
 import sys
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Trade-off curves are imported on first use: they take pandas, which a cell's record doesn't need.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """A run's scores beside published figures of the same model, task and sampler, and what differs between the two."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

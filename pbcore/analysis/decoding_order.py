@@ -1,7 +1,5 @@
 """In which order a sampler revealed its tokens: AR-ness, and how many tokens it took a step."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

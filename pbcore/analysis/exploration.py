@@ -1,7 +1,5 @@
 """What several answers to one sample reach together (pass@k), and what remasking changes (flip-flops)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import comb
 from statistics import fmean

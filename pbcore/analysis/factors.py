@@ -2,8 +2,6 @@
 arXiv 2604.13413). Two runs with equal means can still differ in many answers.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """How far the cells of a run are from the optimal frontier: the best accuracy in as many steps of samplers that write
 only independently drawn tokens and keep each (`theory.frontier`)."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

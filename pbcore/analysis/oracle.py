@@ -2,8 +2,6 @@
 arXiv 2510.04767.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

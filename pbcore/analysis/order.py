@@ -1,7 +1,5 @@
 """The order in which samplers, tasks and models stand in tables and figures, and their short names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

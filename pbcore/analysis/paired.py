@@ -2,8 +2,6 @@
 correction, and statistical power.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

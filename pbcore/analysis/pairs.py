@@ -1,7 +1,5 @@
 """Pairs the cells of two runs: by id, or by the names that the user gives."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

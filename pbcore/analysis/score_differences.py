@@ -1,7 +1,5 @@
 """Answers of a run on which a corrected score disagrees with the official score: how many, and which."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -2,8 +2,6 @@
 2601.07568).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 What a model loses against its ceiling is the model's own; what the ceiling lacks to 1 is lost by parallel decoding.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence

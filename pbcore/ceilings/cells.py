@@ -1,7 +1,5 @@
 """What theory says of a cell: its ceiling, and the bits that its decodings lost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from statistics import fmean

@@ -4,8 +4,6 @@ The policy sees a step whose positions have the exact probabilities; noise only 
 C candidates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import comb, log

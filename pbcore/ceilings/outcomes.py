@@ -5,8 +5,6 @@ come to the same canvas and the same state of the policy go on as one. R rows, L
 block, V tokens.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ paper alone).
 R rows, C slots.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -9,8 +9,6 @@ R rows, Q guesses, W canvases, L canvas positions, C slots of the active block, 
 tokens.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

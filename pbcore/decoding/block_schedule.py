@@ -1,7 +1,5 @@
 """How a policy goes through the blocks of a block model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 FILLS = ("grid", "length", "blocks")

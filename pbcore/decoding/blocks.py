@@ -3,8 +3,6 @@
 R rows, L canvas positions, V tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

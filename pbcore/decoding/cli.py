@@ -1,7 +1,5 @@
 """`pbcore samplers`: lists every policy with its parameters, paper and kind; counts token frequencies for `pc`."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterator

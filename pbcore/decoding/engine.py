@@ -7,8 +7,6 @@ tokens. Rows are independent: each has its own block, step count and random draw
 So a result never depends on the batch.
 """
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 R rows, W what-if rows, L canvas positions, C slots of the active block, M candidates, N revealed slots, V tokens.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, replace
 from functools import partial

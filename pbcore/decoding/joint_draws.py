@@ -6,8 +6,6 @@ they repeat some and lose others. S positions of a row, K likeliest tokens of ea
 candidates of all rows, V tokens.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

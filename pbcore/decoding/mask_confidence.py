@@ -1,7 +1,5 @@
 """Confidences over the whole vocabulary, mask token included, as the authors of block models compute them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from pbcore.decoding.step import Step

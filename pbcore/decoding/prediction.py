@@ -1,7 +1,5 @@
 """From logits to tokens, their probabilities and other numbers, in chunks of bounded memory. M positions, V tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The protocol of policies: `select`, which each policy has, and what it may declare beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol

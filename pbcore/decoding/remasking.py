@@ -4,8 +4,6 @@
 that code differs from it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

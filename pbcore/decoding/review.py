@@ -5,8 +5,6 @@ editing), "hidden" with it hidden (WINO's shadow block). R rows, L canvas positi
 tokens.
 """
 
-from __future__ import annotations
-
 from pbcore.decoding.prediction import predict, probability
 from pbcore.decoding.step import Review
 from pbcore.lazy_torch import Tensor, torch

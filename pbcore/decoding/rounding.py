@@ -4,8 +4,6 @@ Gandhi, Khuller, Parthasarathy and Srinivasan: Dependent rounding and its applic
 J. ACM 53 (2006), Section 2. S rows, U columns.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

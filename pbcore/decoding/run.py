@@ -3,8 +3,6 @@
 Forms batches, halves them when memory runs out, hands over to models with their own loop.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pbcore.decoding.engine import denoise

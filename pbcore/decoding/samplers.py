@@ -1,7 +1,5 @@
 """Resolves, validates and canonicalises sampler names."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, get_type_hints

@@ -1,7 +1,5 @@
 """Schedules: the number of tokens that a static policy reveals at each step of a block."""
 
-from __future__ import annotations
-
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.names import SamplerName
 

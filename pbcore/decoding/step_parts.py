@@ -3,8 +3,6 @@
 R rows, C slots of the active block, V tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast

@@ -1,7 +1,5 @@
 """A run as two tables, cells and samples, in CSV or Parquet."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """Shared parts of the figures: panels, points with intervals, and a CSV beside each PNG."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Sequence

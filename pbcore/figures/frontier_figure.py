@@ -1,7 +1,5 @@
 """The optimal frontier as tables and as a figure, with the samplers as points."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import log2
 

@@ -1,7 +1,5 @@
 """Table 1 and Figure 2: closed forms of the ideal model beside accuracies measured by decoding."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Accuracies measured by decoding, with their 95 % intervals, and whether a predicted value lies within."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from zlib import crc32

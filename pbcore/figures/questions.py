@@ -1,7 +1,5 @@
 """Infilling questions with one token per item and known valid answers, as `pbcore.theory` assumes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

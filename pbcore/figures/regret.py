@@ -1,7 +1,5 @@
 """How far each sampler is from the optimal frontier: its regret, at its own mean number of steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log2

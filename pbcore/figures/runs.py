@@ -1,7 +1,5 @@
 """Figures 3 and 7 from the cells of runs: score over tokens per step, and the oracle of thresholds."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Tokens per step over k, the number of independent questions that are answered on one canvas (`questions/…-xk`)."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from typing import Any

@@ -1,8 +1,6 @@
 """Figures from the cells of runs: 4, score over n; 5, score over block length; 6, the map of tasks; and score over the
 length of the canvas."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean

@@ -1,7 +1,5 @@
 """Absolute floors: `"tiny/copy/* accuracy>=0.98"`."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Iterable

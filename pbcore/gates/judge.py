@@ -3,8 +3,6 @@
 It must fail a worse or slower model, but not on noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

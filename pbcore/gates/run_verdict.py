@@ -1,7 +1,5 @@
 """The verdict on a whole run: its gates, floors, time gates and the baseline it updates. Knows no pytest."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A gate's verdict as text: one screen for the terminal, all of it in Markdown for a CI's step summary."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

@@ -2,8 +2,6 @@
 run has them, and `/17` at its end names one sample.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 
 # ruff: noqa: RUF009  as in settings.py
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

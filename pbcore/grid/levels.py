@@ -5,8 +5,6 @@ A factor is an option declared with `varies`. Rows at a time are part of the sam
 (`+x8`), and seeds of one record.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace

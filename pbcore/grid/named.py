@@ -1,7 +1,5 @@
 """What options and node ids name: tasks, cells, models and samplers, found or refused with what there is instead."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """What a setting is as an option of the command line and of ini files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum

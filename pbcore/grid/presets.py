@@ -1,7 +1,5 @@
 """Settings of papers and their code by name (`--preset`): data/presets.yaml, each with its source."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

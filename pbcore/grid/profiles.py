@@ -1,7 +1,5 @@
 """The grids that profiles name: data/profiles.yaml, worked out for a canvas length."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """The parts of a run's cells for several machines, `--shard I/N`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pbcore.grid.cellid import CellName

@@ -1,7 +1,5 @@
 """Validates combinations of options."""
 
-from __future__ import annotations
-
 from pbcore.errors import InputError
 from pbcore.grid.settings import Settings
 

@@ -1,7 +1,5 @@
 """The values of options, read from text. Each raises argparse.ArgumentTypeError that says what to write instead."""
 
-from __future__ import annotations
-
 import argparse
 import re
 

@@ -3,8 +3,6 @@
 A sampler that gives the same valid answer every time is accurate and wrong as a sampler (arXiv 2602.19619, 2606.22976).
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise

@@ -2,8 +2,6 @@
 layout.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The paper's grammar score: 1 if LanguageTool (en-US) reports no match, 0 if it reports one or the answer is empty."""
 
-from __future__ import annotations
-
 import atexit
 import hashlib
 import json

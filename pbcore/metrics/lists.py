@@ -1,7 +1,5 @@
 """Scores of list answers: the correct answers of each operation, and a diagnosis of wrong ones."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

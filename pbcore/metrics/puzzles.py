@@ -1,7 +1,5 @@
 """Scores of puzzle answers: Latin squares of given symbols, and sudokus with one solution."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

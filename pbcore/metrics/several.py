@@ -1,7 +1,5 @@
 """Scores of several list questions that are answered together, a list on each line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

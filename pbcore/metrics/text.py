@@ -4,8 +4,6 @@
 measured is left out, with the reason in `details["absent"]`, and so are the composites that need it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

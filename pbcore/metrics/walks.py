@@ -1,7 +1,5 @@
 """Scores of a random walk: is it one of the graph, and which share of its steps follows an edge."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

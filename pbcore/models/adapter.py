@@ -3,8 +3,6 @@
 r rank, I columns and O rows of an adapted matrix.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -2,8 +2,6 @@
 model). Doesn't import torch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pbcore.names import SamplerName, SamplerNameError

@@ -1,7 +1,5 @@
 """Maps a published checkpoint's config.json to one of transformers' own architectures."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

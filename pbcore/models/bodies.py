@@ -1,7 +1,5 @@
 """Bodies of masked checkpoints: the values of transformers' config that a config.json describes, by family."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -3,8 +3,6 @@
 R rows, P prompt columns, L answer tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

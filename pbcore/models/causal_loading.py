@@ -1,7 +1,5 @@
 """Loads autoregressive models through transformers' AutoModelForCausalLM, with their tokenizer and stop tokens."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`pbcore models`: every model name, its source, and whether it is available on this machine."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

@@ -2,8 +2,6 @@
 order.
 """
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from pbcore.lazy_torch import Tensor, torch

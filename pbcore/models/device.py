@@ -1,7 +1,5 @@
 """The device a model runs on."""
 
-from __future__ import annotations
-
 import torch
 
 from pbcore.models.errors import ModelError

@@ -5,8 +5,6 @@ LLaDA-MoE calls itself `llada` and Stable-DiffCoder `llama`, so `architectures` 
 other family has it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

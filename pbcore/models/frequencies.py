@@ -5,8 +5,6 @@ A table belongs to one tokenizer. It is stored beside the checkpoint as frequenc
 PBCORE_FREQUENCIES.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """Finds a checkpoint's folder on this machine: given, cached, or downloaded from the hub. Errors say what to do."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

@@ -5,8 +5,6 @@ columns but queries and an MLP of the canvas alone. With prompts three times as 
 layer's work or more. R rows, T columns, A skipped columns, H width, D width of a head.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ caches.
 R rows, P prompt columns, L canvas columns, T = P + L, Q columns of one forward, H width, M wanted positions, V tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Memory on the CPU and the GPU: the peak of a block of code, and what the C library keeps of freed memory."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -2,8 +2,6 @@
 checkpoint's own code.
 """
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol

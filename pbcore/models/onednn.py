@@ -4,8 +4,6 @@ PyTorch multiplies float32 matrices on a CPU with MKL, which keeps its AVX-512 c
 with PyTorch too and uses what a processor has: `pytest -m speed benches/test_plain_loop.py` measures the difference.
 """
 
-from __future__ import annotations
-
 import platform
 from functools import cache
 from pathlib import Path

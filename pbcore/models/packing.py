@@ -3,8 +3,6 @@
 E experts, I expert width, H model width.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

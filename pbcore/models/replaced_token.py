@@ -1,7 +1,5 @@
 """Tokens that were masked again or replaced during decoding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

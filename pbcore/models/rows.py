@@ -1,7 +1,5 @@
 """Data exchanged by the decoding loop and models: rows to decode, forwards, answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict

@@ -4,8 +4,6 @@
 R rows, T columns (prompt and canvas), S shadows.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -3,8 +3,6 @@
 R rows, P prompt columns, L answer tokens, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Single tokens as text, for showing trajectories."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

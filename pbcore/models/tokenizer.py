@@ -2,8 +2,6 @@
 tokenizer.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -24,8 +24,6 @@ workers |
 verdicts, tables |
 """
 
-from __future__ import annotations
-
 from os.path import exists
 
 import pytest

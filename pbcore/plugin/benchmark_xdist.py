@@ -2,8 +2,6 @@
 writes files.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator
 from typing import Any

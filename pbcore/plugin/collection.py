@@ -1,7 +1,5 @@
 """Cells and, in the drill-down, samples as pytest items: parametrized by name, sorted by model, split into shards."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """`--estimate`: the grid's bill instead of the grid. Models are loaded and timed; nothing is measured or recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

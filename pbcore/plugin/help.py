@@ -1,7 +1,5 @@
 """`pytest --help` shows the options of everyday use; `--help-pbcore` shows all, by what they are for."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

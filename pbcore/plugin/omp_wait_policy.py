@@ -4,8 +4,6 @@ OpenMP's threads spin while they wait. On an idle machine that is fastest. Besid
 keeps the core that the thread it waits for needs, and two threads become many times slower than one.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """The options of the group "pbcore", each with an ini/TOML equivalent `pbcore_<name>`, read into one Settings value."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Literal

@@ -1,8 +1,6 @@
 """A cell's name as reports show it, `pytest ideal/shuffle/confidence-k2`, runs that cell; with `/17` at its end that
 sample."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 running.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any

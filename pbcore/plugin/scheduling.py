@@ -2,8 +2,6 @@
 (decision 12). Where cells share forwards, each of a model's tasks stays with one worker while there are others.
 """
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Sequence

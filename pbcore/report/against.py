@@ -1,7 +1,5 @@
 """Scores beside published figures, as text for the terminal and as a section of report.md."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path

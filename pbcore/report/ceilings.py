@@ -1,7 +1,5 @@
 """Scores beside their ceilings, and bits lost: what parallel decoding costs, and what the model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

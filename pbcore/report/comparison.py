@@ -1,7 +1,5 @@
 """Two runs side by side as text: a table for the terminal, and Markdown for a pull request."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Order, remasks and variety of answers, in report.md."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from pbcore.report.frame_table import word_table

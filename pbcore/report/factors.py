@@ -1,7 +1,5 @@
 """What changes with a run's factors, in report.md and on the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pbcore.analysis.factors import FactorChange

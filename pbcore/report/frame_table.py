@@ -1,7 +1,5 @@
 """Rows of words, or a data frame, as a table in Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

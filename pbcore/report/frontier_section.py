@@ -1,7 +1,5 @@
 """Cells beside the optimal frontier, in report.md."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tabulate import tabulate

@@ -1,7 +1,5 @@
 """The first lines of a report: what was measured, and what was found, in sentences that the intervals carry."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Writes a JUnit file from records, with the same properties as the plugin's own: for merged runs in CI."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One colour and one marker per policy, in every plot of every run; lines of the same policy differ in their dashes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass

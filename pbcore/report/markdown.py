@@ -1,7 +1,5 @@
 """report.md: the tables, curves and facts of a run on one page."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path

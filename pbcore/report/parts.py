@@ -1,7 +1,5 @@
 """What integrations say of cells whose models answer elsewhere (a record's `served`), such as behind a server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 

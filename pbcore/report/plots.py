@@ -1,7 +1,5 @@
 """Trade-off curves as PNG: score over tokens per step, a curve per policy family, a panel per category or task."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Collection, Sequence

@@ -1,7 +1,5 @@
 """Commands that decode one sample of a finished run again: its cell by node id, under the run's own settings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path

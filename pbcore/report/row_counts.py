@@ -1,7 +1,5 @@
 """Rows beside calls: samplers that ask about what-if rows forward more canvases than their NFE says."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 NOTE = (

@@ -1,7 +1,5 @@
 """Score over answers per second: the one axis on which models behind servers stand beside those that run here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

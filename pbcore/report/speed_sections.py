@@ -1,7 +1,5 @@
 """report.md's sections on time: speed, speed under load, shared forwards."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from pbcore.analysis.order import natural

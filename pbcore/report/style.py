@@ -1,7 +1,5 @@
 """The look of all PNG figures: colours, markers, and the frame of a panel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

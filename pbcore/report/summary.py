@@ -1,7 +1,5 @@
 """The summary shown in the terminal at the end of a run: tables, counts, wrong answers by kind, errors."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from textwrap import wrap

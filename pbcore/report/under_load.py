@@ -1,7 +1,5 @@
 """Speed under load: answers per second, and how long one takes, over rows or requests at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain

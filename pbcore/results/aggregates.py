@@ -1,7 +1,5 @@
 """Checks that a record's aggregates are those of its samples: nobody edited one without the other."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean

@@ -12,8 +12,6 @@ numbers with four decimals, forwards (summed over seeds) run-length encoded (`16
 then fifteen eight times), and so are rows, where they aren't the forwards.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence

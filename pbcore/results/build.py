@@ -3,8 +3,6 @@
 Imports no torch: it takes anything shaped like a Generation.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

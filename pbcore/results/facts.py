@@ -1,7 +1,5 @@
 """Package versions and the machine, which results depend on beside the settings: for run.json and records."""
 
-from __future__ import annotations
-
 import os
 import platform
 from functools import cache

@@ -1,7 +1,5 @@
 """What a record needs of answers, and what models tell beside them. Imports no torch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Converts values to exact builtin types, as JSON, JUnit properties and pytest reports need them."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """One writer per run directory: a lock that is held while a run writes, and names its holder."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

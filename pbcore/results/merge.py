@@ -1,7 +1,5 @@
 """Merges run directories (e.g. of shards or machines) into one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

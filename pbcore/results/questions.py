@@ -6,8 +6,6 @@ from that data, checked by their digest, to score a cell again.
 One file per task and data, written once by whichever process comes first.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

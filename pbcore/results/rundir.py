@@ -12,8 +12,6 @@ Typical use. The controller: `run = create("reports"); run.write_run(facts)`. Ev
 `RunDir(path).write_cell(cell, samples)` as soon as a cell is finished. The controller at the end: `run.assemble()`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

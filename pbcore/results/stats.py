@@ -1,7 +1,5 @@
 """Means with 95 % intervals: Wilson's for binary scores, Student's t made safe near the bounds for graded ones."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Task: the questions of the benchmark and the scoring of their answers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,8 +1,6 @@
 """Chain of thought (the paper's appendix F.2): the question asks for steps and a final answer, and only that answer is
 scored."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Question generators: the types shared by lists, puzzles and texts, and the seeded stream of drawn items."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count

@@ -1,7 +1,5 @@
 """The ten list operations, on people in a waiting line or on single symbols with pre-filled formatting (`list_ops`)."""
 
-from __future__ import annotations
-
 import json
 import string
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Names of tasks, `category/name`: the category, the paper's tasks, the short names in node ids. Reads no data."""
 
-from __future__ import annotations
-
 from pbcore.tasks.lists import OPERATIONS
 
 PAPER_TASKS = (

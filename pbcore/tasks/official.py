@@ -1,7 +1,5 @@
 """Rows in the official layout: a folder of `<group>/<task>.jsonl` files, or a single such file given by the user."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Prompt options of a run: solved examples (shots), chain of thought, and the length of the canvas."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pbcore.errors import InputError

@@ -1,7 +1,5 @@
 """Latin squares of any symbols, and 4×4 sudokus with one solution."""
 
-from __future__ import annotations
-
 import string
 from collections.abc import Iterator, Sequence
 from functools import lru_cache

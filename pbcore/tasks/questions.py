@@ -1,7 +1,5 @@
 """Several independent list questions in one prompt, answered on one canvas: the ideal speed-up is their number."""
 
-from __future__ import annotations
-
 from random import Random
 
 from pbcore.errors import InputError

@@ -1,7 +1,5 @@
 """Tasks by name: `load_task`, `generate`, and the user's own tasks files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence

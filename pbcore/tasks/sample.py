@@ -1,7 +1,5 @@
 """Sample: one question with its label."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Tasks as data: the entries of tasks.yaml, or of a user's own tasks file, read and checked."""
 
-from __future__ import annotations
-
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The text tasks: word sets, dialogues and paraphrases from the scene grammar, in the official layout."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
 from typing import Any

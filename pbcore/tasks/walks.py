@@ -1,7 +1,5 @@
 """Random walks on a graph: every sample has the same graph under other node names (arXiv 2606.22976)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations, pairwise

@@ -5,8 +5,6 @@ everything else are single characters, so sudoku rows and Latin squares have one
 `ideal` and `tiny`.
 """
 
-from __future__ import annotations
-
 import re
 
 PATTERN = r"""\["|", "|"\]| ?[A-Za-z](?:[A-Za-z]|'(?=[a-z]))+| a(?![A-Za-z])|[\s\S]"""

@@ -12,8 +12,6 @@ many of them are in the active block.
   rest, one that places two or more makes the answer wrong, and one that places none leaves m − j items.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache

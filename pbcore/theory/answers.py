@@ -1,7 +1,5 @@
 """Lists all valid answers of an operation: over concrete items, or as tables of small integers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import permutations

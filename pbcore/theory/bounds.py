@@ -6,8 +6,6 @@ because the joint terms telescope. The answers are uniform, so a subset's entrop
 those of ParallelBench (arXiv 2510.04767).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations, pairwise

@@ -1,7 +1,5 @@
 """Canvases as words, and the protocol of an answer distribution on one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """A ceiling as a number: the ideal model's expected accuracy and how it is known."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal
 

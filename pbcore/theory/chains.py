@@ -1,7 +1,5 @@
 """Walks of a Markov chain as answers: exact marginals by forward–backward, so of any length (`walk/graph`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`pbcore theory`: prints Table 1 and the accuracies of Figure 2 for the ideal model."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

@@ -4,8 +4,6 @@ A hull is its corners (mean steps, value), from the fewest steps on, each with a
 steps than the last corner's gain nothing.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise

@@ -8,8 +8,6 @@
 Moves of the last two are sets of positions within the run: 2^K.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache

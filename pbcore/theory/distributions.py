@@ -1,7 +1,5 @@
 """The exact distribution of a Sample's valid answers as word-level tokens, and its marginals given revealed ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import factorial

@@ -3,8 +3,6 @@
 For few answers only: Latin squares of side 3, or a table of your own. The numbers of `counted` are tested against it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import product

@@ -16,8 +16,6 @@ is a bound, not a recipe; the one of `seen` is reached on shuffle by keeping one
 (`fewest mean steps` 1 + 1/2 + … + 1/n).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from math import inf, log2

@@ -5,8 +5,6 @@ revealing them costs nothing and tells nothing, so a move names only the others 
 them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol

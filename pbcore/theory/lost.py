@@ -1,7 +1,5 @@
 """Bits lost: L_T of the partition that a decoding took (ParallelBench, Theorem 1). A answers, W open positions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import log2
 

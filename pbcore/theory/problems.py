@@ -5,8 +5,6 @@ one is masked. Positions are taken in parts, which are decoded one after the oth
 steps of a fixed partition. W open positions, A answers.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Independent answers on one canvas: several questions that are answered together (`questions/…`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

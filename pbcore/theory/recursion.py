@@ -6,8 +6,6 @@ probabilities, some number drawn at random, since only noise distinguishes them.
 left makes the final answer wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from math import comb

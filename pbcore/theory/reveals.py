@@ -1,7 +1,5 @@
 """The number of positions that a sampler reveals in one step, given its candidates in groups of equal confidence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Shuffles as states of knowledge, by counting free slots, and the problem of any distribution."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Table 1 and Figure 2 of ParallelBench as data: the losses of the ideal model and its accuracy."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import e, inf, log2

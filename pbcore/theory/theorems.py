@@ -3,8 +3,6 @@
 P positions, A answers with probabilities that need not be equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from math import log2

@@ -1,7 +1,5 @@
 """`python -m pbcore.train`: trains `tiny` or `tiny-ar`, resumes an interrupted run, or evaluates a checkpoint."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

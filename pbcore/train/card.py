@@ -1,7 +1,5 @@
 """Writes the folder of the trained checkpoint: weights, tokenizer, loss curve and model card."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Evaluates a checkpoint: its score on every task's test split for several numbers of tokens per step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

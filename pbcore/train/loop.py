@@ -1,7 +1,5 @@
 """The training loop: runs a recipe's steps, saves states to resume from, and logs the loss."""
 
-from __future__ import annotations
-
 import csv
 import math
 import os

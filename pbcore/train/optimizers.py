@@ -5,8 +5,6 @@ than the forward and backward pass. This class applies the same rule in the grad
 of equal shape.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """A recipe: the network's size, the data's seed, and the phases of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

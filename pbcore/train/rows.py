@@ -2,8 +2,6 @@
 alone.
 """
 
-from __future__ import annotations
-
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 R rows, T positions, M noisy positions, N columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

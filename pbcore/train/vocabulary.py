@@ -1,7 +1,5 @@
 """The tokenizer of `tiny`: the word-level tokens of `pbcore.tasks.words`, a `tokenizers` file with a chat template."""
 
-from __future__ import annotations
-
 import string
 from collections import Counter
 from collections.abc import Iterable, Sequence

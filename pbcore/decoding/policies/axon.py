@@ -1,7 +1,5 @@
 """Anchors that unsure slots attend to."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

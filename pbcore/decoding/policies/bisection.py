@@ -1,7 +1,5 @@
 """The middle of every gap."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Confidence top-k."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

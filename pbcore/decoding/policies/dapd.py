@@ -1,7 +1,5 @@
 """Dependency-aware parallel decoding: an independent set in the attention graph, in two published versions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Dependency-aware decoding with anchors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

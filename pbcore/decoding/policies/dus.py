@@ -1,7 +1,5 @@
 """Dilated unmasking."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

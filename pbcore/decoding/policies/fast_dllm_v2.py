@@ -1,7 +1,5 @@
 """Fast-dLLM v2's decoder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

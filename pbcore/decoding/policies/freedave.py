@@ -1,7 +1,5 @@
 """Drafts that are the next steps of one token each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """What samplers share that read attention as a graph of dependence. R rows, C slots."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from pbcore.decoding.step import Step

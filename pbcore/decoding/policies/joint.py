@@ -1,7 +1,5 @@
 """Joint thresholds: filling masks and editing tokens."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import ClassVar
 

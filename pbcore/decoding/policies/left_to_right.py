@@ -1,7 +1,5 @@
 """Left-to-right top-k."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

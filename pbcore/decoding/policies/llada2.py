@@ -1,7 +1,5 @@
 """LLaDA2.0's decoder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Threshold relaxed around sure positions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

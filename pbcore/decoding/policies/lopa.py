@@ -1,7 +1,5 @@
 """Branches that look one step ahead."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

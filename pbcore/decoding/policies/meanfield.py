@@ -1,7 +1,5 @@
 """Mean-field selection of compatible positions."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

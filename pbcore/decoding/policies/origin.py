@@ -1,7 +1,5 @@
 """Dream's original sampler."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Position-aware confidence calibration."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

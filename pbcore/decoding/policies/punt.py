@@ -1,7 +1,5 @@
 """Tokens that don't change each other's distributions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Bold drafts, of which those that the others make less probable are taken back before they are written."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Bold drafts, of which those that the next forward finds less probable are taken back."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 A policy is a frozen dataclass whose fields are its parameters; its docstring states rule, paper and defaults.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, get_type_hints

@@ -1,7 +1,5 @@
 """Self-speculation of block models: drafts by denoising, checked token by token."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Adaptive acceleration with backtracking."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """SDAR's sequential schedule."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pbcore.decoding.mask_confidence import chosen

@@ -1,7 +1,5 @@
 """SDAR's static schedule."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

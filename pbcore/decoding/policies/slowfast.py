@@ -1,7 +1,5 @@
 """Slow exploration, fast filling."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Nested what-if rows: each drafted token is checked with those before it written."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import ClassVar
 

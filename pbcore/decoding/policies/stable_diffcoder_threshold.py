@@ -1,7 +1,5 @@
 """Stable-DiffCoder's threshold."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Token-to-mask editing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Wide in, narrow out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -6,8 +6,6 @@ has imported. Started by `gates.timing.interleaved`, once with the code under te
 with.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Generation settings of a harness task, checked against the sampler."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

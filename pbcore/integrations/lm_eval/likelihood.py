@@ -6,8 +6,6 @@ expected log-likelihood over all orders of decoding one token at a time. The mas
 has probability 0, as in decoding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

@@ -2,8 +2,6 @@
 
 # ruff: noqa: RUF009  the default of each field carries its option, as dataclasses.field does
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@
 a row per document and filter with its scores.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ Only tasks that generate text: what is scored by likelihoods isn't decoded. A qu
 harness's solved examples before it as text.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """The way to a Ray cluster: connecting, how many workers fit on its nodes, and whether they hold the same code."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

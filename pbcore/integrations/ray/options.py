@@ -1,7 +1,5 @@
 """The options of `--ray`."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from dataclasses import dataclass

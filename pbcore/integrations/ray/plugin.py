@@ -1,7 +1,5 @@
 """pytest's hooks for `--ray`: the connection, and the loop that replaces pytest's own."""
 
-from __future__ import annotations
-
 import pytest
 
 from pbcore.integrations.ray.options import RayOptions

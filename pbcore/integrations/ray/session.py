@@ -4,8 +4,6 @@ The cell of a worker that died goes to another one. It is an error once it has t
 nodes stayed up, or was running on MAX_LOST nodes that went away.
 """
 
-from __future__ import annotations
-
 import builtins
 import os
 import warnings

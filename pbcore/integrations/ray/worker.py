@@ -5,8 +5,6 @@ and clock as in a run without a cluster. `workerinput` marks it as a worker, as 
 run directory is a temporary one, and what it finds goes home as report data and record text.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

@@ -6,8 +6,6 @@ are comparable only with answers to the same questions. A folder is `<model>/<me
 `samples_parallelbench_<task>.jsonl`.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from functools import cache

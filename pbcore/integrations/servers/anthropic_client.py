@@ -1,7 +1,5 @@
 """Requests to Anthropic's API, through the `anthropic` package."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pbcore.integrations.servers.draft import Connection, Draft

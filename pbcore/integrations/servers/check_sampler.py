@@ -1,7 +1,5 @@
 """The declared sampler of a server against what the server says that it runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pbcore.integrations.servers.reported import counters, settings

@@ -1,7 +1,5 @@
 """What a declaration can't mean, named with file, model and key."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Declared models as entries of the registry: what each can run, and whether its key is there."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from functools import partial

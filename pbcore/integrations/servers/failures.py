@@ -1,7 +1,5 @@
 """What went wrong at a server, in one line that names it and what to do, and holds no key."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 from typing import Any

@@ -4,8 +4,6 @@ An SDK's own timeouts each limit a single read, which a server that drips never 
 reply of any size, and adds what the environment holds for its maker's own server.
 """
 
-from __future__ import annotations
-
 import ssl
 import threading
 import time

@@ -1,7 +1,5 @@
 """Keys of servers: read from the environment, sent in one header, masked in every error and log, never in an answer."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

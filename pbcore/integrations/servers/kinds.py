@@ -1,7 +1,5 @@
 """Kinds of servers: the SDK for requests to each, and what it accepts and reports beside the answer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

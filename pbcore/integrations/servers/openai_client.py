@@ -1,7 +1,5 @@
 """Requests to OpenAI-compatible servers, through the `openai` package."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pbcore.integrations.servers.draft import Connection, Draft

@@ -1,7 +1,5 @@
 """The options of a run with models behind servers."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """One request to a server and its reply, with the digest by which an answer is found again."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field

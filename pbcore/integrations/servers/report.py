@@ -1,7 +1,5 @@
 """Models behind servers in reports: requests, tokens, cost, and how answers ended."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from statistics import median

@@ -1,7 +1,5 @@
 """What a server tells of itself beside its answers: version, how it decodes, and counters of its `/metrics` page."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -1,7 +1,5 @@
 """A named sampler as fields of the request: `sampler_fields` of a server that takes its sampler with each request."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The decoding order that a server reports: the step at which each token of an answer was revealed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Answers on disk as they come, one JSON line each, so that none is paid for twice."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

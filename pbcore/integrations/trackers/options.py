@@ -1,7 +1,5 @@
 """The options of `pbcore export` for trackers."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

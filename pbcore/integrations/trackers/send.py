@@ -1,7 +1,5 @@
 """A run in experiment trackers: Weights & Biases and MLflow, each an optional extra that is imported at its use."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The config.json of a SEDD checkpoint, in the layout of its authors. Doesn't import torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ negative; `draw` takes those as 0. Beyond σ of about 16 (geometric noise up to 
 difference of numbers that float32 can't tell apart, and about half of the masks stay a step longer than they should.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Loads SEDD checkpoints in their authors' layout, or a published shape with random weights."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -4,8 +4,6 @@ reverse process.
 R rows, T positions, M open positions, N columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -5,8 +5,6 @@ R rows, T positions, D width, H heads, E width of the condition, N columns (toke
 M wanted positions. Parameters have the names of the authors' checkpoints.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """The page of a comparison: differences by cell, and the answers that flipped, of both runs side by side."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Data for the page's script: cells with their facts, questions, and as many answers as fit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The page's table of what changes with a run's factors; report.md has the same words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pbcore.analysis.factors import FactorChange, factor_changes

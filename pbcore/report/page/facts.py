@@ -1,7 +1,5 @@
 """What a run was: command, versions, machine; and what was not measured."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The page's table of cells beside the optimal frontier: the best accuracy of independent draws in as many steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 

@@ -1,7 +1,5 @@
 """The page as one file: template, style, script and data put together, and a policy that forbids every request."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

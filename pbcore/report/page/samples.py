@@ -5,8 +5,6 @@ wrong, grammar matches, former tokens, the length of a text that was cut, what a
 Tokens (numbers of a table of texts, as kinds are), steps and confidences are strings of digits to the base 62.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Speed–quality plots as plain SVG: score over tokens per step with intervals, a line and a shape per series."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The page's static tables, readable without JavaScript: columns over rows. The script sorts by what cells carry."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Writes report.html: of a run directory, or of several results side by side."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence

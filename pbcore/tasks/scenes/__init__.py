@@ -4,8 +4,6 @@ The lexicon and all templates are data (`data/scenes.yaml`). Every function depe
 items of a call don't depend on `count`, and no text, word set or summary occurs in both splits.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pbcore.tasks.scenes import dialogues as _dialogues

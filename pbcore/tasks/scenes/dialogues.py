@@ -1,7 +1,5 @@
 """Short dialogues of two people about one topic, with a summary of what they say."""
 
-from __future__ import annotations
-
 from random import Random
 
 from pbcore.tasks.scenes.lexicon import data

@@ -1,7 +1,5 @@
 """The lexicon: words as data (scenes.yaml) and a few inflection rules."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Sentences with paraphrases: one meaning, several frames (voice, clause order) and synonyms."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

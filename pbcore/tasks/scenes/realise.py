@@ -3,8 +3,6 @@
 A template is plain text with `{slot}`, `{slot.form}` and `[one|other]` (a random choice). Forms: see lexicon.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from random import Random

@@ -2,8 +2,6 @@
 text.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from random import Random

@@ -1,7 +1,5 @@
 """Word sets with an example sentence: words of one scene (easy, medium) or of many (hard)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from random import Random

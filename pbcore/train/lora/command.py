@@ -2,8 +2,6 @@
 interrupted run.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Training and validation examples of an adapter."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random

@@ -1,7 +1,5 @@
 """Files of a trained adapter: peft's weights and config, the model card, the loss as a table and a plot."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 R rows, T columns, M masked positions, H width, V tokens.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -3,8 +3,6 @@
 B rows of a batch, R of this forward, M masked positions.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext

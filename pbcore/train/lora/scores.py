@@ -3,8 +3,6 @@
 R rows, T columns, M noisy positions, N columns of the score.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Settings of adapter training; defaults are those of the paper's appendix F.1, for SEDD models (F4) of F.4."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
