@@ -18,9 +18,9 @@ from torch import Tensor
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import _advance, _step
 from pbcore.decoding.forward import Job
-from pbcore.decoding.policies.origin import Origin
+from pbcore.decoding.policies.places import Origin
 from pbcore.decoding.protocol import traits
-from pbcore.decoding.rows import Rows, start
+from pbcore.decoding.rows import Log, Rows, start
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.table import Table
 from pbcore.errors import InputError
@@ -138,20 +138,10 @@ class _Enumeration:
                 f"sampler {name}: tokens checked by what-if rows or chosen together aren't enumerated; decode with the "
                 "model `ideal`"
             )
-        self._rows, log = start(self._table, [Request((), self._table.canvas, 0)], record=False)
+        self._rows = start(self._table, [Request((), self._table.canvas, 0)], [len(self._table.canvas)])
         self._every = _Every(self._table)
         size = name.block or max(1, int(self._rows.n_targets.max()))
-        self._job = Job(
-            self._table,
-            self._policy,
-            declared,
-            name,
-            size,
-            0,
-            log,
-            None,
-            self._every.draw,
-        )
+        self._job = Job(self._table, self._policy, declared, name, size, 0, Log(None), self._every.draw)
         rows = np.array(sorted(self._table.answers))
         self._entropy: Entropy = answers_entropy(rows)
         self._all_bits = math.log2(len(rows))

@@ -5,20 +5,16 @@ R rows, W what-if rows, L canvas positions, C slots of the active block, M candi
 
 import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, cast
 
-from pbcore.decoding.blocks import Blocks, fill_after_eos
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
-from pbcore.decoding.prediction import Prediction, predict, without_mask
+from pbcore.decoding.prediction import Prediction, predict, probability, scattered, without_mask
 from pbcore.decoding.protocol import Policy, Traits
-from pbcore.decoding.review import marked, reviewed
 from pbcore.decoding.rows import Log, Rows
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext
-from pbcore.decoding.step import Step
-from pbcore.decoding.step_parts import PerRow, PerSlot, Setting
-from pbcore.decoding.what_if import Answers, Probe
+from pbcore.decoding.step import Review, Step
+from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention, AttentionContext, Context, Denoiser, Query
 from pbcore.models.counter_rng import Draw, uniform
@@ -38,13 +34,7 @@ class Job:
     size: int
     seed: int
     log: Log
-    blocks: Blocks | None  # of a block model
     draw: Draw = uniform
-
-    def setting(self, asked: int) -> Setting:
-        """The setting of each Step; `asked` is the largest number of target positions in the batch."""
-        fixed = self.seed, self.model.mask_id, self.name.temperature, self.model.frequencies
-        return Setting(asked, *fixed, self.traits.reach, self.traits.reads, self.draw)
 
 
 def forward(
@@ -59,7 +49,7 @@ def forward(
     revealed = slots.inside & (slots.present != job.model.mask_id)
     nfe = rows.earlier(job.name.ahead)  # (R,)
     query = Query(rows.canvas, marked(rows.canvas, slots.where, slots.masked), nfe, window, refresh)
-    if job.blocks:
+    if job.model.block:
         query = replace(query, block=rows.block, part=job.traits.part)
     reused = rows.knows(query.want)  # (R,)
     if not job.name.ahead:
@@ -74,11 +64,9 @@ def forward(
     check_numbers(job.model, seen.confidence, slots.masked.nonzero()[:, 0], rows)
     step = step_of(job, rows, slots, seen, nfe, rows.stale(reused))
     step.attention = attention
-    step.mask = None if share is None else _scattered(slots.masked, share)
+    step.mask = None if share is None else scattered(slots.masked, share)
     if again is not None:
-        share = without_mask(again, job.model.mask_id, "mask" in job.traits.needs)  # (N,)
-        draws = _draws(job, rows, slots, nfe)
-        step.review = reviewed(again, revealed, slots.present, job.name.temperature, draws, share)
+        step.review = _review(job, rows, slots, revealed, nfe, again)
         check_numbers(job.model, step.review.confidence[revealed], revealed.nonzero()[:, 0], rows)
     rows.kept = None
     rows.count((~reused).long())
@@ -121,9 +109,15 @@ def predicted(job: Job, rows: Rows, slots: Slots, nfe: Tensor, logits: Tensor) -
 
 def step_of(job: Job, rows: Rows, slots: Slots, seen: Prediction, nfe: Tensor, stale: Tensor) -> Step:
     """The Step of what a forward, after `nfe` (R,) earlier ones, says of the candidates."""
-    count = rows.in_block(job.size)  # (R,)
-    single = job.blocks is None and job.name.block is None
-    per_row = PerRow(
+    count = (rows.unit // job.size == rows.block[:, None]).sum(-1)  # (R,)
+    single = not job.model.block and job.name.block is None
+    return Step(
+        inside=slots.inside,
+        position=slots.place,
+        column=slots.where,
+        masked=slots.masked,
+        token=slots.present.masked_scatter(slots.masked, seen.token),
+        confidence=scattered(slots.masked, seen.confidence),
         key=rows.key,
         index=rows.index,
         nfe=nfe,
@@ -131,20 +125,33 @@ def step_of(job: Job, rows: Rows, slots: Slots, seen: Prediction, nfe: Tensor, s
         size=rows.n_targets if single else torch.full_like(count, job.size),
         requested=rows.requested,
         targets=rows.n_targets,
+        left=rows.masks(job.model.mask_id).sum(-1),
         stale=stale,
-        left=partial(rows.masks, job.model.mask_id),
-    )
-    return Step(
-        job.setting(rows.targets.shape[1]),
-        PerSlot(slots.inside, slots.place, slots.where),
-        per_row,
-        slots.masked,
-        token=slots.present.masked_scatter(slots.masked, seen.token),
-        confidence=_scattered(slots.masked, seen.confidence),
+        asked=rows.targets.shape[1],
+        seed=job.seed,
+        mask_id=job.model.mask_id,
+        temperature=job.name.temperature,
+        frequencies=job.model.frequencies,
+        reach=job.traits.reach,
+        reads=job.traits.reads,
         quota=quota(job.name, count, rows.index, slots.masked.sum(-1)),
         _logits=seen.logits,
-        _numbers={name: _scattered(slots.masked, values) for name, values in seen.numbers.items()},
+        _numbers={name: scattered(slots.masked, values) for name, values in seen.numbers.items()},
         _states=rows.states,
+        _draw=job.draw,
+    )
+
+
+def _review(job: Job, rows: Rows, slots: Slots, revealed: Tensor, nfe: Tensor, logits: Tensor) -> Review:
+    """The review of the slots `revealed` (R, C) from their logits (N, V)."""
+    share = without_mask(logits, job.model.mask_id, "mask" in job.traits.needs)  # (N,)
+    draws = _draws(job, rows, slots, nfe)
+    token, confidence = predict(logits, job.name.temperature, None if draws is None else draws[revealed])
+    return Review(
+        token=scattered(revealed, token),
+        confidence=scattered(revealed, confidence),
+        support=scattered(revealed, probability(logits, slots.present[revealed])),
+        mask=None if share is None else scattered(revealed, share),
     )
 
 
@@ -165,14 +172,12 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, pr
     canvas = rows.canvas[probe.row]  # (W, L), a copy
     canvas[row, where[probe.row[row], slot]] = probe.token[row, slot]
     causal = marked(canvas, where[probe.row], probe.write) if probe.causal else None
-    at, logits = forwarded(job, rows, context, probe.row, canvas, rows.nfe[probe.row], causal)
+    forwards = forwarded(job, rows, context, probe.row, canvas, rows.nfe[probe.row], causal)
     return Answers(
         row=probe.row,
-        masked=step.inside[probe.row] & (at.gather(1, where[probe.row]) >= 0),
-        canvas=canvas,
+        masked=step.inside[probe.row] & (forwards.at.gather(1, where[probe.row]) >= 0),
+        _forwards=forwards,
         _where=where[probe.row],
-        _at=at,
-        _logits=logits,
         _temperature=job.name.temperature,
         _draws=step.uniform(-1)[probe.row] if job.name.temperature else None,
         _check=lambda chances, row: check_numbers(job.model, chances, row, rows),
@@ -182,23 +187,22 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, pr
 
 def forwarded(
     job: Job, rows: Rows, context: Source, row: Tensor, canvas: Tensor, nfe: Tensor, causal: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+) -> Forwards:
     """One forward of `canvas` (W, L), which the rows `row` (W,) have or might come to have after `nfe` (W,) forwards.
 
-    Returns logits (N, V) of the masks of the active block, or where that is full, of the next one, and the row of these
-    that belongs to each position (W, L), -1 for none. A block model may be asked for the positions `causal` (W, L) of
-    the active block instead, each given the tokens before it alone.
+    It tells the masks of the active block, or where that is full, of the next one. A block model may be asked for the
+    positions `causal` (W, L) of the active block instead, each given the tokens before it alone.
     """
     asked = replace(rows.select(row), canvas=canvas.clone())
     if job.name.eos_stop:
-        fill_after_eos(job.model, asked)  # an answer that ends there has nothing left to predict
-    if job.blocks is None:  # a block model's next block waits for its storing forward
+        asked.fill_after_eos(job.model)  # an answer that ends there has nothing left to predict
+    if not job.model.block:  # a block model's next block waits for its storing forward
         asked.block = asked.block_of_first_mask(job.model.mask_id, job.size).maximum(asked.block)
     want = next_masks(job, asked) if causal is None else causal  # (W, L)
     live = want.any(-1).nonzero().squeeze(-1)
     logits = torch.empty(0, job.model.vocab_size, device=canvas.device)  # (N, V)
     if len(live):
-        block = asked.block[live] if job.blocks else None
+        block = asked.block[live] if job.model.block else None
         query = Query(canvas[live], want[live], nfe[live], block=block, causal=causal is not None)
         logits = _of_rows(context, row[live], len(rows.origin)).logits(query)
         check_logits(job.model, logits, int(want.sum()), canvas, "masked")
@@ -206,7 +210,15 @@ def forwarded(
     rows.count(torch.bincount(row[live], minlength=len(rows.origin)))
     at = torch.full_like(canvas, -1)
     at[want] = torch.arange(len(logits), device=at.device)
-    return at, logits
+    return Forwards(canvas, nfe, at, logits)
+
+
+def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
+    """The canvas positions (R, L) of the given slots (R, C)."""
+    mark = torch.zeros_like(canvas, dtype=torch.bool)
+    row, slot = slots.nonzero(as_tuple=True)
+    mark[row, where[row, slot]] = True
+    return mark
 
 
 def next_masks(job: Job, rows: Rows) -> Tensor:
@@ -227,11 +239,6 @@ def _of_rows(context: Any, index: Tensor, rows: int) -> Any:
     part = copy.copy(context)
     part.keep(index)
     return part
-
-
-def _scattered(slots: Tensor, values: Tensor) -> Tensor:
-    """Values (M,) in their slots (R, C), 0 elsewhere."""
-    return torch.zeros(slots.shape, dtype=values.dtype, device=slots.device).masked_scatter(slots, values)
 
 
 def _logits(
@@ -260,7 +267,7 @@ def _logits(
 def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: Tensor) -> Tensor:
     """Logits (M, V) of the masked slots: kept ones in the rows `reused` (R,), a forward of the others."""
     assert rows.kept is not None
-    known = rows.kept.of(query.want & reused[:, None])
+    known = rows.kept.rows_of(rows.kept.at[query.want & reused[:, None]])
     if bool(reused.all()):
         return known
     index = (~reused).nonzero().squeeze(-1)
