@@ -16,7 +16,7 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from pbcore.decoding.checks import as_move
-from pbcore.decoding.forward import Job, Source, forwarded, hold_back, next_masks, predicted, slots_of, step_of
+from pbcore.decoding.forward import Job, Source, forwarded, hold_back, next_masks, slots_of, step_of
 from pbcore.decoding.prediction import NUMBERS, Prediction, pieces_of, predict, rowwise
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Step
@@ -169,7 +169,7 @@ def _next(job: Job, rows: Rows, known: _Known, level: Sequence[_Guess]) -> list[
     after.canvas[row, step.column[q][row, slot]] = token[row, slot]
     if job.name.eos_stop:
         after.fill_after_eos(job.model)
-    left = slots_of(job, after).masked.any(-1).tolist()
+    left = slots_of(job, after)[-1].any(-1).tolist()
     ids = after.canvas.cpu().numpy()
     return [
         _Guess(level[parent].row, chance, after.canvas[i], depth + 1, ids[i].tobytes(), left[i])
@@ -180,15 +180,14 @@ def _next(job: Job, rows: Rows, known: _Known, level: Sequence[_Guess]) -> list[
 
 def _step(job: Job, asked: Rows, known: _Known, owner: Tensor) -> tuple[Step, Tensor]:
     """The step of rows on canvases that they might have, and the entry of each slot (Q, C)."""
-    slots = slots_of(job, asked)
-    entry = known.at[owner].gather(1, slots.where)  # (Q, C)
-    entries, nfe = entry[slots.masked], asked.one_at_a_time  # (M,), (Q,)
+    step = step_of(job, asked, asked.one_at_a_time)
+    entry = known.at[owner].gather(1, step.column)  # (Q, C)
+    entries = entry[step.masked]  # (M,)
     if known.seen.logits is not None:
-        seen = predicted(job, asked, slots, nfe, known.seen.logits[entries])
+        step._see(step._predicted(known.seen.logits[entries]))
     else:
         numbers = {name: values[entries] for name, values in known.seen.numbers.items()}
-        seen = Prediction(known.seen.token[entries], known.seen.confidence[entries], None, numbers)
-    step = step_of(job, asked, slots, seen, nfe, torch.zeros_like(nfe, dtype=torch.bool))
+        step._see(Prediction(known.seen.token[entries], known.seen.confidence[entries], None, numbers))
     hold_back(job, step)
     return step, entry
 

@@ -86,18 +86,18 @@ def _step(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None 
     job.log.record(rows)
     if job.name.ahead:
         look_ahead(job, rows, context)
-    step, where = forward(job, rows, context, window, refresh)
+    step = forward(job, rows, context, window, refresh)
     masked = step.masked
     hold_back(job, step)
     answer = job.policy.select(step)
     for _ in range(step.masked.shape[1] + 1):
         if not isinstance(answer, Probe):
             break
-        step.answers = what_if(job, rows, context, step, where, answer)
+        step.answers = what_if(job, rows, context, step, answer)
         answer = job.policy.select(step)
     move = as_move(job.name.policy, answer, step)
     before = rows.canvas.clone() if job.model.block else rows.canvas
-    _apply(job, _bounded(job, move, step, masked, rows), step, where, rows)
+    _apply(job, _bounded(job, move, step, masked, rows), step, rows)
     if job.model.block:
         stop_early(job, rows, before)
     if job.name.eos_stop:
@@ -144,8 +144,9 @@ def _caps(job: Job, move: Move, slots: Tensor) -> Tensor | None:
     return 4 * slots
 
 
-def _apply(job: Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None:
+def _apply(job: Job, move: Move, step: Step, rows: Rows) -> None:
     """Applies a move to the canvas and the log."""
+    where = step.column  # (R, C)
     token = step.token if move.token is None else move.token
     confidence = step.confidence if move.confidence is None else move.confidence
     written = move.reveal if move.revise is None else move.reveal | move.revise  # (R, C)

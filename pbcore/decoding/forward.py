@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
-from pbcore.decoding.prediction import Prediction, predict, probability, scattered, without_mask
+from pbcore.decoding.prediction import predict, probability, scattered, without_mask
 from pbcore.decoding.protocol import Policy, Traits
 from pbcore.decoding.rows import Log, Rows
 from pbcore.decoding.schedule import quota
@@ -37,87 +37,55 @@ class Job:
     draw: Draw = uniform
 
 
-def forward(
-    job: Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool
-) -> tuple[Step, Tensor]:
-    """The policy's Step, and the canvas index (R, C) of each slot.
+def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool) -> Step:
+    """The policy's Step.
 
     One forward of all rows but those whose last move took a what-if row, or that looked ahead: its answers are read
     again.
     """
-    slots = slots_of(job, rows)
-    revealed = slots.inside & (slots.present != job.model.mask_id)
-    nfe = rows.earlier(job.name.ahead)  # (R,)
-    query = Query(rows.canvas, marked(rows.canvas, slots.where, slots.masked), nfe, window, refresh)
+    step = step_of(job, rows, rows.earlier(job.name.ahead))
+    revealed = step.inside & (step.token != job.model.mask_id)
+    query = Query(rows.canvas, marked(rows.canvas, step.column, step.masked), step.nfe, window, refresh)
     if job.model.block:
         query = replace(query, block=rows.block, part=job.traits.part)
     reused = rows.knows(query.want)  # (R,)
+    step.stale = rows.stale(reused)
     if not job.name.ahead:
-        nfe = nfe - reused.long()  # earlier forwards than the one read now
-    share = again = attention = None
+        step.nfe = step.nfe - reused.long()  # earlier forwards than the one read now
+    again = None
     if isinstance(context, SharedContext):
-        seen = context.predict(query)
+        step._see(context.predict(query))
     else:
-        logits, again, attention = _logits(job, rows, context, query, slots.where, revealed, reused)  # (M, V), (N, V)
+        logits, again, step.attention = _logits(job, rows, context, query, step.column, revealed, reused)
         share = without_mask(logits, job.model.mask_id, "mask" in job.traits.needs)  # (M,)
-        seen = predicted(job, rows, slots, nfe, logits)
-    check_numbers(job.model, seen.confidence, slots.masked.nonzero()[:, 0], rows)
-    step = step_of(job, rows, slots, seen, nfe, rows.stale(reused))
-    step.attention = attention
-    step.mask = None if share is None else scattered(slots.masked, share)
+        step.mask = None if share is None else scattered(step.masked, share)
+        step._see(step._predicted(logits))
+    check_numbers(job.model, step.confidence[step.masked], step.masked.nonzero()[:, 0], rows)
     if again is not None:
-        step.review = _review(job, rows, slots, revealed, nfe, again)
+        step.review = _review(job, step, revealed, again)
         check_numbers(job.model, step.review.confidence[revealed], revealed.nonzero()[:, 0], rows)
     rows.kept = None
     rows.count((~reused).long())
-    return step, slots.where
+    return step
 
 
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """The slots of each row's active block (R, C): index among the target positions and in the canvas, whether the row
-    has it, the token that stands there, and whether it is a candidate.
-    """
-
-    place: Tensor
-    where: Tensor
-    inside: Tensor
-    present: Tensor
-    masked: Tensor
+def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The slots (R, C) that the policy gets, as `Rows.slots`."""
+    return rows.slots(job.model.mask_id, job.size, job.traits.reach == "prefix", job.traits.part)
 
 
-def slots_of(job: Job, rows: Rows) -> Slots:
-    """The slots that the policy gets."""
-    place, where, inside = rows.active(job.size, job.traits.reach == "prefix")  # (R, C) each
-    present = rows.canvas.gather(1, where)
-    masked = inside & (present == job.model.mask_id)
-    if job.traits.part:
-        masked = rows.first_part(job.size, job.traits.part, place, masked)
-    return Slots(place, where, inside, present, masked)
-
-
-def _draws(job: Job, rows: Rows, slots: Slots, nfe: Tensor) -> Tensor | None:
-    """The random numbers (R, C) that draw tokens at a temperature."""
-    return job.draw(job.seed, rows.key, nfe, slots.place) if job.name.temperature else None
-
-
-def predicted(job: Job, rows: Rows, slots: Slots, nfe: Tensor, logits: Tensor) -> Prediction:
-    """What logits (M, V) of the candidates say; `nfe` (R,) are the rows' earlier forwards."""
-    draws = _draws(job, rows, slots, nfe)
-    return Prediction(*predict(logits, job.name.temperature, None if draws is None else draws[slots.masked]), logits)
-
-
-def step_of(job: Job, rows: Rows, slots: Slots, seen: Prediction, nfe: Tensor, stale: Tensor) -> Step:
-    """The Step of what a forward, after `nfe` (R,) earlier ones, says of the candidates."""
+def step_of(job: Job, rows: Rows, nfe: Tensor) -> Step:
+    """The Step after `nfe` (R,) forwards, before it has seen what the next one says of the candidates."""
+    place, where, inside, masked = slots_of(job, rows)
     count = (rows.unit // job.size == rows.block[:, None]).sum(-1)  # (R,)
     single = not job.model.block and job.name.block is None
     return Step(
-        inside=slots.inside,
-        position=slots.place,
-        column=slots.where,
-        masked=slots.masked,
-        token=slots.present.masked_scatter(slots.masked, seen.token),
-        confidence=scattered(slots.masked, seen.confidence),
+        inside=inside,
+        position=place,
+        column=where,
+        masked=masked,
+        token=rows.canvas.gather(1, where),
+        confidence=torch.zeros(masked.shape, device=masked.device),
         key=rows.key,
         index=rows.index,
         nfe=nfe,
@@ -126,7 +94,7 @@ def step_of(job: Job, rows: Rows, slots: Slots, seen: Prediction, nfe: Tensor, s
         requested=rows.requested,
         targets=rows.n_targets,
         left=rows.masks(job.model.mask_id).sum(-1),
-        stale=stale,
+        stale=torch.zeros_like(rows.hold),
         asked=rows.targets.shape[1],
         seed=job.seed,
         mask_id=job.model.mask_id,
@@ -134,23 +102,20 @@ def step_of(job: Job, rows: Rows, slots: Slots, seen: Prediction, nfe: Tensor, s
         frequencies=job.model.frequencies,
         reach=job.traits.reach,
         reads=job.traits.reads,
-        quota=quota(job.name, count, rows.index, slots.masked.sum(-1)),
-        _logits=seen.logits,
-        _numbers={name: scattered(slots.masked, values) for name, values in seen.numbers.items()},
+        quota=quota(job.name, count, rows.index, masked.sum(-1)),
         _states=rows.states,
         _draw=job.draw,
     )
 
 
-def _review(job: Job, rows: Rows, slots: Slots, revealed: Tensor, nfe: Tensor, logits: Tensor) -> Review:
+def _review(job: Job, step: Step, revealed: Tensor, logits: Tensor) -> Review:
     """The review of the slots `revealed` (R, C) from their logits (N, V)."""
     share = without_mask(logits, job.model.mask_id, "mask" in job.traits.needs)  # (N,)
-    draws = _draws(job, rows, slots, nfe)
-    token, confidence = predict(logits, job.name.temperature, None if draws is None else draws[revealed])
+    token, confidence = predict(logits, step.temperature, step.uniform(-1)[revealed] if step.temperature else None)
     return Review(
         token=scattered(revealed, token),
         confidence=scattered(revealed, confidence),
-        support=scattered(revealed, probability(logits, slots.present[revealed])),
+        support=scattered(revealed, probability(logits, step.token[revealed])),
         mask=None if share is None else scattered(revealed, share),
     )
 
@@ -165,19 +130,19 @@ def hold_back(job: Job, step: Step) -> None:
         step._hide(ends & (masked & ~ends).any(-1, keepdim=True))
 
 
-def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, probe: Probe) -> Answers:
+def what_if(job: Job, rows: Rows, context: Source, step: Step, probe: Probe) -> Answers:
     """One forward of all what-if rows."""
     check_probe(job.name.policy, job.traits.needs, probe, step)
     row, slot = probe.write.nonzero(as_tuple=True)
-    canvas = rows.canvas[probe.row]  # (W, L), a copy
-    canvas[row, where[probe.row[row], slot]] = probe.token[row, slot]
-    causal = marked(canvas, where[probe.row], probe.write) if probe.causal else None
+    canvas, where = rows.canvas[probe.row], step.column[probe.row]  # (W, L), a copy; (W, C)
+    canvas[row, where[row, slot]] = probe.token[row, slot]
+    causal = marked(canvas, where, probe.write) if probe.causal else None
     forwards = forwarded(job, rows, context, probe.row, canvas, rows.nfe[probe.row], causal)
     return Answers(
         row=probe.row,
-        masked=step.inside[probe.row] & (forwards.at.gather(1, where[probe.row]) >= 0),
+        masked=step.inside[probe.row] & (forwards.at.gather(1, where) >= 0),
         _forwards=forwards,
-        _where=where[probe.row],
+        _where=where,
         _temperature=job.name.temperature,
         _draws=step.uniform(-1)[probe.row] if job.name.temperature else None,
         _check=lambda chances, row: check_numbers(job.model, chances, row, rows),
@@ -227,8 +192,8 @@ def next_masks(job: Job, rows: Rows) -> Tensor:
     open_ = (rows.canvas == job.model.mask_id).any(-1).nonzero().squeeze(-1)
     if len(open_):
         some = rows.select(open_)
-        _, where, inside = some.active(job.size, job.traits.reach == "prefix")  # (R', C) each
-        want[open_] = marked(some.canvas, where, inside & (some.canvas.gather(1, where) == job.model.mask_id))
+        _, where, _, masked = slots_of(job, some)  # (R', C) each
+        want[open_] = marked(some.canvas, where, masked)
     return want
 
 

@@ -92,11 +92,10 @@ class Rows:
         """The rows (R,), of the `reused`, whose canvas has tokens that the what-if row taken didn't have."""
         return reused if self.kept is None else reused & (self.kept.canvas != self.canvas).any(-1)
 
-    def active(self, size: int, prefix: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """The slots of each row's active block (R, C): index among the target positions, index in the canvas, and
-        whether the row has it.
-
-        With `prefix` the slots of all earlier blocks too.
+    def slots(self, mask_id: int, size: int, prefix: bool, part: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The slots of each row's active block (R, C), with `prefix` those of all earlier blocks too: index among the
+        target positions, index in the canvas, whether the row has it, and whether it is a candidate: masked, and in the
+        first `part` of the block that has masks.
         """
         block = self.unit // size  # (R, A)
         start = torch.zeros_like(self.block) if prefix else (block < self.block[:, None]).sum(-1)  # (R,)
@@ -105,7 +104,12 @@ class Rows:
         place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
         inside = place < stop[:, None]
         place = place.clamp(max=self.targets.shape[1] - 1)
-        return place, self.targets.gather(1, place), inside
+        column = self.targets.gather(1, place)
+        masked = inside & (self.canvas.gather(1, column) == mask_id)
+        if part:
+            of = self.unit.gather(1, place) % size // part  # (R, C)
+            masked &= of == of.masked_fill(~masked, size).min(-1, keepdim=True).values
+        return place, column, inside, masked
 
     def masks(self, mask_id: int) -> Tensor:
         """Which target positions (R, A) are masked."""
@@ -116,12 +120,6 @@ class Rows:
         masks = self.masks(mask_id)  # (R, A)
         first = self.unit.gather(1, masks.int().argmax(-1, keepdim=True)).squeeze(1) // size
         return torch.where(masks.any(-1), first, self.unit.shape[1])
-
-    def first_part(self, size: int, part: int, place: Tensor, masked: Tensor) -> Tensor:
-        """The masked slots (R, C) in the first part, of `part` places of the block, that has any."""
-        of = self.unit.gather(1, place) % size // part  # (R, C)
-        first = of.masked_fill(~masked, size).min(-1, keepdim=True).values
-        return masked & (of == first)
 
     def window(self, size: int) -> tuple[int, int]:
         """The active block's place in the canvas (start, stop), up to the next block's first target position.

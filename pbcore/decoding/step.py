@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pbcore.decoding.prediction import NUMBERS, predict, rowwise
+from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise, scattered
 from pbcore.decoding.what_if import Answers
 from pbcore.errors import InputError
 from pbcore.lazy_torch import Tensor, torch
@@ -159,9 +159,18 @@ class Step:
         """Token and confidence (R, C) from changed logits (M, V), with the same random draws as the model's own
         prediction.
         """
+        seen = self._predicted(logits)
+        return self.token.masked_scatter(self.masked, seen.token), self.scatter(seen.confidence)
+
+    def _predicted(self, logits: Tensor) -> Prediction:
         draws = self.uniform(-1)[self.masked] if self.temperature else None
-        token, confidence = predict(logits, self.temperature, draws)
-        return self.token.masked_scatter(self.masked, token), self.scatter(confidence)
+        return Prediction(*predict(logits, self.temperature, draws), logits)
+
+    def _see(self, seen: Prediction) -> None:
+        """Takes what a forward says of the candidates."""
+        self.token = self.token.masked_scatter(self.masked, seen.token)
+        self.confidence, self._logits = scattered(self.masked, seen.confidence), seen.logits
+        self._numbers = {name: scattered(self.masked, values) for name, values in seen.numbers.items()}
 
     def uniform(self, salt: int = 0) -> Tensor:
         """A uniform number in (0, 1) for each slot (R, C), new at each step.
