@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from inspect import isdatadescriptor
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
@@ -104,7 +104,12 @@ class Traits:
 
 
 def traits(policy: Any) -> Traits:
-    """What a policy, or its class, declares. Raises ValueError for a value that isn't allowed."""
+    """What a policy, or its class, declares, or the `declared` traits that one around another has.
+
+    Raises ValueError for a value that isn't allowed.
+    """
+    if isinstance(getattr(policy, "declared", None), Traits):
+        return cast(Traits, policy.declared)
     given: dict[str, Any] = {one.name: getattr(policy, one.name, None) for one in fields(Traits)}
     # What is a field or a property of the instances, a class leaves open.
     declared = Traits(

@@ -5,9 +5,8 @@ from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
-from pbcore.decoding.adas import reordered
 from pbcore.decoding.checks import check_ahead
-from pbcore.decoding.drawing import drawn
+from pbcore.decoding.modifiers import drawn, reordered
 from pbcore.decoding.policies import Policy, policies
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.remasking import remasked
