@@ -80,12 +80,12 @@ def random_weights(
     model = empty_model(arch, attn)
     _allocate(model, arch, device, dtype)
     generator = torch.Generator(device).manual_seed(seed)
-    for name, tensor in model.state_dict().items():
-        if tensor.dim() > 1:
-            tensor.normal_(0.0, 0.02, generator=generator)
+    for name, parameter in _finish(model, arch, device).named_parameters():
+        if parameter.dim() > 1:
+            parameter.normal_(0.0, 0.02, generator=generator)
         else:
-            tensor.fill_(0.0 if name.endswith("bias") else 1.0)
-    return _finish(model, arch, device)
+            parameter.fill_(0.0 if name.endswith("bias") else 1.0)
+    return model
 
 
 def load_with_transformers(
@@ -171,16 +171,13 @@ def empty_model(arch: Architecture, attn: str | None = None) -> nn.Module:
 
 def _allocate(model: nn.Module, arch: Architecture, device: torch.device, dtype: torch.dtype) -> None:
     """Gives a model's tensors storage, all but a tied output projection."""
-    buffers, tied = {name for name, _ in model.named_buffers()}, _tied(arch)
+    buffers = {name for name, _ in model.named_buffers()}
     storage = {
         name: torch.zeros_like(tensor, device=device, dtype=torch.float32 if name in buffers else dtype)
         for name, tensor in model.state_dict().items()
-        if name not in tied
+        if name not in _tied(arch)
     }
     model.load_state_dict(storage, strict=False, assign=True)
-    if tied:
-        whole: Any = model
-        whole.lm_head.weight = whole.model.embed_tokens.weight
 
 
 def _tied(arch: Architecture) -> set[str]:
@@ -215,8 +212,10 @@ def _split(key: str, tensor: Tensor, config: Any) -> Iterator[tuple[str, Tensor]
 
 
 def _finish(model: nn.Module, arch: Architecture, device: torch.device) -> nn.Module:
-    """Computes the buffers that checkpoints leave out."""
+    """Ties the output projection if the config says so and computes the buffers that checkpoints leave out."""
     inner: Any = model
+    if _tied(arch):
+        inner.lm_head.weight = inner.model.embed_tokens.weight
     inner.model.rotary_emb = type(inner.model.rotary_emb)(arch.config).to(device)
     unset = [name for name, tensor in [*model.named_parameters(), *model.named_buffers()] if tensor.is_meta]
     if unset:
