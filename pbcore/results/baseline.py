@@ -14,8 +14,8 @@ then fifteen eight times), and so are rows, where they aren't the forwards.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -66,11 +66,18 @@ class BaselineCell:
     official_text: bool = False
     whole_cot: bool = False
     rows: tuple[int, ...] = ()  # empty where all are the forwards, and in files from before rows were counted
+    stored: StoredCell | None = field(default=None, compare=False, repr=False)  # the cell, if it comes from a run
 
     @property
     def forwarded(self) -> tuple[int, ...]:
         """The canvases forwarded per index, as `rows`; the forwards where those are left out."""
         return self.rows or self.nfe
+
+    @property
+    def failed(self) -> str | None:
+        """Why the cell could not be run; None if it was."""
+        cell = self.stored and self.stored.cell
+        return None if cell is None or cell.status == "ok" else cell.error or "no cause recorded"
 
     def by_sample(self, name: str) -> dict[int, float]:
         """A score by the sample's index."""
@@ -105,7 +112,13 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
         tokens_per_step=None if cell.tokens_per_step is None else round(cell.tokens_per_step, 6),
         official_text=bool(conditions.options.get("official_text")),
         whole_cot=conditions.options.get("cot_answer") == "whole",
+        stored=stored,
     )
+
+
+def rows_by_id(cells: Sequence[StoredCell] | Mapping[str, BaselineCell]) -> Mapping[str, BaselineCell]:
+    """id → row of cells, failed ones too; rows as they are."""
+    return cells if isinstance(cells, Mapping) else {entry.cell.id: baseline_cell(entry) for entry in cells}
 
 
 def _summed(answers: Iterable[Sequence[SampleRecord]], count: Callable[[SampleRecord], int]) -> tuple[int, ...]:
@@ -204,7 +217,7 @@ def unpack_runs(text: str) -> tuple[int, ...]:
 
 def _packed(cell: BaselineCell) -> dict[str, Any]:
     """A row as the file has it; what is false or empty in most is left out."""
-    row = {name: value for name, value in asdict(cell).items() if name != "id"}
+    row = {f.name: getattr(cell, f.name) for f in fields(cell) if f.name not in ("id", "stored")}
     consecutive = cell.indices == tuple(range(len(cell.indices)))
     row |= {
         "indices": f"0-{len(cell.indices) - 1}" if consecutive and cell.indices else cell.indices,
@@ -224,6 +237,7 @@ def _row_type() -> Any:
         BaselineCell,
         built=False,
         id=None,  # it is the row's key
+        stored=None,
         seeds=Annotated[list[int], Len(1), AfterValidator(tuple)],
         indices=Annotated[str | list[Count], AfterValidator(_unpack_indices)],
         scores=dict[str, Annotated[str | list[Share], AfterValidator(_unpack_scores)]],

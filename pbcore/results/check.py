@@ -139,7 +139,8 @@ def shape(cls: type[Any], *, extra: Literal["forbid", "allow"] = "forbid", built
     import typing_extensions
     from pydantic import AfterValidator, ConfigDict
 
-    hints = {name: _shaped(hint) for name, hint in get_type_hints(cls, include_extras=True).items()} | types
+    hints = get_type_hints(cls, include_extras=True)
+    hints = {name: types[name] if name in types else _shaped(hint) for name, hint in hints.items()}
     optional = {f.name for f in fields(cls) if f.default is not MISSING or f.default_factory is not MISSING}
     typed_dict: Any = typing_extensions.TypedDict
     known = [(f.name, hints[f.name]) for f in fields(cls) if hints[f.name] is not None]
