@@ -186,8 +186,7 @@ class Cell:
         from pbcore.models.token_text import pieces
         from pbcore.report.junit import figures_line
         from pbcore.results import questions
-        from pbcore.results.build import build_cell, length_text
-        from pbcore.results.generated import generated
+        from pbcore.results.build import build_cell, generated, length_text
         from pbcore.results.record import CellRecord
         from pbcore.results.table_row import properties
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.integrations.lm_eval.tasks import KIND, NOT_A_SCORE, PREFIX, metric_name, score
+from pbcore.models.rows import Generation
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results.build import build_cell
@@ -27,20 +28,6 @@ from pbcore.tasks.files import UnreadableFile, read_json_lines
 from pbcore.tasks.scoring import Scored
 
 CACHED = "answers came from the harness's cache, without their forwards"
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """A document's answer in the form that a record is built from: text, and sums over its requests."""
-
-    text: str
-    nfe: int | None
-    answer_tokens: int | None
-    token_ids: Sequence[int] = ()
-    steps: tuple[int, ...] = ()
-    confidences: tuple[float, ...] = ()
-    prefill: int | None = None
-    store: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +144,7 @@ def _cell(
     return StoredCell(cell, tuple(samples)), _Questions(name, data_hash, asked)
 
 
-def _answer(row: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> _Answer:
+def _answer(row: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> Generation:
     """The generated text, or of several continuations the likeliest one; forwards and tokens of all requests."""
     likely = [one["log_likelihood"] for one in requests if "log_likelihood" in one]
     if likely or not isinstance(row["resps"][0][0], str):
@@ -165,11 +152,11 @@ def _answer(row: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> _A
         text = str(list(row["arguments"].values())[place]["arg_1"])
     else:
         text = str(row["resps"][0][0])
-    return _Answer(
+    return Generation(
         text,
+        tuple(range(_sum(requests, "canvas_tokens") or 0)),
         _sum(requests, "nfe"),
         _sum(requests, "answer_tokens"),
-        range(_sum(requests, "canvas_tokens") or 0),
         prefill=_sum(requests, "prefill"),
         store=_sum(requests, "store"),
     )

@@ -18,6 +18,7 @@ from tabulate import tabulate
 
 from pbcore.errors import InputError
 from pbcore.integrations.rewrite.questions import samples_file
+from pbcore.models.rows import Generation
 from pbcore.printable import counted, printable, shown
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
@@ -43,19 +44,6 @@ SCORES = {name: "rouge_l_unstemmed" if ours == "rouge_l" else ours for name, our
 ORDER = ("dec_order_kendall", "dec_order_spearman")
 MOST = 10**6  # forwards or tokens of an answer
 NO_TIME = "an imported run: the rewrite's samples files have no times"
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One row of a samples file, in the form that a record is built from. The tokens' ids are not known, only their
-    number."""
-
-    text: str
-    token_ids: Sequence[int]
-    nfe: int | None
-    answer_tokens: int | None
-    steps: tuple[int, ...] = ()
-    confidences: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +162,7 @@ def _cell(file: Path, task: Task, rows: Mapping[int, Mapping[str, Any]], model: 
     return StoredCell(cell, tuple(samples))
 
 
-def _answer(row: Mapping[str, Any], where: str, room: int) -> _Row:
+def _answer(row: Mapping[str, Any], where: str, room: int) -> Generation:
     """Text, forwards and tokens of a row. Its tokens per step are canvas tokens / NFE, which gives the canvas; without
     them the canvas is the room of the task's answers."""
     answers = row.get("resps")
@@ -184,7 +172,7 @@ def _answer(row: Mapping[str, Any], where: str, room: int) -> _Row:
         raise LoadError(f"{where}: field resps is {shown(row.get('resps'))}; it should be [[answer]], one text")
     nfe, rate = _count(row.get("nfe")), _number(row.get("tokens_per_step"))
     canvas = room if nfe is None or rate is None or rate <= 0 else round(min(rate * nfe, MOST))
-    return _Row(text, range(canvas), nfe, _count(row.get("output_length")))
+    return Generation(text, tuple(range(canvas)), nfe, _count(row.get("output_length")))
 
 
 def _scores(row: Mapping[str, Any], headline: str, where: str) -> dict[str, float]:
