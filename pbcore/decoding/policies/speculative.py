@@ -1,9 +1,11 @@
-"""Nested what-if rows: each drafted token is checked with those before it written."""
+"""Drafts that are checked with those before them written, and kept while they pass."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
 
-from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.policies.block_models import spread, surer_or_first
+from pbcore.decoding.policies.places import joined
+from pbcore.decoding.policies.probing import numbered
+from pbcore.decoding.policies.registry import Chance, Count, NotNegative, Ranged, Whole, register_policy
 from pbcore.decoding.prediction import distribution
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
@@ -15,8 +17,8 @@ CERTAIN = 0.99  # a mask of this confidence lets others go first: it follows in 
 
 
 @register_policy("spec")
-@dataclass(frozen=True)
-class Spec:
+@dataclass(frozen=True, slots=True)
+class Spec(Ranged):
     """Drafts the surest tokens, and reveals them while each keeps `beta` of its probability once those before it are
     written.
 
@@ -35,18 +37,16 @@ class Spec:
     distribution is its likeliest token.
     """
 
-    rows: int = 8
-    beta: float = 0.9
-    sure: float = 0.99
-    near: float = 0.0
+    rows: Count = 8
+    beta: NotNegative = 0.9
+    sure: NotNegative = 0.99
+    near: NotNegative = 0.0
     lossless: bool = False
-    rewrites: bool = field(default=False, init=False, repr=False)
-    needs: ClassVar[frozenset[str]] = frozenset({"probe"})
+    needs = frozenset({"probe"})
 
-    def __post_init__(self) -> None:
-        if self.rows < 1 or min(self.beta, self.sure, self.near) < 0:
-            raise ValueError(f"spec takes at least 1 what-if row, and numbers of at least 0, not {self}")
-        object.__setattr__(self, "rewrites", self.lossless)
+    @property
+    def rewrites(self) -> bool:
+        return self.lossless
 
     def select(self, step: Step) -> Move | Probe:
         free, rank = self._drafted(step)  # (R,), (R, C)
@@ -59,8 +59,7 @@ class Spec:
         checks = step.masked[row] & (rank[row] == count[:, None]) & (count < end[row])[:, None]  # (W, C)
         passed = torch.zeros_like(asked).masked_scatter(asked, self._passes(step, step.answers, checks))
         streak = passed.long().cumprod(-1).sum(-1)  # (R,)
-        places = torch.full_like(counts, -1).masked_scatter(asked, torch.arange(len(row), device=row.device))
-        take = places.gather(1, streak.clamp(max=self.rows - 1)[:, None]).squeeze(1)
+        take = numbered(asked).gather(1, streak.clamp(max=self.rows - 1)[:, None]).squeeze(1)
         reveal = step.masked & (rank < (free + streak)[:, None])
         if not self.lossless:
             return Move(reveal, take=take)
@@ -90,10 +89,8 @@ class Spec:
         place = step.scatter(torch.arange(len(step.logits), device=row.device))  # (R, C) of a slot in step.logits
         p = distribution(step.logits[place[row][checks]], step.temperature)  # (K, V)
         q = distribution(answers.logits(checks), step.temperature)
-        at = token[checks][:, None]  # (K, 1)
-        ratio = (q.gather(1, at) / p.gather(1, at)).squeeze(1)
         passes = torch.zeros_like(row, dtype=torch.bool)
-        passes[checks.any(-1)] = bernoulli(ratio, step.uniform(ACCEPT)[row][checks])
+        passes[checks.any(-1)] = _accepted(p, q, token[checks], step.uniform(ACCEPT)[row][checks])
         return passes
 
     def _redrawn(self, step: Step, answers: Answers, failed: Tensor, take: Tensor) -> Tensor:
@@ -102,12 +99,73 @@ class Spec:
         slots = torch.zeros_like(answers.masked)
         slots[take] = failed  # what-if rows are in the order of their rows
         q = distribution(answers.logits(slots), step.temperature)
-        left = (q - p).clamp(min=0)
-        left = torch.where(left.any(-1, keepdim=True), left, q)
-        return step.token.masked_scatter(failed, categorical(left.log(), step.uniform(RESIDUAL)[failed]))
+        return step.token.masked_scatter(failed, _redrawn(p, q, step.uniform(RESIDUAL)[failed]))
+
+
+def _accepted(p: Tensor, q: Tensor, token: Tensor, draws: Tensor) -> Tensor:
+    """Whether each draft `token` (K,) from p (K, V) is kept, with probability min(1, q/p)."""
+    at = token[:, None]
+    return bernoulli((q.gather(1, at) / p.gather(1, at)).squeeze(1), draws)
+
+
+def _redrawn(p: Tensor, q: Tensor, draws: Tensor) -> Tensor:
+    """Tokens (K,) from the normalised (q − p)₊ (K, V)."""
+    left = (q - p).clamp(min=0)
+    return categorical(torch.where(left.any(-1, keepdim=True), left, q).log(), draws)
 
 
 def _surest_other(step: Step, answers: Answers, checks: Tensor) -> Tensor:
     """The largest probability (W, 1) among the masks of each what-if row that aren't sure and have no check."""
     _, confidence = answers.predict(answers.masked & ~checks)
     return confidence.masked_fill(confidence >= CERTAIN, 0.0).max(-1, keepdim=True).values
+
+
+@register_policy("s2d2")
+@dataclass(frozen=True, slots=True)
+class S2d2(Ranged):
+    """Drafts a block's masks in one forward, checks the first run of them in a second that reads the block token by
+    token, and keeps those that pass (S2D2, arXiv 2603.25702).
+
+    For block models. The second forward predicts each slot of the run from the drafts before it and no slot after it.
+    From left to right a draft is kept with probability min(1, q/p), p its probability when drafted and q when checked,
+    and the first that isn't is replaced by a draw from the normalised (q − p)₊. So at a temperature the run's tokens
+    have the law of the model read token by token; at temperature 0 the likeliest tokens are drafted and checked with
+    the probabilities of temperature 1, as in the authors' code. A run shorter than `span` isn't checked. Where fewer
+    tokens are written than SDAR's schedule over `steps` says (0: one a step), all others with confidence > γ are
+    revealed, or, if these are fewer, the surest up to its count. The authors' code with its rule `mask_span_length`;
+    left out are its other rules for when to check, its cache read token by token (SDAR), LLaDA2's edits and Fast-dLLM
+    v2's parts.
+    """
+
+    gamma: Chance = 0.85
+    steps: Whole = 0
+    span: Count = 1
+    rewrites = True
+    needs = frozenset({"probe", "causal"})
+
+    def select(self, step: Step) -> Move | Probe:
+        starts = step.masked & ~joined(step)  # (R, C): a run begins
+        run = step.masked & (starts.long().cumsum(-1) == 1)  # the first
+        checked = run.sum(-1) >= self.span  # (R,)
+        if step.answers is None and bool(checked.any()):
+            row = checked.nonzero().squeeze(-1)
+            return Probe(row, run[row], step.token[row], causal=True)
+        written, token = torch.zeros_like(run), step.token
+        if step.answers is not None:
+            written, token = self._kept(step, step.answers, run & checked[:, None])
+        count = spread(step, self.steps or step.size).clamp(min=1)  # (R,)
+        left = count.minimum(step.masked.sum(-1)) - written.sum(-1)
+        rest = surer_or_first(step, step.confidence.masked_fill(written, -1.0), self.gamma, left)
+        return Move(written | (rest & (left > 0)[:, None]), token=token)
+
+    def _kept(self, step: Step, answers: Answers, run: Tensor) -> tuple[Tensor, Tensor]:
+        """The slots (R, C) that are written of each row's `run`, and all drafts (R, C) with the redrawn token."""
+        hot = step.temperature or 1.0
+        p = distribution(step.logits[run[step.masked]], hot)  # (K, V)
+        q = distribution(answers.logits(run[answers.row]), hot)  # what-if rows are in the order of their rows
+        passes = torch.ones_like(run)
+        passes[run] = _accepted(p, q, step.token[run], step.uniform(ACCEPT)[run])
+        kept = run & passes.long().cumprod(-1).bool()
+        failed = run & ~passes & (kept.sum(-1, keepdim=True) == (run.long().cumsum(-1) - 1))  # the first that fails
+        drawn = _redrawn(p[failed[run]], q[failed[run]], step.uniform(RESIDUAL)[failed])
+        return kept | failed, step.token.masked_scatter(failed, drawn)
