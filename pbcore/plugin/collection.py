@@ -42,7 +42,7 @@ def _check_bertscore(config: pytest.Config) -> None:
     from pbcore.tasks import task_spec
     from pbcore.tasks.scoring import scorer
 
-    tasks = {name.task for name in plan(config).items().values()}
+    tasks = {name.task for name in plan(config).items.values()}
     if settings(config).bertscore_model or any("bertscore" in scorer(task_spec(task).scorer).metrics for task in tasks):
         try:
             semantic.chosen()
@@ -72,7 +72,7 @@ def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
     the_plan = plan(metafunc.config)
     categories = set(marked) or the_plan.categories - set(CATEGORIES)
     left_out(metafunc.config).update(the_plan.left_out(categories))
-    names = [text for text, name in the_plan.items().items() if name.category in categories]
+    names = [text for text, name in the_plan.items.items() if name.category in categories]
     metafunc.parametrize("cell", names, ids=names, indirect=True)
 
 
@@ -112,7 +112,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [next(cells) if item in names else item for item in items]
     shard = settings(config).shard
     if shard is not None:
-        from pbcore.grid.shards import shard_of
+        from pbcore.grid.plan import shard_of
 
         mine = shard_of([name for item in items if (name := names.get(item))], *shard)
         dropped = [item for item in items if item in names and names[item] not in mine]

@@ -107,7 +107,7 @@ def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
     if not different:
         return
     stored = set(finished(run.path))
-    again = stored & {name.cell_id for name in plan(config).items().values()}
+    again = stored & {name.cell_id for name in plan(config).items.values()}
     raise pytest.UsageError(
         f"--resume {run.path}: its settings differ: {'; '.join(different)}. Of its "
         f"{counted(len(stored), 'finished cell')} up to "

@@ -51,7 +51,7 @@ def plan(config: pytest.Config) -> Plan:
         choose_waiting(config)  # before the run imports torch
         try:
             made = make_plan(settings(config), config.args, bool(config.getoption("maxfail", 0) == 1))
-            made.items()  # a task that can't be loaded is reported here, not as an error of every file
+            _ = made.items  # a task that can't be loaded is reported here, not as an error of every file
         except InputError as error:
             raise pytest.UsageError(str(error)) from error
         config.stash[_PLAN] = made
@@ -74,7 +74,7 @@ def cell_of(config: pytest.Config, node_id: str) -> CellName | None:
     text = bracketed(node_id)
     if text is None or not (planned(config) or _may_name_a_cell(text)):
         return None
-    return plan(config).items().get(text)
+    return plan(config).items.get(text)
 
 
 def hands_out(config: pytest.Config) -> bool:
