@@ -21,8 +21,7 @@ from random import Random
 import pandas as pd
 
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import forwards
-from pbcore.grid.cost_model import LEAST, weights
+from pbcore.grid.cost import LEAST, forwards, weights
 from pbcore.grid.plan import make_plan, masked_tokens, shard_of
 from pbcore.grid.settings import Settings
 from pbcore.names import parse
