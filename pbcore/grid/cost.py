@@ -1,4 +1,4 @@
-"""Costs of cells: forwards of a sampler, a cell's relative cost by its name and samples, the remaining time of a run."""
+"""Costs of cells: forwards of a sampler, a cell's relative cost by name and samples, the remaining time of a run."""
 
 import re
 from collections import defaultdict

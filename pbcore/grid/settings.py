@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -284,4 +283,4 @@ class Settings:
 
 
 GROUPS: tuple[type[OptionGroup], ...] = provided("options")
-OPTIONS = tuple(chain.from_iterable(map(options_of, (Settings, *GROUPS))))
+OPTIONS = tuple(one for group in (Settings, *GROUPS) for one in options_of(group))

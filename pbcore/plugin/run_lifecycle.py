@@ -15,7 +15,6 @@ from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
 from pbcore.plugin.drilldown import rerun
-from pbcore.plugin.estimate import estimated
 from pbcore.plugin.gate import publish, verdicts
 from pbcore.plugin.options import given, on_command_line
 from pbcore.plugin.recording import record_error
@@ -171,7 +170,7 @@ class Outcome:
             )
         if not self.planned or self._refused or self._config.getoption("collectonly", False):
             return
-        if estimated(self._config):
+        if settings(self._config).estimate:
             write("estimated: no cell was run, and nothing was written")
             return
         terminalreporter.write_sep("=", "pbcore")
@@ -231,7 +230,7 @@ class Outcome:
             and not self._refused
             and not self._config.getoption("collectonly", False)
             and not drilled(self._config)
-            and not estimated(self._config)
+            and not settings(self._config).estimate
         )
 
     def _unfinished(self) -> list[str]:
