@@ -283,4 +283,4 @@ class Settings:
 
 
 GROUPS: tuple[type[OptionGroup], ...] = provided("options")
-OPTIONS = tuple(one for group in (Settings, *GROUPS) for one in options_of(group))
+OPTIONS = (*options_of(Settings), *(one for group in GROUPS for one in options_of(group)))
