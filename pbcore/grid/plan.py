@@ -41,7 +41,7 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.naming import category
 from pbcore.tasks.registry import task_spec
-from pbcore.tasks.scenes.words import WORD_COUNTS
+from pbcore.tasks.scenes import WORD_COUNTS
 from pbcore.tasks.sources import asked_by
 from pbcore.tasks.spec import MORE, WAYS
 
