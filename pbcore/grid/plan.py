@@ -146,7 +146,7 @@ class Plan:
 
         requested = self.settings.n
         if requested and task.startswith(WORD_SETS):
-            from pbcore.tasks.scenes.words import WORD_COUNTS
+            from pbcore.tasks.scenes import WORD_COUNTS
 
             return requested if self.settings.task or set(requested) <= set(WORD_COUNTS) else None
         return requested if category(task) in LISTS else None

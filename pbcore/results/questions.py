@@ -9,14 +9,14 @@ One file per task and data, written once by whichever process comes first.
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from types import GenericAlias
 from typing import Any, Protocol
 
 from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.results.build import with_scores
-from pbcore.results.check import LoadError, adapter, check_schema, checked, read_json, shape
+from pbcore.results.check import LoadError, check_schema, read_json, shape, validated
 from pbcore.results.json_values import dump_json, plain
 from pbcore.results.record import SCHEMA, CellRecord, Count
 from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_atomic
@@ -61,7 +61,7 @@ class Asked(Protocol):
 
 
 Key = tuple[str, str]  # task, digest of its samples
-_file = adapter(lambda: shape(_File, questions=GenericAlias(list, (shape(Question),))))
+_file = partial(validated, lambda: shape(_File))
 
 
 def keep(run: RunDir, task: Asked) -> Path:
@@ -90,10 +90,10 @@ def kept(run: RunDir) -> dict[Key, dict[int, Question]]:
     found: dict[Key, dict[int, Question]] = {}
     for path in sorted((run.path / FOLDER).glob("*.json")):
         try:
-            data = checked(_file(), check_schema(read_json(path), SCHEMA, str(path)), str(path))
+            file = _file(check_schema(read_json(path), SCHEMA, str(path)), str(path))
         except LoadError:
             continue
-        found[data["task"], data["data_hash"]] = {one["index"]: Question(**one) for one in data["questions"]}
+        found[file.task, file.data_hash] = {one.index: one for one in file.questions}
     return found
 
 
