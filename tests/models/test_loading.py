@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pbcore.models.architecture import Architecture
-from pbcore.models.checkpoints import _quantization, _refuse, _some, shards
+from pbcore.models.checkpoints import quantization, refuse, shards
 from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
@@ -173,15 +173,19 @@ class TestShards:
 class TestRefusal:
     def test_each_kind_is_counted_and_named(self) -> None:
         """What is right has no part; long lists are cut at eight."""
-        _refuse("x", [], [], [])
+        refuse("x")
         with pytest.raises(ModelError) as raised:
-            _refuse("x", ["a"], [], ["c is 1", "d is 2"], ["o"])
+            refuse("x", missing=["a"], unexpected=[], shapes=["c is 1", "d is 2"], options=["o"])
         assert "x doesn't match its config.json. unknown options in config.json (1): o; missing keys (1): a; " in str(
             raised.value
         )
         assert "wrong shapes (2): c is 1, d is 2. Check" in str(raised.value)
-        assert _some("abcdefgh") == "a, b, c, d, e, f, g, h"
-        assert _some("abcdefghi") == "a, b, c, d, e, f, g, h and 1 more"
+        for keys, said in (
+            ("abcdefgh", "a, b, c, d, e, f, g, h."),
+            ("abcdefghi", "a, b, c, d, e, f, g, h and 1 more."),
+        ):
+            with pytest.raises(ModelError, match=rf"missing keys \({len(keys)}\): {said}"):
+                refuse("x", missing=keys)
 
 
 class TestQuantization:
@@ -190,9 +194,9 @@ class TestQuantization:
         made: list[Any] = []
         for name in ("BitsAndBytesConfig", "TorchAoConfig", "QuantoConfig"):
             monkeypatch.setattr(f"transformers.{name}", lambda *a, _name=name, **k: made.append((_name, a, k)))
-        assert _quantization(None, torch.float16) is None
+        assert quantization(None, torch.float16) is None
         for name in ("bitsandbytes-4bit", "bitsandbytes-8bit", "torchao-int4", "quanto-int8"):
-            _quantization(name, torch.float16)
+            quantization(name, torch.float16)
         both = {"bnb_4bit_compute_dtype": torch.float16, "bnb_4bit_quant_type": "nf4"}
         assert made == [
             ("BitsAndBytesConfig", (), {"load_in_4bit": True, "load_in_8bit": False, **both}),
