@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from transformers import LlamaForCausalLM
 
 from pbcore.links import docs
-from pbcore.models.sedd.load import save
+from pbcore.models.sedd.model import save
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.train.evaluate import Result, scores_table
 from pbcore.train.loop import Run, write_table

@@ -13,7 +13,7 @@ from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.integrations.servers.step_map import decoding_order
 from pbcore.models.base import Generation, Prompt
 from pbcore.models.errors import ModelError
-from pbcore.models.token_text import EOS
+from pbcore.models.tokenizer import EOS
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample
 

@@ -7,7 +7,7 @@ import yaml
 
 from pbcore.links import docs
 from pbcore.models.adapter import digest
-from pbcore.models.sedd import load as sedd
+from pbcore.models.sedd import model as sedd
 from pbcore.train.loop import write_table
 from pbcore.train.lora.run import LoraRun, put
 
