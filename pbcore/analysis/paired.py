@@ -3,6 +3,7 @@ correction, and statistical power.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -113,9 +114,8 @@ def permutation(differences: Sequence[float]) -> float:
     """Exact one-sided paired permutation p for a drop: the share of all 2ⁿ sign patterns whose total loss is at least
     the observed one.
 
-    Differences (head − base) are rounded to 1e-4, or coarser if their sum would need more than 400,000 units. For the
-    rounded values p is exact, computed by convolution without random numbers. For 0/1 scores it equals `mcnemar`.
-    Raises InputError unless all are finite.
+    Differences (head − base) are rounded to 1e-4, or coarser if their sum would need more than 400,000 units; for these
+    values p is exact. For 0/1 scores it equals `mcnemar`. Raises InputError unless all are finite.
     """
     sizes = np.abs(np.asarray(differences, dtype=np.float64))
     if not np.all(np.isfinite(sizes)):
@@ -197,12 +197,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     Rejecting those ≤ level keeps the chance of any false alarm ≤ level.
     """
-    adjusted = [0.0] * len(p_values)
-    running = 0.0
-    for rank, number in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        running = max(running, min(1.0, (len(p_values) - rank) * p_values[number]))
-        adjusted[number] = running
-    return adjusted
+    p = np.asarray(p_values, dtype=np.float64)
+    order, adjusted = np.argsort(p, kind="stable"), np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order]))
+    found: list[float] = adjusted.tolist()
+    return found
 
 
 def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> float:
@@ -229,16 +228,11 @@ def detectable_drop(n: int, power_wanted: float = 0.8, *, churn: float = 0.0, le
     """The smallest true drop (share, in steps of 0.1 point) detectable in n samples with power `power_wanted`; None if
     there is none.
     """
-    low, high = 0, int((1 - 2 * churn) * 1000)
-    if high < 1 or power(n, high / 1000, churn=churn, level=level) < power_wanted:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        if power(n, middle / 1000, churn=churn, level=level) >= power_wanted:
-            high = middle
-        else:
-            low = middle
-    return high / 1000
+    most = int((1 - 2 * churn) * 1000)
+    drop = 1 + bisect_left(
+        range(1, most + 1), power_wanted, key=lambda drop: power(n, drop / 1000, churn=churn, level=level)
+    )
+    return None if drop > most else drop / 1000
 
 
 def detectable_shift(n: int, spread: float, power_wanted: float = 0.8, *, level: float = 0.05) -> float | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.plugin.options import given, on_command_line
+from pbcore.plugin.options import on_command_line
 from pbcore.plugin.state import plan, settings
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def verdicts(config: pytest.Config) -> list[str]:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Baselines and floors that can't be read end the run before it starts."""
-    if not given(config) or not settings(config).gated or hasattr(config, "workerinput"):
+    if not settings(config).gated or hasattr(config, "workerinput"):
         return
     from pbcore.gates.run_verdict import check_gates
 

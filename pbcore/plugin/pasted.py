@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.grid.cellid import CellName, CellNameError, parse
-from pbcore.plugin.state import plan
+from pbcore.grid.cellid import CellName
+from pbcore.plugin.state import plan, read_name
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -42,11 +42,4 @@ def _node_ids(names: dict[str, CellName], folders: list[str], start: Path) -> di
 
 def _name(text: str, start: Path) -> CellName | None:
     """The cell that an argument names, unless it is a node id or there is such a file."""
-    if text.count("/") < 2 or "::" in text or (start / text).exists():
-        return None
-    from pbcore.tasks import all_task_names
-
-    try:
-        return parse(text, all_task_names())
-    except CellNameError:
-        return None
+    return None if text.count("/") < 2 or "::" in text or (start / text).exists() else read_name(text)

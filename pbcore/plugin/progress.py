@@ -85,10 +85,9 @@ class Progress:
         cells = {node_id: cell for node_id in node_ids if (cell := cell_of(self._config, node_id)) is not None}
         if cells and not self._total:
             self._total, self._waiting, self._began = len(cells), cells, time.monotonic()
-            from pbcore.grid.cost import Clock, Remaining
-            from pbcore.grid.cost_model import weights
+            from pbcore.grid.cost import Clock, weights
 
-            self._clock = Clock(Remaining(weights(plan(self._config))))
+            self._clock = Clock(weights(plan(self._config)))
             self._take_over()
 
     def _take_over(self) -> None:

@@ -51,16 +51,11 @@ def plan(config: pytest.Config) -> Plan:
         choose_waiting(config)  # before the run imports torch
         try:
             made = make_plan(settings(config), config.args, bool(config.getoption("maxfail", 0) == 1))
-            made.items()  # a task that can't be loaded is reported here, not as an error of every file
+            _ = made.items  # a task that can't be loaded is reported here, not as an error of every file
         except InputError as error:
             raise pytest.UsageError(str(error)) from error
         config.stash[_PLAN] = made
     return config.stash[_PLAN]
-
-
-def planned(config: pytest.Config) -> bool:
-    """Whether this process has made a plan."""
-    return _PLAN in config.stash
 
 
 def drilled(config: pytest.Config) -> bool:
@@ -72,9 +67,9 @@ def cell_of(config: pytest.Config, node_id: str) -> CellName | None:
     """The cell or sample of this run that a node id names, None for any other test. All hooks tell cells by this, in
     every process: xdist's controller, which collects nothing, knows node ids alone."""
     text = bracketed(node_id)
-    if text is None or not (planned(config) or _may_name_a_cell(text)):
-        return None
-    return plan(config).items().get(text)
+    if text is None or (_PLAN not in config.stash and read_name(text) is None):
+        return None  # a run without options needs no plan
+    return plan(config).items.get(text)
 
 
 def hands_out(config: pytest.Config) -> bool:
@@ -82,15 +77,14 @@ def hands_out(config: pytest.Config) -> bool:
     return config.pluginmanager.hasplugin("dsession") or config.stash.get(HANDS_OUT, False)
 
 
-def _may_name_a_cell(text: str) -> bool:
-    """Whether a known task stands in the text; if not, a run without options needs no plan."""
+def read_name(text: str) -> CellName | None:
+    """The cell of a known task that a text names, whether or not the run has it."""
     from pbcore.tasks import all_task_names
 
     try:
-        parse(text, all_task_names())
+        return parse(text, all_task_names())
     except CellNameError:
-        return False
-    return True
+        return None
 
 
 def cell_name(item: pytest.Item) -> CellName | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from types import GenericAlias
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from annotated_types import Interval
 
 from pbcore.extensions import provided
 from pbcore.printable import printable, shown
-from pbcore.results.check import LoadError, adapter, checked, shape
+from pbcore.results.check import LoadError, shape, validated
 from pbcore.theory.ceiling import Ceiling
 
 SCHEMA = 2
@@ -87,9 +87,8 @@ class SampleRecord:
 
         Raises LoadError, which begins with `where`, naming the field, what was there and what is allowed.
         """
-        valid = checked(_sample(), data, where)
-        former = valid.get("former")
-        return cls(**valid | ({} if former is None else {"former": [FormerToken(**one) for one in former]}))
+        sample: SampleRecord = _sample(data, where)
+        return sample
 
 
 def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
@@ -234,13 +233,7 @@ class CellRecord:
         if not isinstance(data, dict):
             raise LoadError(f"{where}: it is {shown(data)}; it should be a record with an id")
         where = f"{where}: cell {printable(str(data['id']))}" if "id" in data else where
-        valid = checked(_cell(), data, where)
-        scores = {name: Score(**value) for name, value in valid.get("scores", {}).items()}
-        told = valid.get("served")
-        told = part_type(**told) if told is not None and (part_type := part_class()) is not None else told
-        ceiling = None if valid.get("ceiling") is None else Ceiling(**valid["ceiling"])
-        parts = {"scores": scores, "conditions": Conditions(**valid["conditions"]), "served": told, "ceiling": ceiling}
-        record = cls(**{**valid, **parts})
+        record: CellRecord = _cell(data, where)
         _check_headline(record, where)
         return record
 
@@ -262,16 +255,13 @@ def _check_headline(cell: CellRecord, where: str) -> None:
 
 
 CONDITIONS = tuple(f.name for f in fields(Conditions))
-_sample = adapter(lambda: shape(SampleRecord, former=GenericAlias(list, (shape(FormerToken),)) | None))
-_cell = adapter(
-    lambda: shape(
-        CellRecord,
-        scores=GenericAlias(dict, (str, shape(Score))),
-        conditions=shape(Conditions),
-        served=(dict[str, Any] if (part_type := part_class()) is None else shape(part_type)) | None,
-        ceiling=shape(Ceiling) | None,
-    )
-)
+_sample = partial(validated, lambda: shape(SampleRecord))
+_cell = partial(validated, lambda: shape(CellRecord, served=_part() | None))
+
+
+def _part() -> Any:
+    """The type of a record's part `served`."""
+    return dict[str, Any] if (part_type := part_class()) is None else shape(part_type)
 
 
 def id_order(cell_id: str) -> list[str]:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,12 @@ from pbcore.results.aggregates import check_aggregates
 from pbcore.results.check import (
     LoadError,
     NewerSchemaError,
-    adapter,
     check_schema,
-    checked,
     parse_json,
     read_json,
     read_utf8,
     shape,
+    validated,
 )
 from pbcore.results.json_values import dump_json, plain
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
@@ -249,14 +248,14 @@ class _Facts:
     merged_from: list[dict[str, Any]] = field(default_factory=list)
 
 
-_facts = adapter(lambda: shape(_Facts, extra="allow"))
+_facts = partial(validated, lambda: shape(_Facts, extra="allow", built=False))
 
 
 def run_facts(data: Any, where: str) -> dict[str, Any]:
     """The facts of a run, validated. Raises LoadError naming the field; NewerSchemaError for a later schema."""
     if isinstance(data, dict) and "schema" in data:
         check_schema(data, SCHEMA, where)
-    facts: dict[str, Any] = checked(_facts(), data, where)
+    facts: dict[str, Any] = _facts(data, where)
     return facts
 
 
