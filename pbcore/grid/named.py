@@ -64,7 +64,7 @@ def check_loading(settings: Settings) -> None:
         if settings.dtype is not None:
             import torch
 
-            from pbcore.models.loading import find_dtype
+            from pbcore.models.device import find_dtype
 
             find_dtype(settings.dtype, torch.device(settings.place))
     except ModelError as error:

@@ -180,7 +180,7 @@ class Cell:
         from pbcore.analysis.decoding_order import order_statistics
         from pbcore.analysis.exploration import exploration
         from pbcore.metrics.answer_law import answer_law
-        from pbcore.models.token_text import pieces
+        from pbcore.models.tokenizer import pieces
         from pbcore.results import questions
         from pbcore.results.build import build_cell, generated, length_text
         from pbcore.results.record import CellRecord

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from safetensors.torch import save_file
 
 from pbcore.links import docs
-from pbcore.models.sedd.load import save
+from pbcore.models.sedd.model import save
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.train.evaluate import Result, scores_table
 from pbcore.train.loop import CLIP, Run, write_table

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from pbcore.links import docs
 from pbcore.models.adapter import digest
-from pbcore.models.sedd import load as sedd
+from pbcore.models.sedd import model as sedd
 from pbcore.train.loop import write_table
 from pbcore.train.lora.run import LoraRun, put
 
