@@ -180,8 +180,7 @@ class Cell:
         rounds: Sequence[float],
         benchmark: Any,
     ) -> None:
-        from pbcore.analysis.decoding_order import order_statistics
-        from pbcore.analysis.exploration import exploration
+        from pbcore.analysis.decoding import exploration, order_statistics
         from pbcore.metrics.answer_law import answer_law
         from pbcore.models.token_text import pieces
         from pbcore.report.junit import figures_line
