@@ -151,7 +151,7 @@ def shape(cls: type[Any], *, extra: Literal["forbid", "allow"] = "forbid", built
 
 def _shaped(hint: Any) -> Any:
     """A type with the shapes of the dataclasses in it."""
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         return shape(hint)
     origin = get_origin(hint)
     if origin not in (list, dict, Union, UnionType):
