@@ -86,9 +86,19 @@ def pair_cells(
     for names that A or B lacks, and if nothing has a partner.
     """
     if not models and not samplers:
-        both = ((name, head.get(name) or base[name]) for name in sorted(head.keys() | base.keys(), key=id_order))
-        same = [(name, cell.task, (cell.model, cell.model), (cell.sampler, cell.sampler)) for name, cell in both]
-        return Pairs(tuple(Pair(*(name if name in run else None for run in (head, base)), *of) for name, *of in same))
+        every = sorted({**base, **head}.items(), key=lambda item: id_order(item[0]))
+        return Pairs(
+            tuple(
+                Pair(
+                    name if name in head else None,
+                    name if name in base else None,
+                    cell.task,
+                    (cell.model, cell.model),
+                    (cell.sampler, cell.sampler),
+                )
+                for name, cell in every
+            )
+        )
     levelled = next((name for name in (*head, *base) if ":" in name.rpartition("/")[2]), None)
     if levelled is not None:
         raise InputError(f"cells at levels of factors ({printable(levelled)}) are paired by id; give no other names")

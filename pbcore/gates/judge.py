@@ -196,7 +196,7 @@ def _judge_cell(pair: Pair, cell: BaselineCell | None, base: BaselineCell | None
     counts = [(cell.nfe, base.nfe), *([(cell.forwarded, base.rows)] if base.rows else [])]
     if cell.nfe and not greedy(cell.sampler):
         rises = [graded_drop([old - new for new, old in zip(*kind, strict=True)]) for kind in counts]
-        return replace(judgement, **dict(zip(("p_forwards", "p_rows"), rises, strict=False)))
+        return replace(judgement, p_forwards=rises[0], p_rows=rises[1] if base.rows else None)
     slower = abs((cell.tokens_per_step or 0) - (base.tokens_per_step or 0)) > RATE_TOLERANCE
     if cell.nfe and (slower or any(new != old for new, old in counts)):
         return replace(judgement, status="slower", reason=_forwards(cell, base, counts))
@@ -228,7 +228,8 @@ def _decided(judgements: Sequence[Judgement], level: float) -> list[Judgement]:
 
 def _failed(raw: Judgement, adjusted: Mapping[str, float], level: float) -> Judgement:
     """The judgement with its adjusted p-values, and what they say against the cell."""
-    judgement = replace(raw, **dict(adjusted))
+    p, p_forwards, p_rows = (adjusted.get(kind) for kind in TESTS)
+    judgement = replace(raw, p=p, p_forwards=p_forwards, p_rows=p_rows)
     significant = {kind: p for kind, p in adjusted.items() if p <= level}
     if "p" in significant:
         flips = f"{len(raw.newly_wrong)} worse, {len(raw.newly_right)} better of {raw.n}"

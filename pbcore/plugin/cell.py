@@ -177,8 +177,7 @@ class Cell:
         return (self.settings.official_text and answer.official_text) or answer.text
 
     def _record(self, model: Model, task: Task, decoded: Decoded, scored: Sequence[Scored], benchmark: Any) -> None:
-        from pbcore.analysis.decoding_order import order_statistics
-        from pbcore.analysis.exploration import exploration
+        from pbcore.analysis.decoding import exploration, order_statistics
         from pbcore.metrics.answer_law import answer_law
         from pbcore.models.tokenizer import pieces
         from pbcore.results import questions

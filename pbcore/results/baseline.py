@@ -76,8 +76,9 @@ class BaselineCell:
     @property
     def failed(self) -> str | None:
         """Why the cell could not be run; None if it was."""
-        cell = self.stored and self.stored.cell
-        return None if cell is None or cell.status == "ok" else cell.error or "no cause recorded"
+        if self.stored is None or self.stored.cell.status == "ok":
+            return None
+        return self.stored.cell.error or "no cause recorded"
 
     def by_sample(self, name: str) -> dict[int, float]:
         """A score by the sample's index."""

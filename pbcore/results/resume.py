@@ -107,7 +107,9 @@ def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list
     name; none for a run that was killed before it wrote them.
     """
     known = earlier.get("settings")
-    names = [] if known is None else sorted(known.keys() | settings.keys())
+    if known is None:
+        return []
+    names = sorted(known.keys() | settings.keys())
     both = [(name.replace("_", "-"), _shown(known.get(name)), _shown(settings.get(name))) for name in names]
     return [f"{name} was {before}, is {now}" for name, before, now in both if before != now]
 

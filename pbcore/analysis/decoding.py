@@ -1,15 +1,20 @@
-"""In which order a sampler revealed its tokens: AR-ness, and how many tokens it took a step."""
+"""A cell's statistics for `CellRecord.decoding`: in which order its tokens were revealed (AR-ness) and how many a step,
+what several answers to one sample reach together (pass@k), and what remasking changes (flip-flops).
+"""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from math import comb
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from pbcore.results.record import SampleRecord
+from pbcore.errors import InputError
+from pbcore.results.record import SampleRecord, by_index
 
 
 def kendall(steps: Sequence[int]) -> float | None:
@@ -54,14 +59,9 @@ def leftmost_share(steps: Sequence[int]) -> float | None:
     decoded = [position for position, step in enumerate(steps) if step >= 0]
     if not decoded:
         return None
-    order = sorted(decoded, key=lambda position: (steps[position], position))
-    open_positions, hits, front = set(decoded), 0, 0
-    for position in order:
-        while decoded[front] not in open_positions:
-            front += 1
-        hits += position == decoded[front]
-        open_positions.remove(position)
-    return hits / len(order)
+    order = np.array(sorted(decoded, key=lambda position: (steps[position], position)))
+    leftmost = np.minimum.accumulate(order[::-1])[::-1]  # of those still masked
+    return float((order == leftmost).mean())
 
 
 def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, Any]:
     for sample in samples:
         if not sample.steps:
             continue
-        found = dict(_orders(tuple(sample.steps), tuple(answer_steps(sample))))
+        found = dict(_orders(tuple(sample.steps), tuple(_answer_steps(sample))))
         sure = [confidence for step, confidence in zip(sample.steps, sample.confidences, strict=False) if step >= 0]
         if sure:
             found |= {"confidence_mean": float(np.mean(sure)), "confidence_min": min(sure)}
@@ -100,21 +100,64 @@ def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, Any]:
 @lru_cache(maxsize=4096)  # greedy samplers often reveal in the same order
 def _orders(steps: tuple[int, ...], answer: tuple[int, ...]) -> dict[str, float | None]:
     """One sample's statistics of the order, from the steps of the canvas and of the answer."""
-    return {
-        "kendall": kendall(steps),
-        "kendall_answer": kendall(answer),
-        "leftmost_share": leftmost_share(steps),
-        **v1_correlations(steps),
-    }
+    orders = {"kendall": kendall(steps), "kendall_answer": kendall(answer), "leftmost_share": leftmost_share(steps)}
+    return {**orders, **v1_correlations(steps)}
 
 
-def answer_steps(sample: SampleRecord) -> list[int]:
+def _answer_steps(sample: SampleRecord) -> list[int]:
     """The steps of the positions before the first EOS: `answer_tokens` counts the decoded ones among them."""
-    left = sample.answer_tokens or 0
-    kept = []
-    for step in sample.steps:
-        if left == 0:
-            break
-        kept.append(step)
-        left -= step >= 0
-    return kept
+    if not sample.answer_tokens:
+        return []
+    decoded = np.cumsum(np.array(sample.steps) >= 0)
+    return sample.steps[: int(np.searchsorted(decoded, sample.answer_tokens)) + 1]
+
+
+def pass_at(right: int, answers: int, k: int) -> float:
+    """The probability that at least one of k answers is right, drawn without replacement from `answers` of which
+    `right` are: 1 − C(n − c, k)/C(n, k), the unbiased estimator of pass@k (Chen et al. 2021, arXiv 2107.03374).
+
+    Raises InputError unless 0 ≤ right ≤ answers and 1 ≤ k ≤ answers.
+    """
+    if not 0 <= right <= answers or not 1 <= k <= answers:
+        raise InputError(f"pass@{k} of {answers} answers, {right} right: give 1 ≤ k ≤ answers and 0 ≤ right ≤ answers")
+    return 1 - comb(answers - right, k) / comb(answers, k)
+
+
+def exploration(samples: Sequence[SampleRecord], metric: str) -> dict[str, Any]:
+    """A cell's part of `CellRecord.decoding`.
+
+    With several seeds: `pass_at`, k → mean over samples of pass@k for k = 1, 2, 4 … and all seeds, if the scores are 0
+    or 1 (arXiv 2604.00375 plots it against quality), and `distinct`, the mean number of different texts per sample over
+    the number of seeds. Where tokens were taken back: `remasks` per answer, and `flip_flops`, the share of them after
+    which the same token came back (COVER, arXiv 2602.06161).
+    """
+    found: dict[str, Any] = {}
+    groups = list(by_index(samples).values())
+    seeds = min((len(same) for same in groups), default=0)
+    scores = [[one.scores.get(metric) for one in same] for same in groups]
+    if seeds > 1:
+        found["distinct"] = fmean(len({one.text for one in same}) / len(same) for same in groups)
+        if all(score in (0, 1) for same in scores for score in same):
+            ks = sorted({1 << i for i in range(seeds.bit_length())} | {seeds})
+            found["pass_at"] = {str(k): fmean(pass_at(same.count(1), len(same), k) for same in scores) for k in ks}
+    backs = [back for one in samples for back in returns(one)]
+    if backs:
+        found |= {"remasks": len(backs) / len(samples), "flip_flops": fmean(backs)}
+    return found
+
+
+def returns(sample: SampleRecord) -> list[bool]:
+    """For each token that was taken back, whether the next one at its position was the same; empty where tokens were
+    not recorded.
+    """
+    if not sample.former or not sample.tokens:
+        return []
+    stays: dict[int, list[tuple[int, str]]] = {}
+    for one in sample.former:
+        stays.setdefault(one.at, []).append((one.step, one.token))
+    found = []
+    for at, earlier in stays.items():
+        tokens = [token for _, token in sorted(earlier)]
+        final = sample.tokens[min(at, len(sample.tokens) - 1)]  # repetitions at the end are left out
+        found += [now == after for now, after in zip(tokens, [*tokens[1:], final], strict=True)]
+    return found
