@@ -15,7 +15,6 @@ from pbcore.analysis.score_differences import Difference, differences
 from pbcore.errors import InputError
 from pbcore.printable import counted
 from pbcore.results.load import load_cells, load_samples
-from pbcore.results.record import SampleRecord
 from pbcore.tasks import Sample, Task, TaskSpec, load_task, task_names, task_spec
 from pbcore.tasks.files import UnreadableFile, read_text, read_yaml
 from pbcore.tasks.lists import formatted, operate, parse_context
@@ -59,14 +58,11 @@ def verify(data_dir: str | Path) -> list[Checked]:
     """
     folder = Path(data_dir)
     groups = sorted({group for group, _ in map(_place, task_names())})
+    named = ", ".join(f"{group}/" for group in groups)
     if not folder.is_dir():
-        raise FileNotFoundError(
-            f"no folder {folder}; give the folder that contains {', '.join(f'{group}/' for group in groups)}"
-        )
+        raise FileNotFoundError(f"no folder {folder}; give the folder that contains {named}")
     if not any((folder / group).is_dir() for group in groups):
-        raise FileNotFoundError(
-            f"{folder} is not the official data: it contains none of {', '.join(f'{group}/' for group in groups)}"
-        )
+        raise FileNotFoundError(f"{folder} is not the official data: it contains none of {named}")
     return [_check(name, n, folder) for name in task_names() for n in (None, *_other_sizes(name, folder))]
 
 
@@ -180,30 +176,18 @@ def _shots(task: Task, folder: Path, n: int | None) -> Iterator[Sample]:
 
 def verified_table(checked: list[Checked]) -> str:
     """The checks as text: a row per file, then all faults."""
-    cells = [
-        [
-            one.task,
-            one.n if one.n is not None else "default",
-            one.samples,
-            f"{one.right} of {one.labels}" if one.labels else "–",
-            "FAULT" if one.errors else "ok",
-            "; ".join(one.notes),
-        ]
-        for one in checked
-    ]
+    cells = []
+    for one in checked:
+        right, verdict = f"{one.right} of {one.labels}" if one.labels else "–", "FAULT" if one.errors else "ok"
+        n = "default" if one.n is None else one.n
+        cells.append([one.task, n, one.samples, right, verdict, "; ".join(one.notes)])
     headers = ["task", "n", "samples", "labels score 1", "", "known inconsistencies and remarks"]
     text = tabulate(cells, headers, maxcolwidths=[None] * 5 + [64])
     faults = [f"{one.task}: {error}" for one in checked for error in one.errors]
     samples, labels = sum(one.samples for one in checked), sum(one.labels for one in checked)
     verdict = f"faults: {len(faults)}" if faults else "no fault"
-    return "\n".join(
-        [
-            text,
-            "",
-            *faults,
-            f"{counted(len(checked), 'file')}, {counted(samples, 'sample')}, {labels} labels scored; {verdict}",
-        ]
-    )
+    totals = f"{counted(len(checked), 'file')}, {counted(samples, 'sample')}, {labels} labels scored; {verdict}"
+    return "\n".join([text, "", *faults, totals])
 
 
 def run_text(path: Path) -> str:
@@ -231,11 +215,8 @@ def _examples(difference: Difference) -> Iterator[str]:
     """The first few answers that two scores rate differently, each with its sample's number and the reason."""
     for cell, answer in (*difference.higher, *difference.lower)[:EXAMPLES]:
         scores = ", ".join(f"{name} {answer.scores[name]:g}" for name in (difference.official, difference.score))
-        yield f"{cell}, sample {answer.index}{_seed(answer)}: {scores}; {answer.details.get('why', 'no remark')}"
-
-
-def _seed(answer: SampleRecord) -> str:
-    return f", seed {answer.seed}" if answer.seed else ""
+        seed = f", seed {answer.seed}" if answer.seed else ""
+        yield f"{cell}, sample {answer.index}{seed}: {scores}; {answer.details.get('why', 'no remark')}"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -257,12 +238,8 @@ def run(args: argparse.Namespace) -> int:
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the `verify` command."""
-    parser = subparsers.add_parser(
-        "verify",
-        help="check a copy of the official data, or compare official and corrected scores on the answers of runs",
-    )
+    parser = subparsers.add_parser("verify")
     parser.add_argument("--data-dir", metavar="DIR", help="the folder that contains waiting_line/, puzzle/ …")
-    parser.add_argument(
-        "--run", dest="runs", nargs="+", type=Path, default=[], metavar="RUN", help="run directories, such as reports/…"
-    )
+    runs = "run directories, such as reports/…"
+    parser.add_argument("--run", dest="runs", nargs="+", type=Path, default=[], metavar="RUN", help=runs)
     parser.set_defaults(run=run)
