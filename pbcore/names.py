@@ -2,8 +2,7 @@
 
 This module only parses and prints names; `decoding.samplers` checks that the policy exists and takes the parameters.
 Names consist of characters that pytest's `-k` accepts (letters, digits, `_`, `-`, `.`, `+`), so they can be part of a
-node id.
-"""
+node id."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ class SamplerName:
     `schedule_steps` steps. `together` is how the tokens of a step are chosen together (`counts`, `rounding`), None for
     each by itself; `gap` the least distance of unsure positions that one step reveals, 0 for any. `ahead` is the most
     canvases of a row that one forward has, 0 for the present one alone. `at_once` says how many rows are decoded, or
-    requests sent, at a time (0: as the run says); it changes speed and no rule.
-    """
+    requests sent, at a time (0: as the run says); it changes speed and no rule."""
 
     policy: str
     arguments: tuple[tuple[str, str], ...] = ()

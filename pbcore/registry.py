@@ -1,7 +1,4 @@
-"""A registry: objects by name, from pbcore itself, from user code and from installed packages.
-
-Policies, models and scorers use it.
-"""
+"""Objects by name, from pbcore, user code and installed packages: policies, models and scorers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -39,11 +36,8 @@ class Registry(Generic[T]):
     _registered: dict[str, T] = field(default_factory=dict)
 
     def register(self, name: str, value: T) -> None:
-        """Makes `value` available as `name`. Registering the same object, or the same class defined again, changes
-        nothing.
-
-        Raises ValueError if the name belongs to another object, and the exceptions of `check`.
-        """
+        """Makes `value` available as `name`; again for the same object, or the same class defined again, changes
+        nothing. Raises ValueError if the name belongs to another object, and the exceptions of `check`."""
         self.check(name, value)
         known: Any = self._registered.get(name)
         if known is not None and known is not value and not (isinstance(known, type) and place(known) == place(value)):

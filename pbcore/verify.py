@@ -37,10 +37,7 @@ EXAMPLES = 3  # of answers that two scores count differently, per task and score
 
 @dataclass(slots=True)
 class Checked:
-    """The checks of one official file.
-
-    `labels` were scored, `right` of them score 1; `notes` name inconsistencies, `errors` faults.
-    """
+    """The checks of one official file: `right` of the `labels` scored are 1; `notes` name inconsistencies."""
 
     task: str
     n: int | None
@@ -52,10 +49,8 @@ class Checked:
 
 
 def verify(data_dir: str | Path) -> list[Checked]:
-    """Checks every official file of a folder: all 17 tasks, and the other sizes in the folder (`waiting_line_n15` …).
-
-    Raises FileNotFoundError for a folder that doesn't exist or contains none of the groups.
-    """
+    """Checks every official file of a folder: the 17 tasks, and other sizes there (`waiting_line_n15` …). Raises
+    FileNotFoundError for a folder that doesn't exist or contains none of the groups."""
     folder = Path(data_dir)
     groups = sorted({group for group, _ in map(_place, task_names())})
     named = ", ".join(f"{group}/" for group in groups)
@@ -143,11 +138,8 @@ def _check_labels(task: Task, folder: Path, checked: Checked) -> None:
 
 
 def follows(task: Task, sample: Sample) -> bool:
-    """Whether a list's or puzzle's label belongs to its question: an answer derived from the question alone must score
-    1.
-
-    For sort, a label ordered by the whole names is accepted too. Text labels belong to any question.
-    """
+    """Whether a list's or puzzle's label is the answer to its question alone, for sort also in the order of whole
+    names. Text labels belong to any question."""
     values, label = sample.input, sample.label
     if task.kind == "sudoku":
         answers = [rows(grid) for grid in solutions(values["sudoku"].replace("\n", ""))]
@@ -191,11 +183,8 @@ def verified_table(checked: list[Checked]) -> str:
 
 
 def run_text(path: Path) -> str:
-    """Official and corrected scores of one run directory: a row per task and corrected score, then examples of
-    differences.
-
-    Raises LoadError or RunDirError if the directory contains no samples.
-    """
+    """Official and corrected scores of a run: a row per task and score, then examples. Raises LoadError or
+    RunDirError."""
     samples = load_samples(path)
     compared = differences(load_cells(path), samples)
     total = sum(map(len, samples.values()))
@@ -220,10 +209,7 @@ def _examples(difference: Difference) -> Iterator[str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the checks; 0 without faults, 1 with faults, 2 for unusable arguments (raised as InputError).
-
-    Scores that differ are not faults.
-    """
+    """Prints the checks; 1 with faults, which scores that differ are not. Raises InputError for unusable arguments."""
     if args.data_dir is None and not args.runs:
         raise InputError("give --data-dir DIR, --run RUN, or both")
     faults = False
