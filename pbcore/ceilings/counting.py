@@ -14,7 +14,6 @@ from torch import Tensor
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Step
-from pbcore.decoding.step_parts import PerRow, PerSlot, Setting
 from pbcore.names import SamplerName
 from pbcore.theory.problems import Group, NotExact
 from pbcore.theory.recursion import Counts, Outcome, at_random
@@ -130,10 +129,21 @@ def _select(
     zeros = torch.zeros(rows, dtype=torch.long)
     whole, full, begun = torch.ones(rows, candidates, dtype=torch.bool), zeros + size, zeros + step
     made = Step(
-        Setting(candidates, temperature=name.temperature),
-        PerSlot(whole, places, places),
-        PerRow(zeros, begun, begun, full, full, full, full, zeros.bool(), lambda: zeros + candidates),
-        whole,
+        inside=whole,
+        position=places,
+        column=places,
+        masked=whole,
+        key=zeros,
+        index=begun,
+        nfe=begun,
+        slots=full,
+        size=full,
+        requested=full,
+        targets=full,
+        left=zeros + candidates,
+        stale=zeros.bool(),
+        asked=candidates,
+        temperature=name.temperature,
         token=torch.zeros_like(places),
         confidence=numbers[:, 0] + (shift if confidences else 0 * shift),
         quota=_quota(name, candidates, step, size, rows),

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import _advance, _step
-from pbcore.decoding.forward import Job
-from pbcore.decoding.policies.origin import Origin
+from pbcore.decoding.forward import Job, slots_of
+from pbcore.decoding.policies.places import Origin
 from pbcore.decoding.protocol import traits
-from pbcore.decoding.rows import Rows, start
+from pbcore.decoding.rows import Log, Rows, start
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.table import Table
 from pbcore.errors import InputError
@@ -138,20 +138,10 @@ class _Enumeration:
                 f"sampler {name}: tokens checked by what-if rows or chosen together aren't enumerated; decode with the "
                 "model `ideal`"
             )
-        self._rows, log = start(self._table, [Request((), self._table.canvas, 0)], record=False)
+        self._rows = start(self._table, [Request((), self._table.canvas, 0)], [len(self._table.canvas)])
         self._every = _Every(self._table)
         size = name.block or max(1, int(self._rows.n_targets.max()))
-        self._job = Job(
-            self._table,
-            self._policy,
-            declared,
-            name,
-            size,
-            0,
-            log,
-            None,
-            self._every.draw,
-        )
+        self._job = Job(self._table, self._policy, declared, name, size, 0, Log(None), self._every.draw)
         rows = np.array(sorted(self._table.answers))
         self._entropy: Entropy = answers_entropy(rows)
         self._all_bits = math.log2(len(rows))
@@ -184,7 +174,7 @@ class _Enumeration:
         self._check(len(found))
         repeat, flat = [row for row, _ in found], [way for _, way in found]
         before = rows.select(torch.tensor(repeat))
-        _, self._every.column, _ = before.active(self._job.size, self._job.traits.reach == "prefix")
+        _, self._every.column, *_ = slots_of(self._job, before)
         self._every.token = torch.tensor([way.nudged for way in flat])
         self._every.nudge = torch.tensor([way.nudges for way in flat], dtype=torch.double)
         self._every.draws = torch.tensor([way.draws for way in flat], dtype=torch.double)
@@ -221,10 +211,7 @@ class _Enumeration:
     def _ways(self, rows: Rows, row: int) -> Iterator[_Way]:
         """Every way in which the next step of a row can go."""
         one = rows.select(torch.tensor([row]))
-        place, where, inside = one.active(self._job.size, self._job.traits.reach == "prefix")  # (1, C) each
-        masked = inside & (one.canvas.gather(1, where) == self._table.mask_id)
-        if self._job.traits.part:
-            masked = one.first_part(self._job.size, self._job.traits.part, place, masked)
+        _, where, _, masked = slots_of(self._job, one)  # (1, C) each
         slots = masked[0].nonzero()[:, 0].tolist()
         marginals = self._table.marginals(one.canvas)[0][where[0]].tolist()  # (C, V)
         choices = []

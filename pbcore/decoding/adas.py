@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pbcore.decoding.policies import Policy
-from pbcore.decoding.policies.graph import at_columns
+from pbcore.decoding.policies.attention import at_columns
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe

@@ -5,11 +5,10 @@ neighbours.
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
-from pbcore.decoding.block_schedule import Course
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies import Policy
-from pbcore.decoding.protocol import Traits, traits
+from pbcore.decoding.protocol import Course, Traits, traits
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor

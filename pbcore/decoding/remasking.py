@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.policies import Policy
-from pbcore.decoding.policies.confidence import Confidence
+from pbcore.decoding.policies.top_k import Confidence
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Move, Step

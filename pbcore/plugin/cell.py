@@ -171,8 +171,7 @@ class Cell:
         from pbcore.metrics.answer_law import answer_law
         from pbcore.models.token_text import pieces
         from pbcore.results import questions
-        from pbcore.results.build import build_cell, length_text
-        from pbcore.results.generated import generated
+        from pbcore.results.build import build_cell, generated, length_text
         from pbcore.results.record import CellRecord
 
         config = self.item.config

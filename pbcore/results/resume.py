@@ -37,15 +37,10 @@ def cell_key(
 ) -> str:
     """A digest over everything that determines a cell's outcome.
 
-    `model_identity` identifies the weights (revision, fingerprint, source); `settings` are the settings of generation
-    and scoring (not the batch size, which doesn't change results). `task_identity` is the task's `identity` (scorer,
-    headline, prompts …), `own_code` that of `user_code`, and `code` defaults to `code_version()`. The key is the same
-    in every process and on every machine. Raises TypeError or ValueError for values that are not plain JSON values.
-
-        key = cell_key(model="tiny", model_identity=dict(model.info), task=task.name, data_hash=task.data_hash,
-                       task_identity=task.identity, sampler="random-k2", settings={"rounds": 1},
-                       dtype="float32", seeds=[0],
-                       own_code=user_code("tiny", model, "random-k2"))
+    `model_identity` identifies the weights (revision, fingerprint, source); `settings` are those of generation and
+    scoring (not the batch size, which doesn't change results). `task_identity` is the task's `identity`, `own_code`
+    that of `user_code`, and `code` defaults to `code_version()`. The key is the same in every process and on every
+    machine. Raises TypeError or ValueError for values that are not plain JSON values.
     """
     parts = {
         "model": model,
@@ -80,9 +75,8 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
 
 @cache
 def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files (.py and .yaml) of ceilings, decoding, metrics, models, tasks, theory and the
-    integrations that decide answers, by their path in the package, so that it is the same wherever the package is
-    installed. Raises ModuleNotFoundError for an unknown package.
+    """A digest of the source files (.py and .yaml) of what decides answers, by their path in the package, so that it is
+    the same wherever that is installed. Raises ModuleNotFoundError for an unknown package.
     """
     roots = {}
     for package in packages:
@@ -113,14 +107,9 @@ def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list
     name; none for a run that was killed before it wrote them.
     """
     known = earlier.get("settings")
-    if known is None:
-        return []
-    every = sorted(known.keys() | settings.keys())
-    return [
-        f"{name.replace('_', '-')} was {_shown(known.get(name))}, is {_shown(settings.get(name))}"
-        for name in every
-        if _shown(known.get(name)) != _shown(settings.get(name))
-    ]
+    names = [] if known is None else sorted(known.keys() | settings.keys())
+    both = [(name.replace("_", "-"), _shown(known.get(name)), _shown(settings.get(name))) for name in names]
+    return [f"{name} was {before}, is {now}" for name, before, now in both if before != now]
 
 
 def _shown(value: Any) -> str:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from pbcore.integrations.servers import plugin
+from pbcore.integrations.servers.session import AnswerStore, Session
+from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.plugin import rundir
 from tests.plugin.fakes import Config, Terminal
 
 
 class TestPlugin:
-    def answers(self, **facts: Any) -> plugin.Answers:
-        known = {"counters": {}, "kept": 0, "asked": 4, "seconds": 2.5}
-        return plugin.Answers(SimpleNamespace(**{**known, **facts}))  # type: ignore[arg-type]
+    def answers(self, **facts: Any) -> Session:
+        spec = ServerSpec("mine", "m", "http://h/v1")
+        return Session(spec, AnswerStore(None), 8, **{"asked": 4, "seconds": 2.5, **facts})
 
     def test_forwards_by_the_servers_counters(self) -> None:
         """Over the requests of this cell; unknown where answers were kept, none were asked for, or nothing counted."""
