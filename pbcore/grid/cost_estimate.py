@@ -1,9 +1,8 @@
 """Cost estimate of a grid: cells, forwards, and hours at this machine's time per forward.
 
 Forwards are known exactly where a sampler's rule fixes them. For the others a probe decodes one sample of each category
-with every sampler; the bounds that hold in any case stand beside what it gives. What-if rows count as the forwards
-of rows that they are. Nothing is recorded.
-"""
+with every sampler; the bounds that hold in any case stand beside what it gives. What-if rows count as the forwards of
+rows that they are. Nothing is recorded."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -42,10 +41,9 @@ class Probe(NamedTuple):
 class Bill:
     """Estimated cost of a model's cells. Forwards are those of single rows; seconds are of decoding alone.
 
-    `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` are bounds.
-    `calls` and `rows` are those of samplers with what-if rows, by the probe; they are in no other number of forwards.
-    `computed` are the forwards expected to be left where cells share them, None without sharing.
-    """
+    `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` are bounds. `calls`
+    and `rows` are those of samplers with what-if rows, by the probe; they are in no other number of forwards.
+    `computed` are the forwards expected to be left where cells share them, None without sharing."""
 
     model: str
     cells: int = 0

@@ -1,6 +1,4 @@
-"""Runs one cell: times decoding, scores the answers, writes the record before the next cell starts and attaches it to
-the report.
-"""
+"""Runs one cell: times decoding, scores the answers, and writes the record before the next cell starts."""
 
 from __future__ import annotations
 
@@ -43,8 +41,7 @@ class Answered(NamedTuple):
 
 class Decoded(NamedTuple):
     """The answers of a cell and how they came about: `asked` of a model that answers elsewhere, `shared` with shared
-    forwards, `rounds` in seconds.
-    """
+    forwards, `rounds` in seconds."""
 
     answers: list[Answered]
     peak: Peak | None = None
@@ -67,10 +64,8 @@ class Cell:
 
     def measure(self, model: Model, task: Task, benchmark: Any) -> list[Scored]:
         """Decodes under the clock, scores off it, records. Returns the scores: those of the first seed in the order of
-        the samples, then the next seed's.
-
-        In the drill-down nothing is recorded: the test fails at the first wrong answer.
-        """
+        the samples, then the next seed's. In the drill-down nothing is recorded: the test fails at the first wrong
+        answer."""
         benchmark.extra_info["cell"] = self.id
         decoded = self._timed(model, task.samples, benchmark)
         answers = decoded.answers
@@ -106,9 +101,7 @@ class Cell:
         )
 
     def rescored(self, task: Task, stored: StoredCell) -> StoredCell:
-        """A stored cell whose scores lacked a tool that is here now is scored again and written; any other is returned
-        as it is. Its answers and seconds stay.
-        """
+        """A stored cell, scored again and written if its scores lacked a tool that is here now."""
         from pbcore.metrics.text import now_measurable
         from pbcore.results.questions import scored_again
 
@@ -119,9 +112,7 @@ class Cell:
         return again
 
     def _has_text_scorer(self, task: Task) -> bool:
-        """Whether the task's texts are scored; downloads the grammar checker then if it is missing, with its progress
-        on the terminal.
-        """
+        """Whether the task's texts are scored; downloads the grammar checker then, with progress on the terminal."""
         from pbcore.metrics import grammar
         from pbcore.metrics.text import TextScorer
         from pbcore.tasks.scoring import scorer
@@ -148,9 +139,7 @@ class Cell:
         return decoded._replace(rounds=decoded.asked.rounds() if decoded.asked else benchmark.stats["data"])
 
     def _decode(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> Decoded:
-        """Every sample's answer by every seed, and the peak memory; returns when the device has finished, so that the
-        clock is right.
-        """
+        """Every sample's answer by every seed, and the peak memory, once the device has finished."""
         if getattr(model, "served", False):
             with self.item.ihook.pytest_pbcore_asking(item=self.item, cell_id=self.id, model=model) as asked:
                 return Decoded(self._answers(model, samples), asked=asked)
@@ -232,9 +221,7 @@ class Cell:
 def theory_of(
     config: pytest.Config, model: Model, task: Task, sampler: str, answers: Sequence[Answered]
 ) -> dict[str, Any]:
-    """What theory says of a cell, `ceiling` and `bits_lost` of its record; None for answers with steps, of which theory
-    knows the end.
-    """
+    """`ceiling` and `bits_lost` of a cell's record; None for answers with steps, of which theory knows only the end."""
     from pbcore.ceilings.cells import Ceilings, mean_bits_lost
     from pbcore.names import parse
 

@@ -1,6 +1,4 @@
-"""Progress on a terminal: one line that says how many cells are done, how long the rest will take, and which are
-running.
-"""
+"""Progress on a terminal: how many cells are done, how long the rest will take, and which are running."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -153,9 +151,7 @@ def clock(seconds: float) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """One line where it can be rewritten, else lines in the log; none with -v or -q, or where tests print their own
-    output (-s).
-    """
+    """One line where it can be rewritten, else lines in the log; none with -v, -q or -s."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is None or hasattr(config, "workerinput"):
         return

@@ -228,9 +228,7 @@ class Outcome:
         )
 
     def _unfinished(self) -> list[str]:
-        """The cells that neither reported nor left a record: after Ctrl-C a worker's last reports may be lost, its
-        records are not.
-        """
+        """The cells that neither reported nor left a record: Ctrl-C may lose a worker's last reports."""
         left = [name.cell_id for node_id, name in self.planned.items() if node_id not in self.finished]
         if not left:
             return []
@@ -265,9 +263,7 @@ def _check_benchmark(config: pytest.Config) -> None:
 
 
 def listen_to_interrupts() -> None:
-    """Takes interrupts where the process ignores them, as a script's background jobs do, so that they end the run with
-    its report.
-    """
+    """Takes interrupts where the process ignores them, as a script's background jobs do, so that a run reports."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

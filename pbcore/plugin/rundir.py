@@ -56,10 +56,7 @@ def run_dir(config: pytest.Config) -> RunDir:
 
 
 def lock(config: pytest.Config) -> None:
-    """Makes this session the one writer of its run directory.
-
-    Raises pytest.UsageError if another process writes it, or nobody can.
-    """
+    """Makes this session the one writer of its run directory. Raises pytest.UsageError if it can't be."""
     from pbcore.results.lock import lock_run
     from pbcore.results.rundir import RunDirError
 
@@ -144,10 +141,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def write_facts(config: pytest.Config) -> None:
-    """run.json: command, settings, versions, machine; written first, so that a killed run stays identifiable.
-
-    A resumed run keeps what the earlier ones wrote under `history`.
-    """
+    """run.json: command, settings, versions, machine, and a resumed run's earlier ones as `history`; before any
+    cell."""
     from pbcore.results.facts import machine, versions
 
     requested, run = settings(config), run_dir(config)

@@ -1,7 +1,4 @@
-"""What every hook needs to know of a run: its settings, its plan, and which nodes are cells.
-
-Held in pytest's stash, made once.
-"""
+"""What every hook needs to know of a run: settings, plan, and which nodes are cells; made once, in pytest's stash."""
 
 from __future__ import annotations
 
@@ -40,11 +37,7 @@ def settings(config: pytest.Config) -> Settings:
 
 
 def plan(config: pytest.Config) -> Plan:
-    """The plan of this run. Without options it is made with the first test of cells, so that other projects don't pay
-    for it.
-
-    Raises pytest.UsageError that names close matches.
-    """
+    """The plan of this run; without options it is made with the first test of cells. Raises pytest.UsageError."""
     if _PLAN not in config.stash:
         from pbcore.grid.plan import make_plan
 
