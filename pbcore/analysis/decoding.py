@@ -19,11 +19,8 @@ from pbcore.results.record import SampleRecord, by_index
 
 def kendall(steps: Sequence[int]) -> float | None:
     """Kendall's τ-b between position and the step at which it was revealed: 1 left to right, −1 right to left, 0 no
-    order.
-
-    `steps[i]` is the step of position i, −1 where it was given (left out). None where undefined: fewer than two decoded
-    positions, or all in one step.
-    """
+    order. `steps[i]` is the step of position i, −1 where it was given (left out). None where undefined: fewer than two
+    decoded positions, or all in one step."""
     decoded = [(position, step) for position, step in enumerate(steps) if step >= 0]
     if len({step for _, step in decoded}) < 2:
         return None
@@ -32,14 +29,11 @@ def kendall(steps: Sequence[int]) -> float | None:
 
 
 def v1_correlations(steps: Sequence[int]) -> dict[str, float]:
-    """The decoding-order correlations that the official benchmark (v1) logs, under its names: `dec_order_kendall`,
-    `dec_order_spearman`.
-
-    Kendall's τ-b and Spearman's ρ between the positions' steps and the same steps *sorted*: what left to right order in
-    steps of these sizes would give. So tokens revealed together in place cost nothing, and [0, 0, 1, 1] has 1, where
-    `kendall`, against positions, has 0.82. Given positions (−1) are left out; v1 counts them as step 0, and takes a
-    remasked token's first reveal, not its last. Empty where undefined, as `kendall`.
-    """
+    """The decoding-order correlations that the official benchmark (v1) logs, under its names: Kendall's τ-b and
+    Spearman's ρ between the positions' steps and the same steps *sorted*, what left to right order in steps of these
+    sizes would give. So tokens revealed together in place cost nothing, and [0, 0, 1, 1] has 1, where `kendall` has
+    0.82. Given positions (−1) are left out; v1 counts them as step 0, and takes a remasked token's first reveal, not
+    its last. Empty where undefined, as `kendall`."""
     decoded = [step for step in steps if step >= 0]
     if len(set(decoded)) < 2:
         return {}
@@ -52,10 +46,7 @@ def v1_correlations(steps: Sequence[int]) -> dict[str, float]:
 
 def leftmost_share(steps: Sequence[int]) -> float | None:
     """The share of decoded tokens that were the leftmost masked one when revealed (within a step counted from the
-    left).
-
-    1 for strict left to right. None where nothing was decoded.
-    """
+    left): 1 for strict left to right. None where nothing was decoded."""
     decoded = [position for position, step in enumerate(steps) if step >= 0]
     if not decoded:
         return None
@@ -65,14 +56,12 @@ def leftmost_share(steps: Sequence[int]) -> float | None:
 
 
 def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, Any]:
-    """A cell's order statistics, for `CellRecord.decoding`: means over the samples for which each is defined.
+    """A cell's order statistics: means over the samples for which each is defined. Empty where no steps were recorded.
 
-    `kendall` over the whole canvas, `kendall_answer` over the answer (what stands before the first EOS),
-    `dec_order_kendall` and `dec_order_spearman` (`v1_correlations`, whole canvas), `leftmost_share`, `confidence_mean`
-    and `confidence_min` of the tokens when they were revealed for good, `max_tokens_in_step` (the largest of any
-    sample), and `tokens_by_step`: tokens revealed for good at step 0, 1 …, a mean over all samples. Empty where no
-    steps were recorded.
-    """
+    `kendall` over the whole canvas, `kendall_answer` over what stands before the first EOS, those of `v1_correlations`,
+    `leftmost_share`, `confidence_mean` and `confidence_min` of the tokens when they were revealed for good,
+    `max_tokens_in_step` (the largest of any sample), and `tokens_by_step`: tokens revealed for good at step 0, 1 …, a
+    mean over all samples."""
     values: dict[str, list[float]] = {}
     largest, recorded = 0, 0
     by_step: Counter[int] = Counter()
@@ -114,23 +103,18 @@ def _answer_steps(sample: SampleRecord) -> list[int]:
 
 def pass_at(right: int, answers: int, k: int) -> float:
     """The probability that at least one of k answers is right, drawn without replacement from `answers` of which
-    `right` are: 1 − C(n − c, k)/C(n, k), the unbiased estimator of pass@k (Chen et al. 2021, arXiv 2107.03374).
-
-    Raises InputError unless 0 ≤ right ≤ answers and 1 ≤ k ≤ answers.
-    """
+    `right` are: 1 − C(n − c, k)/C(n, k), the unbiased estimator of pass@k (Chen et al. 2021, arXiv 2107.03374). Raises
+    InputError unless 0 ≤ right ≤ answers and 1 ≤ k ≤ answers."""
     if not 0 <= right <= answers or not 1 <= k <= answers:
         raise InputError(f"pass@{k} of {answers} answers, {right} right: give 1 ≤ k ≤ answers and 0 ≤ right ≤ answers")
     return 1 - comb(answers - right, k) / comb(answers, k)
 
 
 def exploration(samples: Sequence[SampleRecord], metric: str) -> dict[str, Any]:
-    """A cell's part of `CellRecord.decoding`.
-
-    With several seeds: `pass_at`, k → mean over samples of pass@k for k = 1, 2, 4 … and all seeds, if the scores are 0
-    or 1 (arXiv 2604.00375 plots it against quality), and `distinct`, the mean number of different texts per sample over
-    the number of seeds. Where tokens were taken back: `remasks` per answer, and `flip_flops`, the share of them after
-    which the same token came back (COVER, arXiv 2602.06161).
-    """
+    """With several seeds: `pass_at`, k → mean over samples of pass@k for k = 1, 2, 4 … and all seeds, if the scores are
+    0 or 1 (arXiv 2604.00375 plots it against quality), and `distinct`, the mean number of different texts per sample
+    over the number of seeds. Where tokens were taken back: `remasks` per answer, and `flip_flops`, the share of them
+    after which the same token came back (COVER, arXiv 2602.06161)."""
     found: dict[str, Any] = {}
     groups = list(by_index(samples).values())
     seeds = min((len(same) for same in groups), default=0)
@@ -148,8 +132,7 @@ def exploration(samples: Sequence[SampleRecord], metric: str) -> dict[str, Any]:
 
 def returns(sample: SampleRecord) -> list[bool]:
     """For each token that was taken back, whether the next one at its position was the same; empty where tokens were
-    not recorded.
-    """
+    not recorded."""
     if not sample.former or not sample.tokens:
         return []
     stays: dict[int, list[tuple[int, str]]] = {}

@@ -28,8 +28,7 @@ class Named(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A cell of A and one of B, by their ids; None on the side that lacks it. `model` and `sampler` are (A's, B's)
-    names."""
+    """A cell of A and one of B, by their ids; None on the side that lacks it. `model` and `sampler` are (A's, B's)."""
 
     head: str | None
     base: str | None
@@ -55,8 +54,7 @@ class Pair:
     @property
     def name(self) -> str:
         """What tables call the pair: the cell's id, with `B's→A's` where names differ, such as
-        `tiny/shuffle/confidence-k2→random-k2`; models then go by the last part of a path or hub id.
-        """
+        `tiny/shuffle/confidence-k2→random-k2`; models then go by the last part of a path or hub id."""
         return f"{_arrow(*self.model)}/{short(self.task)}/{_arrow(*self.sampler)}"
 
 

@@ -21,10 +21,9 @@ AUP_ALPHA = 3.0
 def pbx(points: Iterable[Point], level: float, interpolate: bool = False) -> float | None:
     """The largest tokens per step at which the mean score is at least `level`; None if it never is.
 
-    `points`: (tokens per step, mean score in %), in any order. By default only measured points count;
-    `interpolate=True` interpolates linearly between neighbouring points, as the 2026 rewrite's leaderboard does. Raises
-    InputError for a value that is not finite or a rate that is not positive.
-    """
+    `points`: (tokens per step, mean score in %). Only measured points count; `interpolate=True` interpolates linearly
+    between neighbouring ones, as the 2026 rewrite's leaderboard does. Raises InputError for a value that is not finite
+    or a rate that is not positive."""
     best = _best_per_rate(points)
     number = max((i for i, (_, y) in enumerate(best) if y >= level), default=None)
     if number is None:
@@ -67,13 +66,11 @@ def pareto(points: Iterable[Point]) -> list[Point]:
 
 def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     """Trade-off curves: a row per model and sampler with its plain means over the tasks of `cells` (a frame of
-    `results.load`).
+    `results.load`), sorted along each curve.
 
-    Columns: model, family, sampler, `rate`, score, low, high (in %; the mean's 95 % interval from the tasks' intervals
-    by the MOVER method, Zou and Donner 2008; NaN without intervals), tasks. Rows are sorted along each curve. Left out:
-    dummy models, failed cells, cells without a positive rate, and samplers without a score for one of the model's tasks
-    (means over different tasks can't be compared). Raises ValueError if a cell occurs twice.
-    """
+    Columns: model, family, sampler, `rate`, score, low, high (in %; the interval as in `mean_interval`), tasks. Left
+    out: dummy models, failed cells, cells without a positive rate, and samplers without a score for one of the model's
+    tasks (means over different tasks can't be compared). Raises InputError if a cell occurs twice."""
     columns = ["model", "family", "sampler", rate, "score", "low", "high", "tasks"]
     usable = cells[
         (~cells["dummy"].isin([True])) & (cells["status"] == "ok") & cells["score"].notna() & (cells[rate] > 0)
@@ -127,9 +124,8 @@ def leading(table: pd.DataFrame, count: int) -> set[tuple[str, str]]:
 
 
 def level_lines(cells: pd.DataFrame) -> dict[str, ScoreInterval]:
-    """Model and sampler → mean score with its 95 % interval, in %, of the cells without tokens per step. Only of models
-    with a score for every task of the frame: means over different tasks can't be compared.
-    """
+    """Model and sampler → mean score with its 95 % interval, in %, of the cells without tokens per step; only with a
+    score for every task of the frame."""
     tasks = set(cells["task"])
     found = {}
     for names, group in cells[cells["tokens_per_step"].isna()].groupby(["model", "sampler"], sort=False):
@@ -152,10 +148,8 @@ def pbx_table(
 
 
 def means(cells: pd.DataFrame, column: str = "score") -> pd.DataFrame:
-    """Category means and `overall`, plain means over tasks: index (model, sampler), a column per category.
-
-    NaN if a row has no value for one of the frame's tasks in that category.
-    """
+    """Category means and `overall`, plain means over tasks: index (model, sampler), a column per category. NaN if a row
+    has no value for one of the category's tasks."""
     real = cells[~cells["dummy"].isin([True])]
     wide = real.pivot_table(index=["model", "sampler"], columns="task", values=column, aggfunc="mean", dropna=False)
     by_category = {
@@ -166,9 +160,8 @@ def means(cells: pd.DataFrame, column: str = "score") -> pd.DataFrame:
 
 
 def mean_interval(scores: Sequence[ScoreInterval], weights: Sequence[int] | None = None) -> ScoreInterval:
-    """The mean of (score, low, high), weighted or plain, with the 95 % interval of that mean, from independent
-    intervals (MOVER, Zou and Donner 2008); NaN without.
-    """
+    """The mean of (score, low, high), weighted or plain, with its 95 % interval, from independent ones (MOVER, Zou and
+    Donner 2008); NaN without."""
     sizes = [1] * len(scores) if weights is None else weights
     weighed, total = list(zip(sizes, scores, strict=True)), sum(sizes)
     mean = sum(size * score for size, (score, _, _) in weighed) / total

@@ -61,7 +61,7 @@ class StoredCell:
 
 @dataclass(frozen=True, slots=True)
 class RunDir:
-    """A run directory at `path`. Cheap to create in any process; holds no open files."""
+    """A run directory. Cheap to create in any process; holds no open files."""
 
     path: Path
 
