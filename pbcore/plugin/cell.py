@@ -1,34 +1,42 @@
 """Runs one cell: times decoding, scores the answers, and writes the record before the next cell starts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from pbcore.analysis.decoding import exploration, order_statistics
+from pbcore.ceilings.cells import Ceilings, mean_bits_lost
+from pbcore.decoding import decode
+from pbcore.decoding.sharing import ForwardStore
 from pbcore.grid.cellid import CellName
 from pbcore.grid.levels import factors_of
 from pbcore.grid.settings import Settings
+from pbcore.metrics import grammar
+from pbcore.metrics.answer_law import answer_law
+from pbcore.metrics.text import TextScorer, now_measurable
+from pbcore.models.base import Generation, Model
+from pbcore.models.memory import Peak, peak_memory
+from pbcore.models.tokenizer import pieces
+from pbcore.names import parse
 from pbcore.plugin import drilldown
+from pbcore.plugin.hookspecs import Asked
 from pbcore.plugin.recording import RECORDED, conditions, show
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled
+from pbcore.results import questions
+from pbcore.results.build import build_cell, generated, length_text
+from pbcore.results.questions import scored_again
+from pbcore.results.record import CellRecord
+from pbcore.results.resume import cell_key, user_code
+from pbcore.results.rundir import StoredCell
+from pbcore.tasks.base import Sample, Task
+from pbcore.tasks.scoring import Scored, scorer
 
-if TYPE_CHECKING:
-    from pbcore.decoding.sharing import ForwardStore
-    from pbcore.models.base import Generation, Model
-    from pbcore.models.memory import Peak
-    from pbcore.plugin.hookspecs import Asked
-    from pbcore.results.rundir import StoredCell
-    from pbcore.tasks.base import Sample, Task
-    from pbcore.tasks.scoring import Scored
-
-_CEILINGS = pytest.StashKey[Any]()
+_CEILINGS = pytest.StashKey[Ceilings]()
 
 
 class Answered(NamedTuple):
@@ -79,8 +87,6 @@ class Cell:
 
     def key(self, model: Model, task: Task) -> str:
         """Digest of all that decides the outcome; equal keys mean that a finished cell need not be run again."""
-        from pbcore.results.resume import cell_key, user_code
-
         return cell_key(
             model=self.name.model,
             model_identity=dict(model.info),
@@ -102,9 +108,6 @@ class Cell:
 
     def rescored(self, task: Task, stored: StoredCell) -> StoredCell:
         """A stored cell, scored again and written if its scores lacked a tool that is here now."""
-        from pbcore.metrics.text import now_measurable
-        from pbcore.results.questions import scored_again
-
         if not stored.cell.absent or not self._has_text_scorer(task) or not now_measurable(stored.cell):
             return stored
         again = scored_again(stored, task)
@@ -113,10 +116,6 @@ class Cell:
 
     def _has_text_scorer(self, task: Task) -> bool:
         """Whether the task's texts are scored; downloads the grammar checker then, with progress on the terminal."""
-        from pbcore.metrics import grammar
-        from pbcore.metrics.text import TextScorer
-        from pbcore.tasks.scoring import scorer
-
         if not isinstance(scorer(task.scorer), TextScorer):
             return False
         capture = self.item.config.pluginmanager.getplugin("capturemanager")
@@ -125,9 +124,7 @@ class Cell:
         return True
 
     def _timed(self, model: Model, samples: Sequence[Sample], benchmark: Any) -> Decoded:
-        """The answers under the clock; forwards that are shared have none."""
-        for module in ("pbcore.decoding", "pbcore.models.memory"):  # nothing is imported under the clock
-            import_module(module)
+        """The answers under the clock, under which nothing is imported; forwards that are shared have none."""
         shared = shared_forwards(self.item.config, model, self.name)
         if shared is not None:
             self.item.stash[UNTIMED] = True
@@ -145,15 +142,11 @@ class Cell:
                 return Decoded(self._answers(model, samples), asked=asked)
         import torch
 
-        from pbcore.models.memory import peak_memory
-
         device = getattr(model, "device", torch.device(self.settings.place))
         with peak_memory(device) as peak:
             return Decoded(self._answers(model, samples, store), peak)
 
     def _answers(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> list[Answered]:
-        from pbcore.decoding import decode
-
         record, size = drilled(self.item.config), self.settings.rows
         answers: list[Answered] = []
         for seed in self.settings.seed:
@@ -166,13 +159,6 @@ class Cell:
         return (self.settings.official_text and answer.official_text) or answer.text
 
     def _record(self, model: Model, task: Task, decoded: Decoded, scored: Sequence[Scored], benchmark: Any) -> None:
-        from pbcore.analysis.decoding import exploration, order_statistics
-        from pbcore.metrics.answer_law import answer_law
-        from pbcore.models.tokenizer import pieces
-        from pbcore.results import questions
-        from pbcore.results.build import build_cell, generated, length_text
-        from pbcore.results.record import CellRecord
-
         config = self.item.config
         samples, seeds, answers = map(list, zip(*decoded.answers, strict=True))
         peak, asked, shared = decoded.peak, decoded.asked, decoded.shared
@@ -222,9 +208,6 @@ def theory_of(
     config: pytest.Config, model: Model, task: Task, sampler: str, answers: Sequence[Answered]
 ) -> dict[str, Any]:
     """`ceiling` and `bits_lost` of a cell's record; None for answers with steps, of which theory knows only the end."""
-    from pbcore.ceilings.cells import Ceilings, mean_bits_lost
-    from pbcore.names import parse
-
     alone = str(parse(sampler).alone)
     ceilings = config.stash.setdefault(_CEILINGS, Ceilings())  # those of this process
     taken = [] if task.cot else [(one.sample, one.answer.steps) for one in answers]
