@@ -8,7 +8,7 @@ import pytest
 from pbcore.errors import PbcoreError
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.options import given
-from pbcore.plugin.state import cell_name, plan, settings
+from pbcore.plugin.state import cell_name, plan, say, settings
 from pbcore.printable import counted
 
 
@@ -41,7 +41,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     cells = [name for item in session.items if (name := cell_name(item)) is not None]
     for model, mine in by_model(cells).items():
         for text in _bill(config, model, mine):
-            _say(config, text)
+            say(config, text)
     return True
 
 
@@ -79,10 +79,3 @@ def _how(config: pytest.Config, model: object) -> str:
     requested = settings(config)
     size = requested.rows or default_batch(model)
     return f"{requested.place}, {counted(torch.get_num_threads(), 'thread')}, batches of {size}"
-
-
-def _say(config: pytest.Config, text: str) -> None:
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is not None:
-        terminal.ensure_newline()
-        terminal.write_line(text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -91,6 +91,14 @@ def _may_name_a_cell(text: str) -> bool:
     except CellNameError:
         return False
     return True
+
+
+def say(config: pytest.Config, *lines: str) -> None:
+    """Writes lines to the terminal, if this process has one."""
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
+    for line in lines if terminal is not None else ():
+        terminal.ensure_newline()
+        terminal.write_line(line)
 
 
 def cell_name(item: pytest.Item) -> CellName | None:
