@@ -1,6 +1,5 @@
-"""What changes when one factor of a run changes and all else stays: answers, scores and means (the question of
-arXiv 2604.13413). Two runs with equal means can still differ in many answers.
-"""
+"""What changes when one factor of a run changes and all else stays (the question of arXiv 2604.13413): runs with equal
+means can still differ in many answers."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,10 +31,9 @@ class Entry(Protocol):
 class FactorChange:
     """One cell's answers when `factor` goes from its first value `base` to `head`, all other factors alike.
 
-    `answers` is the share of answers whose text changes, `scores` the share whose `metric` changes, each with its 95 %
-    interval. `before` and `after` are the mean scores; `low` to `high` is the 95 % interval of their difference.
-    The unit is the sample: what other levels and seeds say of the same one is averaged first.
-    """
+    `answers` is the share of answers whose text changes, `scores` the share whose `metric` changes; `before` and
+    `after` are the mean scores, `low` to `high` the 95 % interval of their difference. The unit is the sample: what
+    other levels and seeds say of the same one is averaged first."""
 
     model: str
     task: str
@@ -58,11 +56,8 @@ class FactorChange:
 
 def factor_changes(cells: Iterable[Entry]) -> list[FactorChange]:
     """The changes of every cell by every factor of a run (`--factor`), and by the seed where each sample was answered
-    with several; by cell, then factor. Cells that failed, or lack scores, are left out.
-
-    The seeds of a cell are one factor: the first against each of the others. Where the dtype varies, the other factors
-    stand by dtype: `batch-size in float32`.
-    """
+    with several (the first against each of the others); by cell, then factor. Cells that failed, or lack scores, are
+    left out. Where the dtype varies, the other factors stand by dtype: `batch-size in float32`."""
     levels: defaultdict[Cell, dict[Level, Entry]] = defaultdict(dict)
     for entry in cells:
         one = entry.cell

@@ -1,17 +1,19 @@
 """Resolves, validates and canonicalises sampler names."""
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
-from pbcore.decoding.adas import reordered
 from pbcore.decoding.checks import check_ahead
-from pbcore.decoding.drawing import drawn
-from pbcore.decoding.policies import Policy, build, policies
+from pbcore.decoding.modifiers import drawn, reordered
+from pbcore.decoding.policies import Policy, policies
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.remasking import remasked
 from pbcore.models import ar
 from pbcore.names import SamplerName, SamplerNameError, parse, plain
+
+WHOLE = (int, int | None)  # types of parameters that take a whole number
 
 
 def resolve(text: str) -> SamplerName:
@@ -26,45 +28,71 @@ def resolve(text: str) -> SamplerName:
     if name.policy == ar.POLICY:
         return replace(ar.canonical(name), at_once=given.at_once)
     policy(name)
-    return replace(_canonical(name), at_once=given.at_once)
+    return replace(given, arguments=_canonical(build(name)))
 
 
-def _canonical(name: SamplerName) -> SamplerName:
-    """`confidence-2` → `confidence-k2`, `threshold` and `threshold-gamma0.90` → `threshold-0.9`: one name per sampler.
+def _canonical(built: Any) -> tuple[tuple[str, str], ...]:
+    """The arguments of a policy, in one spelling: `confidence-2` → `k2`, `threshold-gamma0.90` → `0.9`.
 
     The first parameter is always written, the others only if they differ from their defaults.
     """
-    cls = policies()[name.policy]
-    hints = get_type_hints(cls)
-    defaults = {f.name: f.default for f in fields(cls) if f.init}
-    places = list(defaults)
-    numbered = [place for place in places if hints[place] is not bool]
-    given: dict[str, str] = {}
-    for word, number in name.arguments:
-        given[word or next(place for place in numbered if place not in given)] = number
-    if numbered and numbered[0] not in given and isinstance(defaults[numbered[0]], int | float):
-        given[numbered[0]] = str(defaults[numbered[0]])
-    given = {
-        place: number
-        for place, number in given.items()
-        if hints[place] is bool or place == numbered[0] or float(number) != defaults[place]
-    }
-    first = next((place for place in numbered if place != "k"), None)
+    kinds, defaults = _kinds(type(built)), {item.name: item.default for item in fields(built)}
+    numbered = [name for name, kind in kinds.items() if kind is not bool]
+    values = {name: getattr(built, name) for name in kinds}
     # A bare number sets the first parameter not yet given, which is k if k is not given.
-    bare = first if "k" not in numbered or "k" in given else None
-    return replace(
-        name,
-        arguments=tuple(
-            ("" if place == bare else place, _number(given[place], hints[place])) for place in places if place in given
-        ),
+    bare = None if values.get("k", 0) is None else next((name for name in numbered if name != "k"), None)
+    return tuple(
+        ("" if name == bare else name, _spelled(value, kinds[name]))
+        for name, value in values.items()
+        if value is not None and (value != defaults[name] or name in numbered[:1])
     )
 
 
-def _number(text: str, kind: Any) -> str:
-    """`0.90` → `0.9`, `02` → `2`, and `1` → `1.0` for a parameter that isn't a whole number; empty for a switch."""
+def _spelled(value: float, kind: Any) -> str:
+    """`2`, and `1.0` for a parameter that isn't a whole number; empty for a switch."""
+    return "" if kind is bool else str(value) if kind in WHOLE else plain(float(value))
+
+
+def _kinds(cls: type) -> Mapping[str, Any]:
+    """The type of each parameter."""
+    hints = get_type_hints(cls)
+    return {item.name: hints[item.name] for item in fields(cls) if item.init}
+
+
+def build(name: SamplerName) -> Policy:
+    """The policy of a sampler name, with its parameters. Raises SamplerNameError for unknown or invalid parameters."""
+    cls = policies()[name.policy]
+    kinds = _kinds(cls)
+    values: dict[str, Any] = {}
+    for word, number in name.arguments:
+        target = word or next((n for n, kind in kinds.items() if n not in values and kind is not bool), "")
+        if target not in kinds or target in values:
+            usage = [n if kind is bool else f"{n}<{'int' if kind in WHOLE else 'number'}>" for n, kind in kinds.items()]
+            raise SamplerNameError(
+                f"sampler {name}: policy {name.policy} has no parameter {word + number!r}; its parameters: "
+                f"{', '.join(usage) or 'none'}"
+            )
+        values[target] = _value(name, target, number, kinds[target])
+    try:
+        policy: Policy = cls(**values)
+    except (TypeError, ValueError) as error:
+        raise SamplerNameError(f"sampler {name}: {error}") from error
+    return policy
+
+
+def _value(name: SamplerName, parameter: str, number: str, kind: Any) -> bool | int | float:
+    """A parameter's text as its field's type."""
     if kind is bool:
-        return ""
-    return str(int(text)) if kind in (int, int | None) else plain(float(text))
+        if number:
+            raise SamplerNameError(f"sampler {name}: {parameter} is a switch and takes no number")
+        return True
+    whole = kind in WHOLE
+    if not number or (whole and not number.isdigit()):
+        raise SamplerNameError(
+            f"sampler {name}: {parameter} needs {'a whole number' if whole else 'a number'}, e.g. "
+            f"{parameter}{'2' if whole else '0.9'}"
+        )
+    return int(number) if whole else float(number)
 
 
 def policy(name: SamplerName) -> Policy:

@@ -1,52 +1,49 @@
 """Cost estimate of a grid: cells, forwards, and hours at this machine's time per forward.
 
 Forwards are known exactly where a sampler's rule fixes them. For the others a probe decodes one sample of each category
-with every sampler; the bounds that hold in any case stand beside what it gives. What-if rows count as the forwards
-of rows that they are. Nothing is recorded.
-"""
+with every sampler; the bounds that hold in any case stand beside what it gives. What-if rows count as the forwards of
+rows that they are. Nothing is recorded."""
 
-from __future__ import annotations
-
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
+from pbcore.decoding import decode
+from pbcore.decoding.run import default_batch
+from pbcore.decoding.samplers import policy
+from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.grid.cellid import CellName
 from pbcore.grid.cost import asks, forwards
 from pbcore.grid.plan import Plan, masked_tokens
+from pbcore.models.base import Denoiser, complete
+from pbcore.names import parse
 from pbcore.printable import counted
-
-if TYPE_CHECKING:
-    from pbcore.decoding.sharing import ForwardStore
-    from pbcore.models.base import Denoiser
-    from pbcore.tasks.base import Sample
+from pbcore.tasks.base import Sample
 
 TIMED, STEPS = 3, 4  # timed decodings of a task's first batch, and steps in each
 PATIENCE = 60.0  # seconds for the probe of one category
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(NamedTuple):
     """What one sample of a category took: sampler → forwards and rows for each masked token, and the share of the
     forwards that a store leaves to be computed (1 without one)."""
 
-    rates: Mapping[str, float]
-    rows: Mapping[str, float]
+    rates: dict[str, float]
+    rows: dict[str, float]
     computed: float
-    shareable: frozenset[str] = frozenset()
+    shareable: frozenset[str]
 
 
 @dataclass(slots=True)
 class Bill:
     """Estimated cost of a model's cells. Forwards are those of single rows; seconds are of decoding alone.
 
-    `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` are bounds.
-    `calls` and `rows` are those of samplers with what-if rows, by the probe; they are in no other number of forwards.
-    `computed` are the forwards expected to be left where cells share them, None without sharing.
-    """
+    `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` are bounds. `calls`
+    and `rows` are those of samplers with what-if rows, by the probe; they are in no other number of forwards.
+    `computed` are the forwards expected to be left where cells share them, None without sharing."""
 
     model: str
     cells: int = 0
@@ -66,11 +63,8 @@ class Bill:
 
 def bill(plan: Plan, model: Any, cells: Sequence[CellName], now: Callable[[], float] = perf_counter) -> Bill:
     """The bill of one loaded model's cells. Raises ValueError for a model that doesn't decode in the loop."""
-    from pbcore.models.base import complete
-
     denoiser = complete(model)
-    sharing = plan.settings.sharing
-    result = Bill(cells[0].model, computed=0.0 if sharing else None)
+    result = Bill(cells[0].model, computed=0.0 if plan.settings.sharing else None)
     for category in dict.fromkeys(cell.category for cell in cells):
         mine = [cell for cell in cells if cell.category == category]
         probe = _probe(plan, denoiser, mine, now)
@@ -85,29 +79,29 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], now: Callable[[], fl
 
 
 def _add(result: Bill, cell: CellName, samples: Sequence[Sample], seeds: int, probe: Probe, each: float) -> None:
-    from pbcore.names import parse
-
-    name, fixed, expected, least, most, rows = parse(cell.sampler), 0, 0.0, 0, 0, 0.0
-    asking = asks(name)
-    for sample in samples:
-        tokens = max(1, masked_tokens(sample))
-        if asking:
-            result.calls += seeds * probe.rates[cell.sampler] * tokens
-            rows += seeds * probe.rows[cell.sampler] * tokens
-            continue
-        bounds = forwards(name, tokens)
-        if bounds.exact:
-            fixed += seeds * bounds.low
-            continue
-        rate = probe.rates.get(cell.sampler)
-        guess = bounds.guess if rate is None else min(max(rate * tokens, bounds.low), bounds.high)
-        expected, least, most = expected + seeds * guess, least + seeds * bounds.low, most + seeds * bounds.high
+    name, rate = parse(cell.sampler), probe.rates.get(cell.sampler)
+    fixed, expected, least, most, rows = 0, 0.0, 0, 0, 0.0
+    lengths = Counter(max(1, masked_tokens(sample)) for sample in samples)
+    for tokens, count in lengths.items():
+        bounds, answers = forwards(name, tokens), seeds * count
+        if asks(name):
+            result.calls += answers * probe.rates[cell.sampler] * tokens
+            rows += answers * probe.rows[cell.sampler] * tokens
+        elif bounds.exact:
+            fixed += answers * bounds.low
+        else:
+            guess = bounds.guess if rate is None else min(max(rate * tokens, bounds.low), bounds.high)
+            expected += answers * guess
+            least += answers * bounds.low
+            most += answers * bounds.high
     result.cells += 1
     result.samples += seeds * len(samples)
-    result.fixed, result.expected = result.fixed + fixed, result.expected + expected
-    result.least, result.most = result.least + least, result.most + most
+    result.fixed += fixed
+    result.expected += expected
+    result.least += least
+    result.most += most
     result.rows += rows
-    result.unprobed += bool(most) and cell.sampler not in probe.rates
+    result.unprobed += bool(most) and rate is None
     left = probe.computed if cell.sampler in probe.shareable else 1.0
     if result.computed is not None:
         result.computed += left * (fixed + expected) + rows
@@ -120,29 +114,26 @@ def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName], now: Callable
     """Decodes the first sample of the category's first task with each of its samplers, sharing forwards, for at most
     PATIENCE seconds; without sharing those alone whose forwards aren't known. Samplers that ask about what-if rows are
     decoded in any case, as no bound holds for their rows."""
-    from pbcore.decoding import decode
-    from pbcore.decoding.samplers import policy
-    from pbcore.decoding.sharing import ForwardStore, shareable
-    from pbcore.names import parse
-
-    first = {cell.sampler: cell for cell in reversed(cells) if cell.task == cells[0].task or asks(parse(cell.sampler))}
+    settings, first = plan.settings, {}
+    for cell in reversed(cells):
+        if cell.task == cells[0].task or asks(parse(cell.sampler)):
+            first[cell.sampler] = cell
     samplers = [name for name in dict.fromkeys(cell.sampler for cell in cells) if name in first]
     shared = [name for name in samplers if shareable(model, policy(parse(name)), parse(name))]
-    store: ForwardStore | None = ForwardStore(model) if shared else None
-    rates: dict[str, float] = {}
-    rows: dict[str, float] = {}
-    begun = now()
+    store = ForwardStore(model) if shared else None
+    rates, rows, begun = {}, {}, now()
     for name in samplers:
         if now() - begun > PATIENCE and not asks(parse(name)):
             continue
         sample = plan.task(first[name].task, first[name].model).samples[0]
         tokens = max(1, masked_tokens(sample))
-        if plan.settings.sharing or not forwards(parse(name), tokens).exact:
-            (answer,) = decode(model, [sample], name, seed=plan.settings.seed[0], store=store)
+        if settings.sharing or not forwards(parse(name), tokens).exact:
+            (answer,) = decode(model, [sample], name, seed=settings.seed[0], store=store)
             rates[name], rows[name] = (answer.nfe or 0) / tokens, (answer.rows or 0) / tokens
     asked = 0 if store is None else store.shared + store.computed
-    computed = store.computed / asked if store is not None and asked and plan.settings.sharing else 1.0
-    return Probe(rates, rows, computed, frozenset(shared) if plan.settings.sharing else frozenset())
+    if store is None or not asked or not settings.sharing:
+        return Probe(rates, rows, 1.0, frozenset(shared if settings.sharing else ()))
+    return Probe(rates, rows, store.computed / asked, frozenset(shared))
 
 
 def forward_seconds(
@@ -151,9 +142,6 @@ def forward_seconds(
     """Seconds of a forward for each row, the loop included: a batch of the run's size decoded in about STEPS steps, the
     median of TIMED times."""
     import torch
-
-    from pbcore.decoding import decode
-    from pbcore.decoding.run import default_batch
 
     batch = samples[: batch_size or default_batch(model)]
     sampler = f"confidence-k{-(-max(map(masked_tokens, batch)) // STEPS) or 1}"
@@ -172,14 +160,8 @@ def lines(result: Bill, batch: str) -> Iterable[str]:
     """The bill in words."""
     asked = result.fixed + result.expected + result.rows
     yield f"{result.model}: {counted(result.cells, 'cell')}, {counted(result.samples, 'answer')}"
-    yield (
-        f"  forwards asked: {result.fixed:,} by fixed schedules, exact"
-        + (
-            f"; adaptive samplers about {result.expected:,.0f} (a probe), bounds {result.least:,} to {result.most:,}"
-            if result.most
-            else ""
-        )
-    )
+    adaptive = f"; adaptive samplers about {result.expected:,.0f} (a probe), bounds {result.least:,} to {result.most:,}"
+    yield f"  forwards asked: {result.fixed:,} by fixed schedules, exact{adaptive if result.most else ''}"
     if result.rows:
         yield (
             f"  what-if rows: samplers that ask take about {result.calls:,.0f} forwards in sequence, of "
@@ -204,11 +186,3 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
-def by_model(cells: Iterable[CellName]) -> dict[str, list[CellName]]:
-    """Model → its cells."""
-    found: dict[str, list[CellName]] = defaultdict(list)
-    for cell in cells:
-        found[cell.model].append(cell)
-    return found

@@ -3,15 +3,33 @@ layout.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.tasks.base import Sample
+from pbcore.tasks.scoring import Scored
+
+# All scores of an answer, and the details that explain them.
+Judged = tuple[dict[str, float], dict[str, Any]]
 
 _EDGES = re.compile(r'^[\s"]+|[\s"]+$')
 _BETWEEN_CELLS = re.compile(r"[\s,;|]+")
 _AROUND_CELLS = "\"'`[](){}"
+
+
+def score_each(
+    judge: Callable[[str, Sample], Judged],
+    predictions: Sequence[str],
+    samples: Sequence[Sample],
+    metrics: Collection[str],
+) -> list[Scored]:
+    """The requested scores of answers that are judged one by one."""
+    judged = [judge(text, sample) for text, sample in zip(predictions, samples, strict=True)]
+    return [
+        Scored({name: score for name, score in scores.items() if name in metrics}, details)
+        for scores, details in judged
+    ]
 
 
 def lenient_list(text: str) -> list[str]:
@@ -98,19 +116,19 @@ def label_part(sample: Sample, key: str, kind: type) -> Any:
     """One part of a sample's label. Raises InputError that names task and sample if the label lacks it."""
     part = sample.label.get(key) if isinstance(sample.label, dict) else None
     if not isinstance(part, kind):
-        raise InputError(
-            f"{sample.task}, sample {sample.index}: its scorer needs a label with {key}, given {sample.label!r}"
-        )
+        raise _unfit(sample, f"a label with {key}")
     return part
 
 
 def label_text(sample: Sample) -> str:
     """A sample's label as text. Raises InputError that names task and sample if the label is something else."""
     if not isinstance(sample.label, str):
-        raise InputError(
-            f"{sample.task}, sample {sample.index}: its scorer needs a text as label, given {sample.label!r}"
-        )
+        raise _unfit(sample, "a text as label")
     return sample.label
+
+
+def _unfit(sample: Sample, needed: str) -> InputError:
+    return InputError(f"{sample.task}, sample {sample.index}: its scorer needs {needed}, given {sample.label!r}")
 
 
 def quoted(items: Sequence[str]) -> str:

@@ -1,6 +1,4 @@
-"""Progress on a terminal: one line that says how many cells are done, how long the rest will take, and which are
-running.
-"""
+"""Progress on a terminal: how many cells are done, how long the rest will take, and which are running."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -85,10 +83,9 @@ class Progress:
         cells = {node_id: cell for node_id in node_ids if (cell := cell_of(self._config, node_id)) is not None}
         if cells and not self._total:
             self._total, self._waiting, self._began = len(cells), cells, time.monotonic()
-            from pbcore.grid.cost import Clock, Remaining
-            from pbcore.grid.cost_model import weights
+            from pbcore.grid.cost import Clock, weights
 
-            self._clock = Clock(Remaining(weights(plan(self._config))))
+            self._clock = Clock(weights(plan(self._config)))
             self._take_over()
 
     def _take_over(self) -> None:
@@ -154,9 +151,7 @@ def clock(seconds: float) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """One line where it can be rewritten, else lines in the log; none with -v or -q, or where tests print their own
-    output (-s).
-    """
+    """One line where it can be rewritten, else lines in the log; none with -v, -q or -s."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is None or hasattr(config, "workerinput"):
         return

@@ -96,9 +96,11 @@ def _check_size(text: str) -> None:
     for event in yaml.parse(text, yaml.SafeLoader):
         levels += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         aliases += isinstance(event, yaml.AliasEvent)
-        limit = f"more than {MOST_LEVELS} levels of nesting" if levels > MOST_LEVELS else f"over {MOST_ALIASES} aliases"
         if levels > MOST_LEVELS or aliases > MOST_ALIASES:
-            raise yaml.MarkedYAMLError(problem=f"{limit}; write the entries out", problem_mark=event.start_mark)
+            deep = f"more than {MOST_LEVELS} levels of nesting"
+            limit = deep if levels > MOST_LEVELS else f"over {MOST_ALIASES} aliases"
+            mark: Any = event.start_mark
+            raise yaml.MarkedYAMLError(problem=f"{limit}; write the entries out", problem_mark=mark)
 
 
 def _check_node(node: yaml.Node, counts: dict[int, int]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.grid import cost_model
+from pbcore.grid import cost
 from pbcore.grid.cellid import CellName
 from pbcore.plugin import progress
 from pbcore.plugin.progress import Lines, Progress, clock, line
@@ -45,7 +45,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: time[0]))
     monkeypatch.setattr(progress, "cell_of", lambda config, node_id: CELLS.get(node_id))
     monkeypatch.setattr(progress, "plan", lambda config: None)
-    monkeypatch.setattr(cost_model, "weights", lambda plan: lambda cell: 3.0 if cell == CELLS[B] else 1.0)
+    monkeypatch.setattr(cost, "weights", lambda plan: lambda cell: 3.0 if cell == CELLS[B] else 1.0)
     return time
 
 

@@ -7,7 +7,7 @@ a row per document and filter with its scores.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +23,12 @@ from pbcore.results.json_values import plain
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell
-from pbcore.tasks.base import Sample
+from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.files import UnreadableFile, read_json_lines
 from pbcore.tasks.scoring import Scored
 
 COUNTS = ("nfe", "answer_tokens", "canvas_tokens", "prefill", "store")
 CACHED = "answers came from the harness's cache, without their forwards"
-
-
-@dataclass(frozen=True, slots=True)
-class _Questions:
-    """What `results.questions.keep` needs of a task."""
-
-    name: str
-    data_hash: str
-    samples: Sequence[Sample]
 
 
 def results_files(folder: Path) -> list[Path]:
@@ -72,7 +63,7 @@ def write_run(files: Iterable[Path], folder: Path) -> Path:
     return run.path
 
 
-def _cells(file: Path) -> list[tuple[StoredCell, _Questions]]:
+def _cells(file: Path) -> list[tuple[StoredCell, Task]]:
     """The cells of one results file, each with its questions."""
     results = read_json(file)
     config = results.get("config") if isinstance(results, dict) else None
@@ -97,7 +88,7 @@ def _cells(file: Path) -> list[tuple[StoredCell, _Questions]]:
 
 def _cell(
     task: str, rows: Sequence[Mapping[str, Any]], told: Mapping[str, Any], results: Mapping[str, Any]
-) -> tuple[StoredCell, _Questions]:
+) -> tuple[StoredCell, Task]:
     name = f"{PREFIX}{task}"
     by_filter: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -141,8 +132,9 @@ def _cell(
     if all(answer.answer_tokens is None for answer in answers):  # nothing was decoded, or it isn't known
         samples = [replace(one, canvas_tokens=None) for one in samples]
         cell = replace(cell, tokens_per_step=None)
-    asked = [_sample(name, row) for row in documents]
-    return StoredCell(cell, tuple(samples)), _Questions(name, data_hash, asked)
+    asked = tuple(_sample(name, row) for row in documents)
+    questions = Task(name, "lm_eval", asked, scorer="", headline=headline, data_hash=data_hash)
+    return StoredCell(cell, tuple(samples)), questions
 
 
 def _answer(row: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> Generation:

@@ -94,7 +94,7 @@ def split(config: pytest.Config, node_ids: Sequence[str]) -> dict[float, list[st
     Cells that can take longest come first, since the run ends with its last cell; where cells share forwards they keep
     their order, in which neighbours share most.
     """
-    from pbcore.grid.cost_model import weights
+    from pbcore.grid.cost import weights
 
     cells = {node_id: cell_of(config, node_id) for node_id in node_ids}
     if not settings(config).sharing and any(cells.values()):
