@@ -56,6 +56,11 @@ def drilled(config: pytest.Config) -> bool:
     return plan(config).drilled
 
 
+def measures(config: pytest.Config) -> bool:
+    """Whether this run measures its cells whole, rather than collecting only, judging samples or estimating."""
+    return not (config.getoption("collectonly", False) or drilled(config) or settings(config).estimate)
+
+
 def cell_of(config: pytest.Config, node_id: str) -> CellName | None:
     """The cell or sample of this run that a node id names, None for any other test. All hooks tell cells by this, in
     every process: xdist's controller, which collects nothing, knows node ids alone."""
