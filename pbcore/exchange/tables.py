@@ -79,8 +79,7 @@ def write_csv(run: Path, folder: Path) -> list[Path]:
     """Writes cells.csv and samples.csv into a folder and returns their paths.
 
     A text that a spreadsheet would read as a formula (one that begins with = + - @, a tab or a line break) gets a `'`
-    in front, as does one that begins with such a `'`: removing one `'` from those gives the text back. Numbers stay.
-    """
+    in front, as does one that begins with such a `'`: removing one `'` gives the text back. Numbers stay."""
     made = tables(run)
     named = (("cells.csv", made.cells), ("samples.csv", made.samples))
     return [write_atomic(folder / name, _csv(columns)) for name, columns in named]
@@ -107,8 +106,8 @@ def defused(text: str) -> str:
 
 
 def write_parquet(run: Path, folder: Path) -> list[Path]:
-    """Writes cells.parquet and samples.parquet into a folder (needs pyarrow) and returns their paths. Texts are as they
-    are, steps and confidences are lists, values that were not measured are null. Raises InputError without pyarrow."""
+    """Writes cells.parquet and samples.parquet into a folder and returns their paths. Texts are as they are, steps and
+    confidences are lists, values that were not measured are null. Raises InputError without pyarrow."""
     try:
         import pyarrow
         from pyarrow import parquet

@@ -21,9 +21,8 @@ from pbcore.theory.distributions import supports
 
 
 class _Own(NamedTuple):
-    """A family that decodes by itself: the policies whose names it reads, an example, whether it keeps given tokens,
-    and the samplers that it runs in place of a profile's.
-    """
+    """A family that decodes by itself: policies whose names it reads, an example, whether it keeps given tokens, and
+    the samplers that it runs in place of a profile's."""
 
     policies: tuple[str, ...]
     example: str
@@ -90,8 +89,8 @@ def no_factor(model: str, level: str) -> str | None:
 
 
 def not_so_asked(model: str, task: str, cot: bool, max_new_tokens: int | None) -> str | None:
-    """Why a model can't answer a task in steps (`cot`: those of the run, beside tasks that ask for them by
-    themselves), or a task can't have the run's `max_new_tokens`; None if they can, or aren't asked to."""
+    """Why a model can't answer a task in steps (`cot`: those of the run, beside tasks that ask for them by themselves),
+    or a task can't have the run's `max_new_tokens`; None if they can, or aren't asked to."""
     spec = task_spec(task)
     if max_new_tokens and spec.fixed is not None and not spec.infills:  # a given canvas has no length to choose
         return f"{task} with --max-new-tokens: {spec.fixed}, its length included; pbcore lm-eval takes --gen_kwargs"
@@ -140,8 +139,7 @@ def _in_the_loop(sampler: str) -> bool:
 
 def lacks_words(model: str, task: Task) -> str | None:
     """Why an embedded model, whose vocabulary holds the words of the package's own data, can't read a task's prompts;
-    None if it can. Other models can spell any word.
-    """
+    None if it can. Other models can spell any word."""
     entry = resolve_model(model)
     if not entry.embedded or entry.folder is None:
         return None

@@ -45,8 +45,7 @@ def forwards(name: SamplerName, tokens: int) -> Forwards:
     A fixed k takes ⌈b/k⌉ a block of b, a schedule its steps. Policies that decide themselves take at least one a block,
     and at most one a token, or what they declare as their cap. `+eos_stop` can end any of them early. Samplers that ask
     about what-if rows (`asks`) may take further forwards in each step, up to one a slot and one; how many rows these
-    have is up to the sampler. One that looks ahead takes at most what it takes without.
-    """
+    have is up to the sampler. One that looks ahead takes at most what it takes without."""
     size = min(name.block or tokens, tokens)
     blocks = -(-tokens // size)
     steps = _steps(name, size)
@@ -92,10 +91,8 @@ def _traits(name: SamplerName) -> Traits | None:
 
 
 def weights(plan: Plan, number: Callable[[Forwards], float] = attrgetter("guess")) -> Callable[[CellName], float]:
-    """Cell → samples × forwards × what a forward of its model costs over prompt and answer.
-
-    `number` says which number of forwards is meant where the sampler decides it itself.
-    """
+    """Cell → samples × forwards × what a forward of its model costs over prompt and answer. `number` says which number
+    of forwards is meant where the sampler decides it itself."""
 
     def weight(cell: CellName) -> float:
         samples = plan.task(cell.task, cell.model).samples
@@ -116,9 +113,7 @@ def weights(plan: Plan, number: Callable[[Forwards], float] = attrgetter("guess"
 
 
 def seconds(model: str, columns: int) -> float:
-    """A forward of one row of so many columns: two operations a parameter and column. The rest, such as attention over
-    a few hundred columns, is small beside it.
-    """
+    """A forward of one row of so many columns: two operations a parameter and column; attention is small beside it."""
     return LEAST + 2 * size(model) * columns / SPEED
 
 
@@ -139,8 +134,7 @@ class Clock:
     A cell's `weight` is proportional to its cost as far as it is known beforehand. A cell takes what the same sampler
     took on other tasks of its model, scaled by their weights; where none is done, what its policy took a unit of
     weight; else its model, else any. So it holds for adaptive samplers, whose forwards nobody knows beforehand, and
-    where cells share forwards and the later ones of a task are cheap.
-    """
+    where cells share forwards and the later ones of a task are cheap."""
 
     def __init__(self, weight: Callable[[CellName], float]) -> None:
         self._weight = cache(lambda cell: max(weight(cell), 1e-9))
@@ -166,9 +160,7 @@ class Clock:
         return seconds / weight * self._weight(cell)
 
     def left(self, waiting: Collection[CellName], running: Mapping[CellName, float]) -> float | None:
-        """Time until all cells are done; `running` has how long each cell that runs has taken. None before any cell is
-        done.
-        """
+        """Time until all cells are done, None before any is; `running`: how long each cell that runs has taken."""
         if not self._overheads:
             return None
         # The model's load and the first imports come once, so the usual overhead is the median.

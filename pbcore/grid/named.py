@@ -72,10 +72,7 @@ def check_loading(settings: Settings) -> None:
 
 
 def sampler_of(text: str, models: Iterable[str]) -> str:
-    """The canonical spelling of a sampler.
-
-    A name that the loop doesn't know is accepted if a model may decode by itself.
-    """
+    """The canonical spelling of a sampler. A name that the loop doesn't know passes if a model may decode by itself."""
     try:
         return str(resolve(text))
     except ValueError as error:

@@ -45,9 +45,8 @@ class Option:
 
     `metavar` is what the help shows for a value, if not its kind's or the name. `const` is the value of an option that
     is given without an argument. A `negated` switch has a counterpart, `--no-name`. Not `recorded`: a cell's record has
-    it in a field of its own, not among its options. `varies`: cells can be run under several of its values
-    (`--factor`, grid/levels.py).
-    """
+    it in a field of its own, not among its options. `varies`: cells can be run under several of its values (`--factor`,
+    grid/levels.py)."""
 
     field: str
     help: str
@@ -75,10 +74,8 @@ class Option:
         return tuple(map(self.kind, stated)) if self.many else self.kind(str(stated))
 
     def add(self, addoption: Callable[..., Any], flag: str, text: str) -> None:
-        """Adds one flag of the option, by a method of argparse or of pytest's option groups.
-
-        Raises ValueError or argparse.ArgumentError (by pytest's version) if the flag is taken.
-        """
+        """Adds one flag of the option, by a method of argparse or of pytest's option groups. Raises ValueError or
+        argparse.ArgumentError (by pytest's version) if the flag is taken."""
         if self.kind is None:
             addoption(flag, dest=self.dest, action="store_true", default=None, help=text)
             if self.negated:
@@ -94,8 +91,7 @@ class Option:
 
 def option(role: Role, help: str, kind: Callable[[str], Any] | None = str, default: Any = None, **more: Any) -> Any:
     """A field of Settings with what its option needs, `more` of which are further fields of `Option`; a switch is off
-    and a repeatable option empty unless given, and a negated switch None.
-    """
+    and a repeatable option empty unless given, and a negated switch None."""
     if more.get("many") or (kind is None and not more.get("negated")):
         default = () if more.get("many") else False
     return field(default=default, metadata={"option": {"help": help, "role": role, "kind": kind, **more}})
@@ -128,8 +124,7 @@ class OptionGroup:
 
     def tasks(self, patterns: Sequence[str], arguments: Sequence[str]) -> Sequence[str]:
         """The tasks that `--task` asks for, those of the integration by their names, once they are available; likewise
-        those that only a node id among pytest's arguments names. Raises InputError.
-        """
+        those that only a node id among pytest's arguments names. Raises InputError."""
         return patterns
 
     def check(self, settings: CommonOptions) -> None:

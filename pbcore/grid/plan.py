@@ -1,6 +1,4 @@
-"""The plan of a run: models × tasks × samplers, checked before anything runs, without the combinations that a model
-can't run.
-"""
+"""The plan of a run: models × tasks × samplers, checked before anything runs, without what a model can't run."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -52,10 +50,7 @@ WORD_SETS = "text_writing/w2s_"
 @dataclass(frozen=True)
 class Plan:
     """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on the command line
-    name.
-
-    `drilled`: samples are items of their own. Tasks are loaded once, when their samples are first needed.
-    """
+    name. `drilled`: samples are items of their own. Tasks are loaded once, when their samples are first needed."""
 
     settings: Settings
     profile: Profile
@@ -82,9 +77,8 @@ class Plan:
 
     @cached_property
     def items(self) -> dict[str, CellName]:
-        """Item id → cell (or sample, in the drill-down): those of the grid, models outermost, then those that node ids
-        name.
-        """
+        """Item id → cell (or sample, in the drill-down): the grid's, models outermost, then those that node ids
+        name."""
         grid = (cell for cell, reason in self._grid if reason is None)
         items = (item for cell in grid for item in (self._samples(cell) if self.drilled else [cell]))
         return {name.item_id: name for name in (*items, *self.named)}
@@ -149,10 +143,8 @@ class Plan:
         return [replace(name, at_once=number) for number in numbers]
 
     def task(self, name: str, model: str = "") -> Task:
-        """A task with the samples of this run for a model. A sample selected by number is there whatever the limit.
-
-        Raises InputError.
-        """
+        """A task with the samples of this run for a model, one selected by number whatever the limit. Raises
+        InputError."""
         limit = None if self.numbered else self.limit(model)
         if (name, limit) not in self._loaded:
             folder = self.settings.data_dir if name in task_names() else None  # the others have no official data
@@ -166,11 +158,8 @@ class Plan:
         return self._loaded[name, limit]
 
     def lengths(self, task: str) -> tuple[int, ...] | None:
-        """The requested n of lists and word sets; None for a task that has none to choose, or uses its own.
-
-        A profile's word sets keep their usual number beside lists of an n that no word set has; those that --task names
-        don't.
-        """
+        """The requested n of lists and word sets; None for a task that has none to choose, or uses its own. A profile's
+        word sets keep their usual number beside lists of an n that no word set has; those that --task names don't."""
         requested = self.settings.n
         if requested and task.startswith(WORD_SETS):
             return requested if self.settings.task or set(requested) <= set(WORD_COUNTS) else None
@@ -207,9 +196,8 @@ def masked_tokens(sample: Sample) -> int:
 def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: bool = False) -> Plan:
     """The plan for these settings and pytest arguments (paths and node ids).
 
-    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole.
-    Raises InputError for what doesn't exist or can't be used, with close matches.
-    """
+    Samples are items if that is requested, or with `exit_first` (-x) unless the run is judged as a whole. Raises
+    InputError for what doesn't exist or can't be used, with close matches."""
     if settings.profile not in profiles():
         raise InputError(f"unknown profile {settings.profile!r}; there are {', '.join(PROFILES)}")
     profile = profiles()[settings.profile]
@@ -263,8 +251,8 @@ def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellNam
     """The cells of shard `number` (1-based) of `shards`.
 
     While there are models enough, each model goes whole to the shard with the fewest cells so far, biggest model first;
-    with fewer models than shards, every model gets a fair number of shards of its own, which take its cells in turns.
-    """
+    with fewer models than shards, every model gets a fair number of shards of its own, which take its cells in
+    turns."""
     by_model: dict[str, list[CellName]] = {}
     for cell in cells:
         by_model.setdefault(cell.model, []).append(cell)

@@ -33,10 +33,8 @@ def presets() -> dict[str, Preset]:
 
 
 def with_preset(given: dict[str, Any], options: Iterable[Option]) -> dict[str, Any]:
-    """The options given, by field, with those of the preset among them.
-
-    Raises InputError for an unknown name, with near ones, and for an option that contradicts the preset.
-    """
+    """The options given, by field, with those of the preset among them. Raises InputError for an unknown name, with
+    near ones, and for an option that contradicts the preset."""
     name = given.get("preset")
     if name is None:
         return given

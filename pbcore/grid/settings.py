@@ -262,9 +262,7 @@ class Settings:
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """The settings that a record keeps beside its own fields: what was given and can change an answer, and how it
-        was timed.
-        """
+        """What a record keeps beside its own fields: options given that can change an answer, and how it was timed."""
         given = self._given(ANSWERS, LOADS)
         elsewhere = {o.field for o in OPTIONS if not o.recorded}  # seeds, device, length, task and model of the record
         kept = {name: value for name, value in given.items() if name not in elsewhere}

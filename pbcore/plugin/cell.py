@@ -1,36 +1,42 @@
-"""Runs one cell: times decoding, scores the answers, writes the record before the next cell starts and attaches it to
-the report.
-"""
-
-from __future__ import annotations
+"""Runs one cell: times decoding, scores the answers, and writes the record before the next cell starts."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from pbcore.analysis.decoding import exploration, order_statistics
+from pbcore.ceilings.cells import Ceilings, mean_bits_lost
+from pbcore.decoding import decode
+from pbcore.decoding.sharing import ForwardStore
 from pbcore.grid.cellid import CellName
 from pbcore.grid.levels import factors_of
 from pbcore.grid.settings import Settings
+from pbcore.metrics import grammar
+from pbcore.metrics.answer_law import answer_law
+from pbcore.metrics.text import TextScorer, now_measurable
+from pbcore.models.base import Generation, Model
+from pbcore.models.memory import Peak, peak_memory
+from pbcore.models.tokenizer import pieces
+from pbcore.names import parse
 from pbcore.plugin import drilldown
+from pbcore.plugin.hookspecs import Asked
 from pbcore.plugin.recording import RECORDED, conditions, show
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled
+from pbcore.results import questions
+from pbcore.results.build import build_cell, generated, length_text
+from pbcore.results.questions import scored_again
+from pbcore.results.record import CellRecord
+from pbcore.results.resume import cell_key, user_code
+from pbcore.results.rundir import StoredCell
+from pbcore.tasks.base import Sample, Task
+from pbcore.tasks.scoring import Scored, scorer
 
-if TYPE_CHECKING:
-    from pbcore.decoding.sharing import ForwardStore
-    from pbcore.models.base import Generation, Model
-    from pbcore.models.memory import Peak
-    from pbcore.plugin.hookspecs import Asked
-    from pbcore.results.rundir import StoredCell
-    from pbcore.tasks.base import Sample, Task
-    from pbcore.tasks.scoring import Scored
-
-_CEILINGS = pytest.StashKey[Any]()
+_CEILINGS = pytest.StashKey[Ceilings]()
 
 
 class Answered(NamedTuple):
@@ -43,8 +49,7 @@ class Answered(NamedTuple):
 
 class Decoded(NamedTuple):
     """The answers of a cell and how they came about: `asked` of a model that answers elsewhere, `shared` with shared
-    forwards, `rounds` in seconds.
-    """
+    forwards, `rounds` in seconds."""
 
     answers: list[Answered]
     peak: Peak | None = None
@@ -67,10 +72,8 @@ class Cell:
 
     def measure(self, model: Model, task: Task, benchmark: Any) -> list[Scored]:
         """Decodes under the clock, scores off it, records. Returns the scores: those of the first seed in the order of
-        the samples, then the next seed's.
-
-        In the drill-down nothing is recorded: the test fails at the first wrong answer.
-        """
+        the samples, then the next seed's. In the drill-down nothing is recorded: the test fails at the first wrong
+        answer."""
         benchmark.extra_info["cell"] = self.id
         decoded = self._timed(model, task.samples, benchmark)
         answers = decoded.answers
@@ -84,8 +87,6 @@ class Cell:
 
     def key(self, model: Model, task: Task) -> str:
         """Digest of all that decides the outcome; equal keys mean that a finished cell need not be run again."""
-        from pbcore.results.resume import cell_key, user_code
-
         return cell_key(
             model=self.name.model,
             model_identity=dict(model.info),
@@ -106,12 +107,7 @@ class Cell:
         )
 
     def rescored(self, task: Task, stored: StoredCell) -> StoredCell:
-        """A stored cell whose scores lacked a tool that is here now is scored again and written; any other is returned
-        as it is. Its answers and seconds stay.
-        """
-        from pbcore.metrics.text import now_measurable
-        from pbcore.results.questions import scored_again
-
+        """A stored cell, scored again and written if its scores lacked a tool that is here now."""
         if not stored.cell.absent or not self._has_text_scorer(task) or not now_measurable(stored.cell):
             return stored
         again = scored_again(stored, task)
@@ -119,13 +115,7 @@ class Cell:
         return again
 
     def _has_text_scorer(self, task: Task) -> bool:
-        """Whether the task's texts are scored; downloads the grammar checker then if it is missing, with its progress
-        on the terminal.
-        """
-        from pbcore.metrics import grammar
-        from pbcore.metrics.text import TextScorer
-        from pbcore.tasks.scoring import scorer
-
+        """Whether the task's texts are scored; downloads the grammar checker then, with progress on the terminal."""
         if not isinstance(scorer(task.scorer), TextScorer):
             return False
         capture = self.item.config.pluginmanager.getplugin("capturemanager")
@@ -134,9 +124,7 @@ class Cell:
         return True
 
     def _timed(self, model: Model, samples: Sequence[Sample], benchmark: Any) -> Decoded:
-        """The answers under the clock; forwards that are shared have none."""
-        for module in ("pbcore.decoding", "pbcore.models.memory"):  # nothing is imported under the clock
-            import_module(module)
+        """The answers under the clock, under which nothing is imported; forwards that are shared have none."""
         shared = shared_forwards(self.item.config, model, self.name)
         if shared is not None:
             self.item.stash[UNTIMED] = True
@@ -148,23 +136,17 @@ class Cell:
         return decoded._replace(rounds=decoded.asked.rounds() if decoded.asked else benchmark.stats["data"])
 
     def _decode(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> Decoded:
-        """Every sample's answer by every seed, and the peak memory; returns when the device has finished, so that the
-        clock is right.
-        """
+        """Every sample's answer by every seed, and the peak memory, once the device has finished."""
         if getattr(model, "served", False):
             with self.item.ihook.pytest_pbcore_asking(item=self.item, cell_id=self.id, model=model) as asked:
                 return Decoded(self._answers(model, samples), asked=asked)
         import torch
-
-        from pbcore.models.memory import peak_memory
 
         device = getattr(model, "device", torch.device(self.settings.place))
         with peak_memory(device) as peak:
             return Decoded(self._answers(model, samples, store), peak)
 
     def _answers(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> list[Answered]:
-        from pbcore.decoding import decode
-
         record, size = drilled(self.item.config), self.settings.rows
         answers: list[Answered] = []
         for seed in self.settings.seed:
@@ -177,14 +159,6 @@ class Cell:
         return (self.settings.official_text and answer.official_text) or answer.text
 
     def _record(self, model: Model, task: Task, decoded: Decoded, scored: Sequence[Scored], benchmark: Any) -> None:
-        from pbcore.analysis.decoding_order import order_statistics
-        from pbcore.analysis.exploration import exploration
-        from pbcore.metrics.answer_law import answer_law
-        from pbcore.models.tokenizer import pieces
-        from pbcore.results import questions
-        from pbcore.results.build import build_cell, generated, length_text
-        from pbcore.results.record import CellRecord
-
         config = self.item.config
         samples, seeds, answers = map(list, zip(*decoded.answers, strict=True))
         peak, asked, shared = decoded.peak, decoded.asked, decoded.shared
@@ -233,12 +207,7 @@ class Cell:
 def theory_of(
     config: pytest.Config, model: Model, task: Task, sampler: str, answers: Sequence[Answered]
 ) -> dict[str, Any]:
-    """What theory says of a cell, `ceiling` and `bits_lost` of its record; None for answers with steps, of which theory
-    knows the end.
-    """
-    from pbcore.ceilings.cells import Ceilings, mean_bits_lost
-    from pbcore.names import parse
-
+    """`ceiling` and `bits_lost` of a cell's record; None for answers with steps, of which theory knows only the end."""
     alone = str(parse(sampler).alone)
     ceilings = config.stash.setdefault(_CEILINGS, Ceilings())  # those of this process
     taken = [] if task.cot else [(one.sample, one.answer.steps) for one in answers]

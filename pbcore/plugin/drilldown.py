@@ -46,9 +46,7 @@ def judge(
 
 
 def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = None) -> str:
-    """The command that runs one sample again: its node id, and the options that decide the answer; by `seed` alone, if
-    given.
-    """
+    """The command that runs one sample again, by `seed` alone if given, with the options that decide the answer."""
     head, _, name = node_id.rstrip("]").partition("[")
     file, _, function = head.partition("::")
     if not (config.rootpath / file).exists():  # a stock cell, run from the installed package

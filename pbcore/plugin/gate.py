@@ -1,6 +1,4 @@
-"""--gate, --floor, --gate-time and --update-baseline: read before the run; the ruling after it, in JUnit and where CI
-looks for it.
-"""
+"""--gate, --floor, --gate-time and --update-baseline: read before the run; the ruling in JUnit and where CI looks."""
 
 from __future__ import annotations
 
@@ -45,9 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def publish(ruling: Ruling, run: RunDir | None, config: pytest.Config) -> None:
-    """Writes the ruling to gate.md of the run (if there is one) and a CI's step summary, and reports a failed test per
-    failed cell.
-    """
+    """Writes the ruling to the run's gate.md and a CI's step summary, and reports a failed test per failed cell."""
     if ruling.markdown:
         text = "\n".join(ruling.markdown)
         if run is not None:

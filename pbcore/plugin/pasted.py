@@ -1,5 +1,4 @@
-"""A cell's name as reports show it, `pytest ideal/shuffle/confidence-k2`, runs that cell; with `/17` at its end that
-sample."""
+"""A cell's name as reports show it runs that cell: `pytest ideal/shuffle/confidence-k2`, or a sample, with `/17`."""
 
 from pathlib import Path
 
@@ -14,8 +13,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Puts node ids in the place of names, before anything reads the arguments, xdist's for its workers included.
 
     A folder of cells beside names, as in `pytest benches tiny/copy/random-k2`, says where the cells are; it is not run
-    itself. Raises pytest.UsageError for a model or sampler that can't be meant.
-    """
+    itself. Raises pytest.UsageError for a model or sampler that can't be meant."""
     given = config.invocation_params
     names = {text: name for text in config.args if (name := _name(text, given.dir)) is not None}
     if not names:

@@ -1,6 +1,4 @@
-"""The hooks around a cell's test: a resumed cell is reported from disk, and one that could not be run leaves a record
-of its error.
-"""
+"""What the run knows of a cell's record; resumed cells are reported from disk, failed ones leave their error."""
 
 from __future__ import annotations
 
@@ -100,11 +98,8 @@ def pytest_runtest_makereport(
 def record_error(
     config: pytest.Config, name: CellName, error: str, model: Model | None = None, task: Task | None = None
 ) -> list[tuple[str, Any]]:
-    """Writes the record of a cell that failed, and returns it as report properties; a full disk must not hide the first
-    error.
-
-    `model` and `task` are what the cell had loaded by then.
-    """
+    """Writes the record of a cell that failed, with the `model` and `task` it had by then, and returns it as report
+    properties; a full disk must not hide the first error."""
     from pbcore.results.build import error_cell
     from pbcore.results.record import CellRecord
     from pbcore.results.table_row import properties

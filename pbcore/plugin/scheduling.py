@@ -1,6 +1,5 @@
 """Which worker runs which cell: models spread over workers, and a model's cells are shared with workers that would idle
-(decision 12). Where cells share forwards, each of a model's tasks stays with one worker while there are others.
-"""
+(decision 12). Where cells share forwards, each of a model's tasks stays with one worker while there are others."""
 
 import os
 from collections import defaultdict, deque
@@ -23,8 +22,7 @@ class ModelScheduling:
     Then it takes a task of its model that nobody has begun, else a model that nobody has begun, else any such task,
     else it helps the group with the most items left. `group_of` reads the group from a node id (("", "") for tests that
     are no cells). Models that are `alone` stay with one worker: a server's limit of requests at once holds per process.
-    A worker holds up to `ahead` items, the one that it runs included.
-    """
+    A worker holds up to `ahead` items, the one that it runs included."""
 
     def __init__(
         self,
@@ -209,10 +207,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> CellsOrOther
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
-    """Gives each worker a GPU of its own, in turns where there are fewer GPUs than workers.
-
-    A replacement inherits its spec.
-    """
+    """Gives each worker a GPU of its own, in turns where there are fewer; a replacement inherits its spec."""
     gpus = visible_gpus(config)
     for place, spec in enumerate(specs):
         if gpus:

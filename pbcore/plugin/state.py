@@ -1,13 +1,10 @@
-"""What every hook needs to know of a run: its settings, its plan, and which nodes are cells.
-
-Held in pytest's stash, made once.
-"""
+"""What every hook needs to know of a run: settings, plan, and which nodes are cells; made once, in pytest's stash."""
 
 from __future__ import annotations
 
 import os
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -40,11 +37,7 @@ def settings(config: pytest.Config) -> Settings:
 
 
 def plan(config: pytest.Config) -> Plan:
-    """The plan of this run. Without options it is made with the first test of cells, so that other projects don't pay
-    for it.
-
-    Raises pytest.UsageError that names close matches.
-    """
+    """The plan of this run; without options it is made with the first test of cells. Raises pytest.UsageError."""
     if _PLAN not in config.stash:
         from pbcore.grid.plan import make_plan
 
@@ -61,6 +54,11 @@ def plan(config: pytest.Config) -> Plan:
 def drilled(config: pytest.Config) -> bool:
     """Whether samples are items in this run."""
     return plan(config).drilled
+
+
+def measures(config: pytest.Config) -> bool:
+    """Whether this run measures its cells whole, rather than collecting only, judging samples or estimating."""
+    return not (config.getoption("collectonly", False) or drilled(config) or settings(config).estimate)
 
 
 def cell_of(config: pytest.Config, node_id: str) -> CellName | None:
@@ -85,6 +83,14 @@ def read_name(text: str) -> CellName | None:
         return parse(text, all_task_names())
     except CellNameError:
         return None
+
+
+def say(config: pytest.Config, *lines: str) -> None:
+    """Writes lines to the terminal, if this process has one."""
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
+    for line in lines if terminal is not None else ():
+        terminal.ensure_newline()
+        terminal.write_line(line)
 
 
 def cell_name(item: pytest.Item) -> CellName | None:

@@ -86,10 +86,8 @@ def build_cell(
 def with_scores(
     cell: CellRecord, samples: Sequence[SampleRecord], scored: Sequence[Scored]
 ) -> tuple[CellRecord, list[SampleRecord]]:
-    """A cell's record and samples with the scores of a later scoring of the same answers, in the order of the samples.
-
-    Raises ValueError if the lengths differ, or a score of a sample is missing without a reason.
-    """
+    """A cell's record and samples with the scores of a later scoring of the same answers, in their order. Raises
+    ValueError if the lengths differ, or a score of a sample is missing without a reason."""
     each = zip(samples, scored, strict=True)
     again = [replace(sample, **_scoring(sample.index, result)) for sample, result in each]
     before = {name for sample in samples for name in sample.details.get("absent", {})}
@@ -107,10 +105,8 @@ def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
 def sample_record(
     index: int, answer: Generation, scored: Scored, seed: int = 0, pieces: Callable[[int], str] | None = None
 ) -> SampleRecord:
-    """One sample's record; with its tokens if `pieces` gives their texts.
-
-    Given positions (infilling; `steps` −1) count as neither canvas nor answer tokens, as they were not decoded.
-    """
+    """One sample's record; with its tokens if `pieces` gives their texts. Given positions (infilling; `steps` −1) count
+    as neither canvas nor answer tokens, as they were not decoded."""
     steps = [int(step) for step in answer.steps]
     told = answer.extra.get("served")
     nfe = int(answer.nfe) if answer.nfe else answer.prefill  # an answer may be the prefill's token
@@ -251,10 +247,7 @@ def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str
 
 
 def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:
-    """Every score's mean over samples.
-
-    The sample is the unit: answers of several seeds are averaged first, not counted as more samples.
-    """
+    """Every score's mean over samples: answers of several seeds are averaged first, not counted as more samples."""
     scores: dict[str, Score] = {}
     for name in dict.fromkeys(name for sample in samples for name in sample.scores):
         measured = [sample for sample in samples if name in sample.scores]

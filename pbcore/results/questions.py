@@ -31,8 +31,8 @@ FOLDER = "questions"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One sample's question: `prompt` without its shots, of which there were `shots`; `answer` one correct answer (None
-    if the label has none), the only one if `only`; `length` the n of a list."""
+    """One sample's question: `prompt` without its `shots`; `answer` one correct answer (None if the label has none),
+    the only one if `only`; `length` the n of a list."""
 
     index: Count
     prompt: str
@@ -208,8 +208,8 @@ def scored_again(stored: StoredCell, task: Task) -> StoredCell:
 
 
 def redrawn(task: str, length: str, count: int, options: Mapping[str, Any], digest: str | None) -> Task | None:
-    """The samples of a record of generated data, drawn again: `length`, the number of samples, `options` and digest are
-    the record's. None if they differ now or can't be drawn."""
+    """The samples of a record of generated data, drawn again by its `length`, number of samples, `options` and digest.
+    None if they differ now or can't be drawn."""
     try:
         asked = task_spec(task).asked(options)
         drawn = load_task(task, n=lengths_of(length) or None, limit=count, seed=options.get("data_seed") or 0, **asked)
