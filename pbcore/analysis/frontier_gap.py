@@ -9,8 +9,7 @@ from typing import Literal
 
 from pbcore.names import SamplerNameError, parse
 from pbcore.results.record import CellRecord, SampleRecord
-from pbcore.theory.concave_hull import value_at
-from pbcore.theory.frontier import MOST, accuracy_hull
+from pbcore.theory.frontier import MOST, accuracy_hull, value_at
 
 # Tasks with several answers whose canvas has one masked token per item, so that forwards are steps over items.
 TASKS = {"list_ops/replace_random": "replace_random", "list_ops/shuffle": "shuffle"}

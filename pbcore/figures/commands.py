@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
 from pbcore.text import show
-from pbcore.theory import cli as theory
+from pbcore.theory.tables import report
 
 if TYPE_CHECKING:
     from pbcore.figures.figure_io import Drawing
@@ -54,7 +54,8 @@ def add_parsers(commands: Any) -> None:
     figures.add_argument("--threshold", type=_decimals, metavar="γ,γ", help="thresholds of 2e")
     _add_samples(figures)
     figures.set_defaults(run=run_figures)
-    parser = theory.add_parser(commands)
+    parser = commands.add_parser("theory", help="losses of an ideal model: closed forms for the list operations")
+    parser.add_argument("--n", type=int, default=10, help="length of the lists (default 10)")
     parser.add_argument(
         "--frontier", action="store_true", help="the optimal frontier, and each sampler's regret with the model `ideal`"
     )
@@ -68,9 +69,10 @@ def add_parsers(commands: Any) -> None:
 
 def run_theory(args: argparse.Namespace) -> int:
     """`pbcore theory`; with --frontier, the frontier and the regrets."""
-    if not args.frontier:
-        return theory.run(args)
-    return _frontier(args.n, args)
+    if args.frontier:
+        return _frontier(args.n, args)
+    print(report(args.n))
+    return 0
 
 
 def run_figures(args: argparse.Namespace) -> int:

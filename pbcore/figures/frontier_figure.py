@@ -14,8 +14,7 @@ from pbcore.names import parse
 from pbcore.report.page.frontier_table import KINDS
 from pbcore.report.style import finish, label, percent
 from pbcore.theory.bounds import optimal_bound
-from pbcore.theory.concave_hull import steps_for, value_at
-from pbcore.theory.frontier import ALIKE, MOST, accuracy_hull, frontier_of, least_bits, states
+from pbcore.theory.frontier import ALIKE, MOST, accuracy_hull, frontier_of, least_bits, states, steps_for, value_at
 
 MOST_STEPS = 6
 FOOT = 0.85

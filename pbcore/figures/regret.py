@@ -9,8 +9,7 @@ from pbcore.figures.measured import Measured, measure
 from pbcore.figures.questions import questions
 from pbcore.models.base import Model
 from pbcore.names import parse
-from pbcore.theory.concave_hull import steps_for, value_at
-from pbcore.theory.frontier import accuracy_hull
+from pbcore.theory.frontier import accuracy_hull, steps_for, value_at
 
 TASKS = (("replace_random", 10), ("shuffle", 10), ("insert_random", 10), ("remove_random", 10), ("latin_square", 3))
 SAMPLERS = (

@@ -68,10 +68,8 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """The value of a YAML text; `where` names it in errors.
-
-    Raises UnreadableFile for invalid YAML, a key given twice, and texts nested or aliased beyond the limits above.
-    """
+    """The value of a YAML text; `where` names it in errors. Raises UnreadableFile for invalid YAML, a key given twice,
+    and texts nested or aliased beyond the limits above."""
     try:
         _check_size(text)
         loader = yaml.SafeLoader(text)
@@ -96,9 +94,11 @@ def _check_size(text: str) -> None:
     for event in yaml.parse(text, yaml.SafeLoader):
         levels += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         aliases += isinstance(event, yaml.AliasEvent)
-        limit = f"more than {MOST_LEVELS} levels of nesting" if levels > MOST_LEVELS else f"over {MOST_ALIASES} aliases"
         if levels > MOST_LEVELS or aliases > MOST_ALIASES:
-            raise yaml.MarkedYAMLError(problem=f"{limit}; write the entries out", problem_mark=event.start_mark)
+            deep = f"more than {MOST_LEVELS} levels of nesting"
+            limit = deep if levels > MOST_LEVELS else f"over {MOST_ALIASES} aliases"
+            mark: Any = event.start_mark
+            raise yaml.MarkedYAMLError(problem=f"{limit}; write the entries out", problem_mark=mark)
 
 
 def _check_node(node: yaml.Node, counts: dict[int, int]) -> int:
