@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import httpcore2
@@ -67,12 +68,19 @@ def http_client(spec: ServerSpec, limits: Limits, headers: dict[str, str] | None
         timeout=limits.seconds,
         limits=httpx2.Limits(),
         follow_redirects=False,
+        verify=_certificates(),
     )
     for transport in (client._transport, *client._mounts.values()):
         if isinstance(transport, httpx2.HTTPTransport):
             pool = transport._pool
             pool._network_backend = _Backend(pool._network_backend, request_of_thread)
     return client
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The authorities that are trusted, read once."""
+    return httpx2.create_ssl_context()
 
 
 class _Request(threading.local):
