@@ -139,6 +139,15 @@ class TestStatic:
         assert not any(attrs.get("data-model") == "dummy" for _, attrs in Reader(html).tags)
 
 
+@pytest.fixture(scope="module")
+def plain_tags(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The elements of a page without hostile text."""
+    cell, samples = filmed(factory.cell(n=2))
+    failed = error_cell(replace(cell, id="e", task="waiting_line/copy"), "x")
+    made = factory.write(create(tmp_path_factory.mktemp("plain"), "a"), [(cell, samples), (failed, [])])
+    return [tag for tag, _ in Reader(write_page(made.path).read_text(encoding="utf-8")).tags]
+
+
 class TestSelfContained:
     def test_no_request(self, tmp_path: Path) -> None:
         """No address but data: and links within the page; the policy forbids all others and names the style and the
@@ -169,14 +178,6 @@ class TestSelfContained:
             assert ("This file holds" in html) == (shown < total)
         assert shown == total
         assert sizes[350_000] <= sizes[10**7]
-
-    @pytest.fixture(scope="class")
-    def plain_tags(self, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-        """The elements of a page without hostile text."""
-        cell, samples = filmed(factory.cell(n=2))
-        failed = error_cell(replace(cell, id="e", task="waiting_line/copy"), "x")
-        made = factory.write(create(tmp_path_factory.mktemp("plain"), "a"), [(cell, samples), (failed, [])])
-        return [tag for tag, _ in Reader(write_page(made.path).read_text(encoding="utf-8")).tags]
 
     @pytest.mark.parametrize("text", [*HOSTILE, *ODD_TEXTS])
     def test_hostile_text(self, tmp_path: Path, text: str, plain_tags: list[str]) -> None:
