@@ -51,11 +51,6 @@ class Family:
     known_from: str = _CODE
     texts: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def loaded_as(self) -> str:
-        """The model whose class it is loaded as."""
-        return self.body.removesuffix("ForCausalLM").replace("Moe", "-MoE")
-
     def block_of(self, raw: Mapping[str, Any]) -> Any:
         """The block length that a config.json says, or that of the authors' code; None for neither."""
         return raw.get(self.block_key) if self.block_key else self.block
@@ -65,7 +60,7 @@ class Family:
         length = "full attention" if self.block is None else f"{self.block}{' (config.json)' if self.block_key else ''}"
         logits = "as is" if not self.shift else "shifted" if self.block is None else "shifted within the block"
         return {
-            "loaded as": self.loaded_as,
+            "loaded as": self.body.removesuffix("ForCausalLM").replace("Moe", "-MoE"),
             "mask id": str(self.mask_id),
             "block length": length,
             "logits": logits,
