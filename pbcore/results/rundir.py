@@ -25,7 +25,6 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import counted, printable, shown
-from pbcore.results.aggregates import check_aggregates
 from pbcore.results.check import (
     LoadError,
     NewerSchemaError,
@@ -213,6 +212,8 @@ def with_samples(cell: CellRecord, samples: Sequence[SampleRecord], where: str) 
             f"{counted(len(indices), 'sample')} are there; its record says {counted(cell.n_samples, 'sample')}, each "
             "answered once per seed"
         )
+    from pbcore.results.build import check_aggregates  # imports numpy
+
     check_aggregates(cell, samples, where)
     return StoredCell(cell, tuple(samples))
 
