@@ -7,7 +7,7 @@ from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.gates.judge import Verdict
 from pbcore.gates.text import power_text
 from pbcore.printable import counted, fixed, printable, signed
-from pbcore.report.row_counts import NOTE
+from pbcore.report.cells import ROWS_NOTE
 from pbcore.text import NAME, code, md
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
@@ -216,7 +216,7 @@ def _notes(comparison: Comparison) -> list[str]:
         f"scores in %, differences A − B in points; p: two-sided, adjusted for {counted(len(compared), 'cell')} "
         "(Holm), while a gate's is one-sided; intervals are not adjusted; worse, better: flipped answers"
         f"{'; names in cells: B→A' if renamed else ''}",
-        *([NOTE] if "rows" in rates_shown(comparison) else []),
+        *([ROWS_NOTE] if "rows" in rates_shown(comparison) else []),
     ]
 
 

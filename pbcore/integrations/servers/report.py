@@ -53,7 +53,7 @@ def _total(cells: list[Mapping[str, Any]], key: str, form: str = ",") -> str:
 
 
 class ServerSection:
-    """The section of reports (`report.parts.Section`)."""
+    """The section of reports (`report.cells.Section`)."""
 
     title = "Models behind servers"
     note = "Their seconds are wall-clock time of concurrent requests; cells with kept answers have none."

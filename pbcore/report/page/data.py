@@ -59,10 +59,10 @@ def page_data(cells: Sequence[Answers], run: str, room: int, remote: bool) -> tu
     return data | {"tokens": tokens.texts}, answers
 
 
-def cell_data(one: Answers) -> dict[str, Any]:
-    """All answers of one cell, for a page that asks for them."""
+def cell_data(one: Answers) -> str:
+    """All answers of one cell as JSON, for a page that asks for them."""
     answers, tokens = chosen([one.lot], 1 << 62)
-    return {"answers": answers[0], "tokens": tokens.texts, "questions": packed_questions(one.questions)}
+    return as_json({"answers": answers[0], "tokens": tokens.texts, "questions": packed_questions(one.questions)})
 
 
 def _cell(one: Answers, questions: int) -> dict[str, Any]:
