@@ -37,6 +37,11 @@ def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[T
     return torch.cat(tokens), torch.cat(confidences)
 
 
+def scattered(slots: Tensor, values: Tensor) -> Tensor:
+    """Values (M,) in their slots (R, C), 0 elsewhere."""
+    return torch.zeros(slots.shape, dtype=values.dtype, device=slots.device).masked_scatter(slots, values)
+
+
 def probability(logits: Tensor, token: Tensor) -> Tensor:
     """The probability (M,) of given tokens (M,)."""
     results, begin = [], 0

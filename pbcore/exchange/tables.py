@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,8 @@ from pbcore.results.table_row import frame
 
 # What a spreadsheet may read as a formula at the beginning of a text, also behind quotes that were put there before.
 _FORMULA = re.compile("'*[=+\\-@\t\r\n]")
-FIELDS = (
-    "index",
-    "seed",
-    "text",
-    "official_text",
-    "nfe",
-    "prefill",
-    "store",
-    "canvas_tokens",
-    "answer_tokens",
-)
+FIELDS = ("index", "seed", "text", "official_text", "nfe", "prefill", "store", "canvas_tokens", "answer_tokens")
+LISTS = ("tokens", "steps", "confidences")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +39,9 @@ def tables(run: Path) -> Tables:
     stored = load_stored(run, refuse)
     if not stored:
         raise InputError(f"{run} has no finished cell; nothing to export")
-    return Tables(_cells(stored), _samples(stored, kept(RunDir(run))))
-
-
-def _cells(stored: Sequence[StoredCell]) -> dict[str, list[Any]]:
     rows = frame(entry.cell for entry in stored)
-    return {str(name): [_plain(value) for value in rows[name].tolist()] for name in rows.columns}
+    cells = {str(name): [_plain(value) for value in rows[name].tolist()] for name in rows.columns}
+    return Tables(cells, _samples(stored, kept(RunDir(run))))
 
 
 def _plain(value: Any) -> Any:
@@ -63,26 +51,24 @@ def _plain(value: Any) -> Any:
 
 
 def _samples(stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, Question]]) -> dict[str, list[Any]]:
-    asked = [questions.get(key(entry.cell), {}).get(one.index) for entry in stored for one in entry.samples]
     answers = [(entry.cell, sample) for entry in stored for sample in entry.samples]
-    scores = dict.fromkeys(name for _, sample in answers for name in sample.scores)
+    asked = [questions.get(key(cell), {}).get(sample.index) for cell, sample in answers]
     columns: dict[str, list[Any]] = {
         "cell": [cell.id for cell, _ in answers],
         **{name: [getattr(cell, name) for cell, _ in answers] for name in ("model", "task", "sampler")},
-        "prompt": [one and one.prompt for one in asked],
-        "answer": [one and one.answer for one in asked],
+        **{name: [question and getattr(question, name) for question in asked] for name in ("prompt", "answer")},
         **{name: [getattr(sample, name) for _, sample in answers] for name in FIELDS},
     }
-    taken = columns.keys() | {"why", "failure", "tokens", "steps", "confidences", "details"}
-    for name in scores:
-        columns[f"score_{name}" if name in taken else name] = [sample.scores.get(name) for _, sample in answers]
-    for name in ("why", "failure"):
-        columns[name] = [_text(sample.details.get(name)) for _, sample in answers]
-    columns["tokens"] = [sample.tokens for _, sample in answers]
-    columns["steps"] = [sample.steps for _, sample in answers]
-    columns["confidences"] = [sample.confidences for _, sample in answers]
-    columns["details"] = [dump_json(sample.details) for _, sample in answers]
-    return columns
+    details = {
+        **{name: [_text(sample.details.get(name)) for _, sample in answers] for name in ("why", "failure")},
+        **{name: [getattr(sample, name) for _, sample in answers] for name in LISTS},
+        "details": [dump_json(sample.details) for _, sample in answers],
+    }
+    scores = {
+        f"score_{name}" if name in columns or name in details else name: [one.scores.get(name) for _, one in answers]
+        for name in dict.fromkeys(name for _, sample in answers for name in sample.scores)
+    }
+    return {**columns, **scores, **details}
 
 
 def _text(value: Any) -> str | None:
@@ -93,8 +79,7 @@ def write_csv(run: Path, folder: Path) -> list[Path]:
     """Writes cells.csv and samples.csv into a folder and returns their paths.
 
     A text that a spreadsheet would read as a formula (one that begins with = + - @, a tab or a line break) gets a `'`
-    in front, as does one that begins with such a `'`: removing one `'` from those gives the text back. Numbers stay.
-    """
+    in front, as does one that begins with such a `'`: removing one `'` gives the text back. Numbers stay."""
     made = tables(run)
     named = (("cells.csv", made.cells), ("samples.csv", made.samples))
     return [write_atomic(folder / name, _csv(columns)) for name, columns in named]
@@ -121,8 +106,8 @@ def defused(text: str) -> str:
 
 
 def write_parquet(run: Path, folder: Path) -> list[Path]:
-    """Writes cells.parquet and samples.parquet into a folder (needs pyarrow) and returns their paths. Texts are as they
-    are, steps and confidences are lists, values that were not measured are null. Raises InputError without pyarrow."""
+    """Writes cells.parquet and samples.parquet into a folder and returns their paths. Texts are as they are, steps and
+    confidences are lists, values that were not measured are null. Raises InputError without pyarrow."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -130,34 +115,23 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
         raise InputError("Parquet needs pyarrow, which is not installed: pip install 'pbcore[parquet]'") from None
     made = tables(run)
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    text, written = pyarrow.string(), []
+    types = {  # of columns whose values may all be empty; others have the type of their values
+        **dict.fromkeys(("prompt", "answer", "official_text", "why", "failure"), text),
+        "tokens": pyarrow.list_(text),
+        "steps": pyarrow.list_(pyarrow.int64()),
+        "confidences": pyarrow.list_(pyarrow.float64()),
+        "nfe": pyarrow.float64(),
+    }
     for name, columns in (("cells", made.cells), ("samples", made.samples)):
-        arrays = {
-            column: pyarrow.array(list(_arrow(values)), _type(pyarrow, column)) for column, values in columns.items()
-        }
+        arrays = {column: pyarrow.array(_arrow(values), types.get(column)) for column, values in columns.items()}
         parquet.write_table(pyarrow.table(arrays), folder / f"{name}.parquet")
         written.append(folder / f"{name}.parquet")
     return written
 
 
-def _arrow(values: Iterable[Any]) -> Iterable[Any]:
-    for value in values:
-        if isinstance(value, list):
-            yield list(_arrow(value))
-        else:
-            yield encodable(value) if isinstance(value, str) else value
-
-
-def _type(pyarrow: Any, column: str) -> Any:
-    """The type of a column whose values may all be empty; None: as the values are."""
-    return {
-        "prompt": pyarrow.string(),
-        "answer": pyarrow.string(),
-        "tokens": pyarrow.list_(pyarrow.string()),
-        "steps": pyarrow.list_(pyarrow.int64()),
-        "confidences": pyarrow.list_(pyarrow.float64()),
-        "official_text": pyarrow.string(),
-        "why": pyarrow.string(),
-        "failure": pyarrow.string(),
-        "nfe": pyarrow.float64(),
-    }.get(column)
+def _arrow(value: Any) -> Any:
+    """A value, or a list of them, as pyarrow takes it: without lone surrogates."""
+    if isinstance(value, list):
+        return [_arrow(one) for one in value]
+    return encodable(value) if isinstance(value, str) else value

@@ -17,8 +17,17 @@ from pbcore.names import parse
 from pbcore.report.page.sections import KINDS
 from pbcore.report.style import finish, label, named_legend, numbered, panels, percent, points
 from pbcore.theory.bounds import optimal_bound
-from pbcore.theory.concave_hull import Hull, steps_for, value_at
-from pbcore.theory.frontier import ALIKE, MOST, accuracy_hull, frontier_of, least_bits, states
+from pbcore.theory.frontier import (
+    ALIKE,
+    MOST,
+    Hull,
+    accuracy_hull,
+    frontier_of,
+    least_bits,
+    states,
+    steps_for,
+    value_at,
+)
 
 MOST_STEPS = 6
 # column → greedy, tokens seen first

@@ -29,7 +29,6 @@ from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
 from pbcore.results.stats import score_of
 from pbcore.tasks.naming import category
-from pbcore.tasks.prompt_options import as_asked
 from pbcore.tasks.registry import all_task_names, task_spec
 
 LISTS = ("waiting_line", "list_ops")
@@ -137,7 +136,7 @@ def canvas_length(cell: CellRecord) -> int | None:
     if spec.fixed is not None:
         return None
     options = cell.conditions.options
-    asked = as_asked(spec, None, bool(options.get("cot")), options.get("max_new_tokens"))
+    asked = spec.with_ways(None, bool(options.get("cot")), options.get("max_new_tokens"), None)
     return max(asked.tokens(n) for n in lengths_of(cell.length) or (None,))
 
 

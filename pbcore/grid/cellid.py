@@ -1,6 +1,5 @@
 """A cell's name, `model/task/sampler`, as in node ids and records; a level of factors follows (`/batch-size:8`) where a
-run has them, and `/17` at its end names one sample.
-"""
+run has them, and `/17` at its end names one sample."""
 
 import re
 from collections.abc import Collection
@@ -18,8 +17,7 @@ class CellNameError(InputError):
 @dataclass(frozen=True, slots=True)
 class CellName:
     """`task` is the full name (`waiting_line/shuffle`), `sampler` canonical; `sample` is set for an item of the
-    drill-down. `level` is one of `grid.levels.levels`, empty in a run without factors.
-    """
+    drill-down. `level` is one of `grid.levels.levels`, empty in a run without factors."""
 
     model: str
     task: str
@@ -45,10 +43,8 @@ class CellName:
 
 
 def parse(text: str, tasks: Collection[str]) -> CellName:
-    """Reads the name of a cell of these tasks; model names may hold slashes.
-
-    Raises CellNameError unless one of the tasks stands before the sampler.
-    """
+    """Reads the name of a cell of these tasks; model names may hold slashes. Raises CellNameError for any other
+    text."""
     from pbcore.tasks.naming import short
 
     parts = text.split("/")

@@ -1,9 +1,8 @@
 """Levels of factors: `--factor threads=1,2 --factor dtype=float32,bfloat16` runs each cell under the four combinations.
 A level is written `threads:2+dtype:bfloat16`, the last part of a cell's id, which pytest's -k accepts.
 
-A factor is an option declared with `varies`. Rows at a time are part of the sampler's name instead
-(`+x8`), and seeds of one record.
-"""
+A factor is an option declared with `varies`. Rows at a time are part of the sampler's name instead (`+x8`), and seeds
+of one record."""
 
 import argparse
 from collections.abc import Sequence
@@ -25,8 +24,7 @@ def levels(given: Sequence[str]) -> list[str]:
     """The combinations of the values that `--factor` was given (`name=a,b`), the first factor's outermost; one empty
     level without any.
 
-    Raises InputError for an unknown factor, one given twice, and a value that its option doesn't have.
-    """
+    Raises InputError for an unknown factor, one given twice, and a value that its option doesn't have."""
     varied: dict[str, list[str]] = {}
     for text in given:
         name, _, values = text.partition("=")

@@ -4,17 +4,21 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from pbcore.decoding import resolve
 from pbcore.errors import InputError
+from pbcore.grid.capabilities import may_decode_itself
 from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
-from pbcore.grid.profiles import Profile
 from pbcore.grid.settings import Settings
+from pbcore.models import resolve_model
+from pbcore.models.entry import LoadOptions
+from pbcore.models.errors import ModelError
+from pbcore.names import canonical
+from pbcore.tasks.naming import short
+from pbcore.tasks.registry import TaskNameError
 
 
 def tasks_of(patterns: Iterable[str], known: list[str]) -> list[str]:
     """The tasks among `known` that names, short names or patterns match. Raises InputError with close matches."""
-    from pbcore.tasks.naming import short
-    from pbcore.tasks.registry import TaskNameError
-
     tasks: list[str] = []
     for pattern in patterns:
         matching = [task for task in known if fnmatchcase(task, pattern) or short(task) == pattern]
@@ -37,18 +41,8 @@ def cells_named(arguments: Iterable[str], known: list[str]) -> Iterator[CellName
                 continue
 
 
-def default_models(profile: Profile) -> tuple[str, ...]:
-    """The profile's models that this installation has."""
-    from pbcore.models import model_names
-
-    known = set(model_names())
-    return tuple(model for model in profile.models if model in known)
-
-
 def check_model(name: str, option: str = "--model") -> None:
     """Raises InputError, which begins with the option, for a model that can't be had."""
-    from pbcore.models.registry import resolve_model
-
     try:
         resolve_model(name)
     except (ValueError, RuntimeError) as error:
@@ -61,9 +55,6 @@ def check_loading(settings: Settings) -> None:
         check_model(settings.draft, "--draft")
     if settings.adapter is not None:
         check_model(f"{settings.model[0]}+{settings.adapter}", "--adapter")
-    from pbcore.models.entry import LoadOptions
-    from pbcore.models.errors import ModelError
-
     try:
         LoadOptions.of(settings.load_options)
         if settings.device == "mps":
@@ -73,7 +64,7 @@ def check_loading(settings: Settings) -> None:
         if settings.dtype is not None:
             import torch
 
-            from pbcore.models.loading import find_dtype
+            from pbcore.models.device import find_dtype
 
             find_dtype(settings.dtype, torch.device(settings.place))
     except ModelError as error:
@@ -81,14 +72,7 @@ def check_loading(settings: Settings) -> None:
 
 
 def sampler_of(text: str, models: Iterable[str]) -> str:
-    """The canonical spelling of a sampler.
-
-    A name that the loop doesn't know is accepted if a model may decode by itself.
-    """
-    from pbcore.decoding import resolve
-    from pbcore.grid.capabilities import may_decode_itself
-    from pbcore.names import canonical
-
+    """The canonical spelling of a sampler. A name that the loop doesn't know passes if a model may decode by itself."""
     try:
         return str(resolve(text))
     except ValueError as error:

@@ -12,10 +12,7 @@ from pbcore.package_data import package_yaml
 @dataclass(frozen=True, slots=True)
 class Profile:
     """A grid as declared: models, task patterns, fixed samplers, sweeps over blocks, and the most samples a task (None:
-    all).
-
-    `only` has what differs for single models: model → its task patterns, samplers and limit.
-    """
+    all). `only` has what differs for single models: model → its task patterns, samplers and limit."""
 
     name: str
     models: tuple[str, ...]

@@ -7,8 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.errors import ModelError
-from pbcore.models.replaced_token import Former
-from pbcore.models.rows import Attending, Attention, Generation, Prompt, Query, Request, Stored
+from pbcore.models.rows import Attending, Attention, Former, Generation, Prompt, Query, Request, Stored
 from pbcore.names import SamplerName
 
 __all__ = [

@@ -92,9 +92,9 @@ def _weights(entry: ModelEntry) -> str | None:
     """The size of a published shape, counted without storage."""
     if entry.shape is None or entry.family != "masked":
         return None
-    from pbcore.models.architecture import weights_of
+    from pbcore.models.architecture import parameter_count
 
-    count = weights_of(entry.shape, entry.name)
+    count = parameter_count(entry.shape, entry.name)
     return f"{count / 1e9:.2f} billion parameters, {2 * count / 1e9:.1f} GB in bfloat16"
 
 

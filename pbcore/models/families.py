@@ -15,7 +15,6 @@ from tabulate import tabulate
 
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.sedd.config import is_sedd
 from pbcore.printable import shown
 
 CAUSAL, MASKED, SEDD = "causal", "masked", "sedd"
@@ -200,7 +199,7 @@ def family_of(config: Mapping[str, Any]) -> str:
     causal attention off or has the type of a diffusion family; else `causal` if its architecture is one of
     transformers' for next tokens. Anything else is `masked`, whose loader says what is missing.
     """
-    if is_sedd(config):
+    if {"tokens", "graph", "noise", "model"} <= config.keys():
         return SEDD
     kind = str(config.get("model_type", "")).lower()
     if recognised(config) is not None:

@@ -33,7 +33,7 @@ _LOADERS = {
     "masked": "pbcore.models.loading:load_masked",
     "causal": "pbcore.models.causal_loading:load_causal",
     "diffusion_gemma": "pbcore.models.native:load_diffusion_gemma",
-    "sedd": "pbcore.models.sedd.load:load_sedd",
+    "sedd": "pbcore.models.sedd.model:load_sedd",
 }
 
 

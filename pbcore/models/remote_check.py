@@ -5,7 +5,6 @@ T tokens, V vocabulary.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
 from pbcore.models.hub import locate
-from pbcore.models.loading import load_masked
+from pbcore.models.loading import load_masked, own_code
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import Columns
 from pbcore.models.registry import resolve_model
@@ -56,7 +55,10 @@ def compare(name: str, *, trust_remote_code: bool, device: str = "cpu", options:
         raise InputError(f"{name}: the check is for masked diffusion models with a checkpoint of their own")
     ours = load_masked(entry, device, "float32", options)
     folder = locate(entry, LoadOptions(revision=options.revision, trust_remote_code=True))
-    theirs = _theirs(folder, device)
+    raw = read_config(folder)
+    if not raw.get("auto_map"):
+        raise InputError(f"{folder}: its config.json names no code of its own (auto_map), so there is none to check")
+    theirs = own_code(folder, raw, torch.float32).to(device)
     return [_compared(ours, theirs, ids) for ids in _prompts(ours)]
 
 
@@ -68,21 +70,6 @@ def _prompts(model: MaskedModel) -> list[list[int]]:
     else:
         plain = [model.tokenizer.text(text) for text in PROMPTS]
     return [[*ids, *[model.mask_id] * MASKED] for ids in plain]
-
-
-def _theirs(folder: Path, device: str) -> Any:
-    """The model as the checkpoint's own code makes it."""
-    from transformers import AutoModel, AutoModelForCausalLM
-
-    auto = read_config(folder).get("auto_map") or {}
-    if not auto:
-        raise InputError(f"{folder}: its config.json names no code of its own (auto_map), so there is none to check")
-    loader: Any = AutoModelForCausalLM if "AutoModelForCausalLM" in auto else AutoModel
-    try:
-        module = loader.from_pretrained(folder, trust_remote_code=True, dtype=torch.float32)
-    except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:
-        raise ModelError(f"{folder}: its own code can't be loaded ({type(error).__name__}: {error})") from error
-    return module.to(device).eval().requires_grad_(False)
 
 
 @torch.inference_mode()

@@ -7,7 +7,7 @@ from typing import Any
 
 from pbcore.printable import printable
 from pbcore.results.check import LoadError
-from pbcore.results.record import TOLERANCE, CellRecord, SampleRecord
+from pbcore.results.record import TOLERANCE, CellRecord, SampleRecord, by_index
 
 
 def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:
@@ -20,36 +20,25 @@ def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: s
     except (ValueError, TypeError, ZeroDivisionError) as error:
         raise LoadError(f"{where}: cell {printable(cell.id)}: its samples don't go together ({error})") from error
     for name, told, computed in aggregates:
-        same = told == computed or (
-            isinstance(told, (int, float))
-            and isinstance(computed, (int, float))
-            and math.isclose(told, computed, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-        )
-        if not same:
+        numbers = isinstance(told, (int, float)) and isinstance(computed, (int, float))
+        if told != computed and not (numbers and math.isclose(told, computed, rel_tol=TOLERANCE, abs_tol=TOLERANCE)):
+            values = [f"{one:.6g}" if isinstance(one, float) else printable(str(one), 120) for one in (told, computed)]
             raise LoadError(
-                f"{where}: cell {printable(cell.id)}: field {name} is {_short(told)}, its samples give "
-                f"{_short(computed)}: edited or damaged"
+                f"{where}: cell {printable(cell.id)}: field {name} is {values[0]}, its samples give {values[1]}: "
+                "edited or damaged"
             )
 
 
 def _aggregates(cell: CellRecord, samples: Sequence[SampleRecord]) -> Iterator[tuple[str, Any, Any]]:
     """(field, what the record says, what the samples give)."""
     from pbcore.results.build import failure_counts, forward_rates
-    from pbcore.results.record import by_index
 
-    answers = by_index(samples)
     for name, score in cell.scores.items():
-        measured = [[one.scores[name] for one in same if name in one.scores] for same in answers.values()]
-        means = [fmean(values) for values in measured if values]
+        measured = by_index(sample for sample in samples if name in sample.scores)
+        means = [fmean(one.scores[name] for one in same) for same in measured.values()]
         yield f"scores.{printable(name, 40)}.n", score.n, len(means)
         yield f"scores.{printable(name, 40)}.mean", score.mean, fmean(means) if means else None
-    if any(sample.nfe is not None for sample in samples):
-        for name, value in forward_rates(cell.id, samples).items():
-            told = getattr(cell, name)
-            if told is not None:  # records written before there was such a field have none
-                yield name, told, value
+    for name, value in forward_rates(cell.id, samples).items():
+        if (told := getattr(cell, name)) is not None:  # records written before there was such a field have none
+            yield name, told, value
     yield "failures", cell.failures, failure_counts(samples)
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else printable(str(value), 120)

@@ -1,4 +1,4 @@
-"""Task: the questions of the benchmark and the scoring of their answers."""
+"""Sample: one question with its label. Task: the questions of the benchmark and the scoring of their answers."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,10 +7,53 @@ from typing import Any
 from pbcore.errors import InputError
 from pbcore.tasks.cot import final_answer
 from pbcore.tasks.naming import category
-from pbcore.tasks.sample import Message, Sample
 from pbcore.tasks.scoring import Scored, score_all, scorer
 
-__all__ = ["Message", "Sample", "Task"]
+Message = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One question with its label.
+
+    `messages` is the whole chat, shots included. `input` holds the values that fill the prompt (`context`, `word`,
+    `index`, `words`, `text`, `sudoku`, `symbols` …) and `label` the official `answer` value: a string, or a mapping
+    such as `{"input": [...], "example": "..."}` where several answers are valid. `max_new_tokens` is the canvas length
+    in tokens; `limited` says that a run or a harness task asked for it, so that it also holds for models without a
+    canvas. `canvas` is None, or for infilling the answer with `[MASK]` for each token to predict. `source` is `own`,
+    `official` or `rewrite-2026` (`tasks.naming.REWRITE`).
+    """
+
+    task: str
+    index: int
+    messages: tuple[Message, ...]
+    input: Mapping[str, Any]
+    label: Any
+    max_new_tokens: int
+    length: int | None = None
+    canvas: str | None = None
+    source: str = "own"
+    limited: bool = False
+
+    def answer_limit(self, own: int) -> int:
+        """The most tokens of an answer by a model without a canvas, whose own limit is `own`: what was asked for, else
+        the larger of that limit and the canvas length."""
+        return self.max_new_tokens if self.limited else max(self.max_new_tokens, own)
+
+    @property
+    def prompt(self) -> str:
+        """The last user turn: the question without its shots."""
+        return self.messages[-1]["content"]
+
+    @property
+    def answer(self) -> str | None:
+        """One correct answer as text; None if the label has none."""
+        if isinstance(self.label, str):
+            return self.label
+        for key in ("example", "summary"):
+            if isinstance(self.label.get(key), str):
+                return str(self.label[key])
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +85,22 @@ class Task:
         return category(self.name)
 
     def score(self, prediction: str, sample: Sample, metrics: Collection[str] | None = None) -> dict[str, float]:
-        """Scores of one answer, each in [0, 1]; `metrics` selects the scores to compute (default: all).
-
-        Raises InputError for a metric that this task does not have, and for a prediction that is not a string.
-        """
+        """Scores of one answer, each in [0, 1]; `metrics` selects the scores to compute (default: all). Raises
+        InputError for a metric that this task does not have, and for a prediction that is not a string."""
         return self.score_many([prediction], [sample], metrics)[0].scores
 
     def score_many(
         self, predictions: Sequence[str], samples: Sequence[Sample], metrics: Collection[str] | None = None
     ) -> list[Scored]:
         """Scores with their details, one per answer; servers and models get all answers of a call in one batch."""
-        if isinstance(predictions, str) or not all(isinstance(text, str) for text in predictions):
-            raise InputError(f"{self.name}: predictions must be texts, one per sample, not {_first_odd(predictions)!r}")
+        if isinstance(predictions, str):
+            odd: list[object] = [predictions]
+        else:
+            odd = [text for text in predictions if not isinstance(text, str)]
+        if odd:
+            raise InputError(f"{self.name}: predictions must be texts, one per sample, not {odd[0]!r}")
         if any(not isinstance(sample, Sample) for sample in samples):
-            raise InputError(
-                f"{self.name}: samples must be Samples of this task (task.samples), not {str(samples)[:80]}"
-            )
+            raise InputError(f"{self.name}: samples must be Samples (task.samples), not {str(samples)[:80]}")
         if len(predictions) != len(samples):
             raise InputError(f"{len(predictions)} predictions for {len(samples)} samples of {self.name}: give one each")
         score = scorer(self.scorer)
@@ -79,10 +122,3 @@ def _unanswered(scored: Scored) -> Scored:
     details = {name: value for name, value in scored.details.items() if name == "absent"}
     why = {"why": 'nothing follows "The answer is:"', "failure": "no final answer"}
     return Scored(dict.fromkeys(scored.scores, 0.0), {**details, **why})
-
-
-def _first_odd(predictions: Sequence[object]) -> object:
-    """The first prediction that is not a string, for an error message."""
-    return (
-        predictions if isinstance(predictions, str) else next(text for text in predictions if not isinstance(text, str))
-    )

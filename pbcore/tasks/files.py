@@ -1,6 +1,5 @@
-"""Reading users' YAML and JSONL files: what can't be read is an UnreadableFile, whose one line names the file and the
-place in it.
-"""
+"""Users' YAML and JSONL files and the values in them: what can't be read is an UnreadableFile, whose one line names the
+file and the place in it."""
 
 import json
 from collections.abc import Iterator
@@ -15,17 +14,31 @@ from pbcore.printable import shown
 MOST_LEVELS = 20  # of nesting in a tasks file
 MOST_ALIASES = 1_000
 MOST_VALUES = 100_000  # in a tasks file, with every alias written out
-_UNREADABLE = (
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-)  # what PyYAML's constructors raise on odd scalars
+# What PyYAML's constructors raise on odd scalars.
+_ODD_SCALARS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
 
 class UnreadableFile(InputError):
     """A file that can't be read; the message names it and the line."""
+
+
+def wrong(name: str, given: Any, allowed: str) -> InputError:
+    """The error for a value that is not allowed."""
+    return InputError(f"{name} {shown(given)}; give {allowed}")
+
+
+def check_value(name: str, given: Any, allowed: Any) -> None:
+    """Raises InputError unless a value is of a type (`str`, which is not empty, `bool` or `int`), in a range, or one of
+    several names."""
+    if isinstance(allowed, range):
+        right, words = type(given) is int and given in allowed, f"an integer from {allowed[0]} to {allowed[-1]}"
+    elif isinstance(allowed, type):
+        words = {str: "a text", bool: "true or false", int: "an integer"}[allowed]
+        right = type(given) is allowed and given != ""
+    else:
+        right, words = isinstance(given, str) and given in allowed, f"one of {', '.join(sorted(allowed))}"
+    if not right:
+        raise wrong(name, given, words)
 
 
 def read_text(path: Path) -> str:
@@ -35,9 +48,8 @@ def read_text(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise UnreadableFile(
-            f"{path}, line {line}: not UTF-8 (byte 0x{data[error.start]:02x}); save the file as UTF-8"
-        ) from None
+        byte = f"0x{data[error.start]:02x}"
+        raise UnreadableFile(f"{path}, line {line}: not UTF-8 (byte {byte}); save the file as UTF-8") from None
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
@@ -47,83 +59,69 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
             try:
                 value = json.loads(line)
             except RecursionError:
-                raise UnreadableFile(
-                    f"{path}, line {number}: JSON is nested too deeply; give one flat object per line"
-                ) from None
+                problem = "JSON is nested too deeply; give one flat object per line"
+                raise UnreadableFile(f"{path}, line {number}: {problem}") from None
             except ValueError as error:
-                raise UnreadableFile(
-                    f"{path}, line {number}: not valid JSON ({error}); give one object per line"
-                ) from None
+                problem = f"not valid JSON ({error}); give one object per line"
+                raise UnreadableFile(f"{path}, line {number}: {problem}") from None
             yield number, value
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """The value of a YAML text; `where` names it in errors.
-
-    Raises UnreadableFile for invalid YAML, a key given twice, and texts nested or aliased beyond the limits above.
-    """
+    """The value of a YAML text; `where` names it in errors. Raises UnreadableFile for invalid YAML, a key given twice,
+    and texts nested or aliased beyond the limits above."""
     try:
-        return yaml.load(text, _Loader)
+        _check_size(text)
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _check_node(node, {})
+        return loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
         raise UnreadableFile(f"{where}{line}: not valid YAML: {error.problem or error.context}") from None
     except yaml.reader.ReaderError as error:
         raise UnreadableFile(f"{where}: not valid YAML: {error.reason} at character {error.position}") from None
-    except _UNREADABLE as error:
+    except _ODD_SCALARS as error:
         raise UnreadableFile(f"{where}: not valid YAML: {' '.join(str(error).split())[:200]}") from None
 
 
-class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with limits, and without silent replacement of keys that are given twice."""
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self._levels = self._aliases = 0
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-        self._aliases += self.check_event(yaml.AliasEvent)
-        if self._levels == MOST_LEVELS or self._aliases > MOST_ALIASES:
-            limit = (
-                f"more than {MOST_LEVELS} levels of nesting"
-                if self._levels == MOST_LEVELS
-                else f"over {MOST_ALIASES} aliases"
-            )
+def _check_size(text: str) -> None:
+    """Raises MarkedYAMLError for a text with too many levels or aliases, before it is built."""
+    levels = aliases = 0
+    for event in yaml.parse(text, yaml.SafeLoader):
+        levels += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        aliases += isinstance(event, yaml.AliasEvent)
+        if levels > MOST_LEVELS or aliases > MOST_ALIASES:
+            deep = f"more than {MOST_LEVELS} levels of nesting"
+            limit = deep if levels > MOST_LEVELS else f"over {MOST_ALIASES} aliases"
+            mark: Any = event.start_mark
             raise yaml.MarkedYAMLError(problem=f"{limit}; write the entries out", problem_mark=mark)
-        self._levels += 1
-        node = super().compose_node(parent, index)
-        self._levels -= 1
-        return node
-
-    def compose_mapping_node(self, anchor: Any) -> Any:
-        node = super().compose_mapping_node(anchor)
-        seen: set[tuple[str, str]] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if (key.tag, key.value) in seen and key.value != "<<":
-                    problem = f"{shown(key.value)} is given twice; remove one or rename it"
-                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-                seen.add((key.tag, key.value))
-        return node
-
-    def get_single_data(self) -> Any:
-        node = self.get_single_node()
-        if node is None:
-            return None
-        _count(node, {})
-        return self.construct_document(node)
 
 
-def _count(node: yaml.Node, counts: dict[int, int]) -> int:
-    """Values below a node with aliases written out. Raises MarkedYAMLError for too many, or a node inside itself."""
+def _check_node(node: yaml.Node, counts: dict[int, int]) -> int:
+    """The values below a node with aliases written out. Raises MarkedYAMLError for too many, a node inside itself, and
+    a key given twice."""
     if isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) not in counts:
         counts[id(node)] = MOST_VALUES  # found again below itself: a cycle
+        if isinstance(node, yaml.MappingNode):
+            _check_keys([key for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
         parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
-        counts[id(node)] = 1 + sum(_count(part, counts) for part in parts)
+        counts[id(node)] = 1 + sum(_check_node(part, counts) for part in parts)
     if counts[id(node)] > MOST_VALUES:
         problem = f"more than {MOST_VALUES} values, counting every alias; write fewer"
         raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
     return counts[id(node)]
+
+
+def _check_keys(keys: list[yaml.ScalarNode]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for key in keys:
+        if (key.tag, key.value) in seen and key.value != "<<":
+            problem = f"{shown(key.value)} is given twice; remove one or rename it"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+        seen.add((key.tag, key.value))

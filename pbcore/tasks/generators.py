@@ -1,14 +1,17 @@
 """Question generators: the types shared by lists, puzzles and texts, and the seeded stream of drawn items."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.tasks.scenes.sampling import SPLITS, split_of
+from pbcore.tasks.files import check_value
 
+SPLITS = ("train", "test")
+TEST_SHARE = 0.2
 MOST_DRAWS = 2_000  # failed draws for one question after which the questions count as exhausted
 
 Settings = Mapping[str, Any]
@@ -16,10 +19,8 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question: the values that fill the prompt, the official `answer` value, and the canvas for infilling.
-
-    `key` decides the split: items with equal keys are in the same split.
-    """
+    """One question: the values that fill the prompt, the official `answer` value, and the canvas for infilling. `key`
+    decides the split: items with equal keys are in the same split."""
 
     input: Mapping[str, Any]
     label: Any
@@ -39,9 +40,7 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Order:
     """A request to a generator. `name` is the task's; it enters the seed, so different tasks get different data.
-
-    `count` is the number of questions, all different; None: any number, with possible repeats.
-    """
+    `count` is the number of questions, all different; None: any number, with possible repeats."""
 
     name: str
     settings: Settings
@@ -63,7 +62,8 @@ class Generator:
     `stream(order)` yields questions without end, or until they are exhausted. The lengths alternate, so every prefix is
     balanced, and the first k questions don't depend on how many are taken. `settings` maps the names of the settings to
     their defaults; `lengths` holds the allowed values of `n` (None: no length); `what` names what `n` counts; `room(n)`
-    is the canvas length in tokens; `check(settings)` raises ValueError for invalid settings.
+    is the canvas length in tokens. `allowed` maps settings to what `files.check_value` allows them; `further` checks
+    others, and what they have to do with each other.
     """
 
     stream: Callable[[Order], Iterator[Asked]]
@@ -71,7 +71,14 @@ class Generator:
     lengths: range | None = None
     what: str = "items"
     room: Callable[[int], int] = lambda n: 0
-    check: Callable[[Settings], None] = lambda settings: None
+    allowed: Mapping[str, Any] = field(default_factory=dict)
+    further: Callable[[Settings], None] = lambda settings: None
+
+    def check(self, settings: Settings) -> None:
+        """Raises InputError for invalid settings."""
+        for name, allowed in self.allowed.items():
+            check_value(f"settings.{name}", settings[name], allowed)
+        self.further(settings)
 
 
 Draw = Callable[[Random, int, Settings], Item]
@@ -82,24 +89,29 @@ def power_of_two(least: int) -> int:
     return 1 << (least - 1).bit_length()
 
 
+def split_of(key: str, test_share: float = TEST_SHARE) -> str:
+    """`train` or `test`, from the key's hash alone: equal on every machine and in every version of Python."""
+    digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
+    return "test" if int.from_bytes(digest, "big") < test_share * 2**64 else "train"
+
+
 def drawn(draw: Draw) -> Callable[[Order], Iterator[Asked]]:
     """An endless stream from a function that draws one item; question number i has its own random generator."""
 
     def stream(order: Order) -> Iterator[Asked]:
-        lengths: Sequence[int] = order.lengths or (0,)
+        lengths = order.lengths or (0,)
         seen: set[str] = set()
         for number in count():
             rng = Random(f"{order.name}/{order.split}/{order.seed}/{number}")
             item = _new_item(draw, rng, lengths[number % len(lengths)], order, seen)
             if order.count is not None:
                 seen.add(str(item.input))
-            shots = (_new_item(draw, rng, rng.choice(lengths), order, set()) for _ in range(order.shots))
-            yield Asked(item, tuple(shots))
+            yield Asked(item, tuple(_new_item(draw, rng, rng.choice(lengths), order, ()) for _ in range(order.shots)))
 
     return stream
 
 
-def _new_item(draw: Draw, rng: Random, length: int, order: Order, seen: set[str]) -> Item:
+def _new_item(draw: Draw, rng: Random, length: int, order: Order, seen: Collection[str]) -> Item:
     """The first drawn item that is in the split and not in `seen`."""
     for _ in range(MOST_DRAWS):
         item = draw(rng, length, order.settings)

@@ -9,13 +9,14 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.package_data import package_yaml
-from pbcore.printable import shown
+from pbcore.tasks.files import wrong
 from pbcore.tasks.generators import Generator, Item, Settings, drawn, power_of_two
 
 MASK = "[MASK]"
 LENGTHS = range(2, 61)
 NEW_SYMBOL = "F"
-SETTINGS = {"items": "people", "word": None, "identity": False, "infill": False}
+MOST_QUESTIONS = 16
+SETTINGS: dict[str, Any] = {"items": "people", "word": None, "identity": False, "infill": False}
 
 OPERATIONS = (
     "copy",
@@ -118,23 +119,15 @@ def _shuffled(items: Sequence[str], rng: Random, settings: Settings) -> list[str
 def _check(settings: Settings) -> None:
     kind, word = settings["items"], settings["word"]
     if kind not in ("people", "symbols"):
-        if (
-            not isinstance(kind, list)
-            or not all(isinstance(item, str) for item in kind)
-            or len(set(kind)) < max(3, len(kind))
-        ):
-            raise InputError(
-                f"settings.items {shown(kind)}: give people, symbols, or a list of at least 3 different texts"
-            )
+        texts = isinstance(kind, list) and all(isinstance(item, str) for item in kind)
+        if not texts or len(set(kind)) < max(3, len(kind)):
+            raise wrong("settings.items", kind, "people, symbols, or a list of at least 3 different texts")
         if any(not item.strip() or character in item for item in kind for character in '",[]'):
             raise InputError(
                 "settings.items: an item is empty or contains a quote, comma or bracket, which the list format reserves"
             )
     if word is not None and not isinstance(word, str):
-        raise InputError(f"settings.word {shown(word)}: give the text of the new item")
-    for name in ("identity", "infill"):
-        if not isinstance(settings[name], bool):
-            raise InputError(f"settings.{name} {shown(settings[name])}: give true or false")
+        raise wrong("settings.word", word, "the text of the new item")
 
 
 def parse_context(context: str) -> list[str]:
@@ -142,7 +135,46 @@ def parse_context(context: str) -> list[str]:
     return [str(item) for item in json.loads(context)]
 
 
+def _draw_several(rng: Random, n: int, settings: Settings) -> Item:
+    """Independent questions of one operation, with different people in each, answered on one canvas: the ideal speed-up
+    is their number."""
+    operation, free = settings["operation"], list(people())
+    asked, parts = [], []
+    for number in range(1, settings["questions"] + 1):
+        item = draw_list(operation, rng, n, SETTINGS | {"items": free})
+        values, label = item.input, item.label
+        used = f"{values['context']}{values.get('word', '')}"
+        free = [one for one in free if one not in used]
+        asked.append(
+            f"{number}. {values['context']}"
+            + (f' (new person: "{values["word"]}")' if "word" in values else "")
+            + (f" (position: {values['index']})" if "index" in values else "")
+        )
+        example = label if isinstance(label, str) else label["example"]
+        parts.append({"task": f"waiting_line/{operation}", "input": values, "label": label, "example": example})
+    text, examples = "\n".join(asked), "\n".join(part["example"] for part in parts)
+    return Item({"context": text, "k": len(parts)}, {"questions": parts, "example": examples}, text, n)
+
+
 LIST_GENERATORS = {
-    operation: Generator(drawn(partial(draw_list, operation)), SETTINGS, LENGTHS, "items of the list", room, _check)
+    operation: Generator(
+        drawn(partial(draw_list, operation)),
+        SETTINGS,
+        LENGTHS,
+        "items of the list",
+        room,
+        {"identity": bool, "infill": bool},
+        _check,
+    )
     for operation in OPERATIONS
+}
+QUESTION_GENERATORS = {
+    "questions": Generator(
+        drawn(_draw_several),
+        {"operation": "shuffle", "questions": 2},
+        range(2, 7),
+        "items of each list",
+        room,
+        {"operation": OPERATIONS, "questions": range(1, MOST_QUESTIONS + 1)},
+    )
 }

@@ -3,6 +3,7 @@
 import string
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from operator import eq
 from random import Random
 
 from pbcore.errors import InputError
@@ -13,13 +14,18 @@ SIDE = 4
 CELLS = SIDE * SIDE
 BLANK = "0"
 DIGITS = "1234"
+_UNITS = [
+    (cell // SIDE, cell % SIDE, (cell // SIDE // 2, cell % SIDE // 2)) for cell in range(CELLS)
+]  # row, column, box
+_PEERS = [
+    [other for other in range(CELLS) if other != cell and any(map(eq, _UNITS[cell], _UNITS[other]))]
+    for cell in range(CELLS)
+]
 
 
 def latin_square(symbols: Sequence[str], rng: Random) -> list[list[str]]:
-    """A random Latin square, row by row: each row is a random order that repeats no symbol of a column.
-
-    A Latin rectangle can always be completed (Hall), so backtracking stays within the current row.
-    """
+    """A random Latin square, row by row: each row is a random order that repeats no symbol of a column. A Latin
+    rectangle can always be completed (Hall), so backtracking stays within the current row."""
     rows: list[list[str]] = []
     while len(rows) < len(symbols):
         used = [{row[column] for row in rows} for column in range(len(symbols))]
@@ -47,28 +53,12 @@ def _draw_latin(rng: Random, n: int, settings: Settings) -> Item:
 
 def allowed(grid: str, cell: int) -> list[str]:
     """The digits allowed in a cell, given the filled cells of its row, column and 2×2 box."""
-    return [digit for digit in DIGITS if all(grid[other] != digit for other in _peers()[cell])]
-
-
-@lru_cache(maxsize=1)
-def _peers() -> tuple[tuple[int, ...], ...]:
-    def units(cell: int) -> tuple[int, int, tuple[int, int]]:
-        row, column = divmod(cell, SIDE)
-        return row, column, (row // 2, column // 2)
-
-    def share(cell: int, other: int) -> bool:
-        return any(a == b for a, b in zip(units(cell), units(other), strict=True))
-
-    return tuple(
-        tuple(other for other in range(CELLS) if other != cell and share(cell, other)) for cell in range(CELLS)
-    )
+    return [digit for digit in DIGITS if all(grid[other] != digit for other in _PEERS[cell])]
 
 
 def solutions(grid: str) -> Iterator[str]:
-    """All solutions, in increasing order, of a sudoku given as 16 digits in reading order with 0 for a blank.
-
-    Raises InputError for a text that is not such a grid.
-    """
+    """All solutions, in increasing order, of a sudoku given as 16 digits in reading order with 0 for a blank. Raises
+    InputError for a text that is not such a grid."""
     if len(grid) != CELLS or set(grid) - set(BLANK + DIGITS):
         raise InputError(f"sudoku {grid!r}: give 16 digits from 0 to 4, row by row, 0 for a blank")
     if all(grid[cell] == BLANK or grid[cell] in allowed(grid, cell) for cell in range(CELLS)):
@@ -110,15 +100,9 @@ def _draw_sudoku(rng: Random, n: int, settings: Settings) -> Item:
             return Item({"sudoku": rows(grid)}, rows(solved), solved, CELLS - len(blanks))
 
 
-def _check_sudoku(settings: Settings) -> None:
-    blanks = settings["blanks"]
-    if type(blanks) is not int or not 1 <= blanks <= 10:
-        raise InputError(f"settings.blanks {blanks!r}: give 1 to 10")
-
-
 PUZZLE_GENERATORS = {
     "latin_square": Generator(
         drawn(_draw_latin), {}, range(2, 10), "the side of the square", lambda n: max(64, power_of_two(4 * n * n))
     ),
-    "sudoku": Generator(drawn(_draw_sudoku), {"blanks": 4}, check=_check_sudoku),
+    "sudoku": Generator(drawn(_draw_sudoku), {"blanks": 4}, allowed={"blanks": range(1, 11)}),
 }

@@ -17,10 +17,9 @@ from pbcore.tasks.files import read_text
 from pbcore.tasks.generators import Asked, Order
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.official import official_rows, read_rows
-from pbcore.tasks.prompt_options import as_asked, first
 from pbcore.tasks.scoring import score_all, scorers
-from pbcore.tasks.sources import TaskSource, asked_by, folders_of
-from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_scorer
+from pbcore.tasks.sources import asked_by, folders_of
+from pbcore.tasks.spec import GENERATORS, TaskSpec, check_lengths, read_specs, with_headline
 
 _ADDED: dict[str, TaskSpec] = {}
 _FILES: dict[str, Path] = {}  # where the added tasks were read
@@ -69,17 +68,14 @@ def task_spec(name: str) -> TaskSpec:
 
 
 def add_tasks_file(path: str | Path) -> list[str]:
-    """Adds the tasks of a user's YAML file and returns their names; docs/tasks.md shows an example.
-
-    Paths in the file are relative to it. Adding the same file again reads it again. Raises ValueError that names file,
-    task and key for any invalid entry, and both files for a name that another file has given; FileNotFoundError for a
-    missing file.
-    """
+    """Adds the tasks of a user's YAML file and returns their names; docs/tasks.md shows an example. Paths in the file
+    are relative to it. Adding the same file again reads it again. Raises ValueError that names file, task and key for
+    any invalid entry, and both files for a name that another file has given; FileNotFoundError for a missing file."""
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"no tasks file {file}; give a YAML file with one entry per task")
     read = read_specs(read_text(file), str(file), file.parent)
-    added = {name: with_scorer(spec, f"{file}, task {name}") for name, spec in read.items()}
+    added = {name: with_headline(spec, f"{file}, task {name}") for name, spec in read.items()}
     for name, spec in added.items():
         owner = "pbcore's tasks.yaml" if name in _built_in() else _FILES.get(name) if name in _ADDED else None
         if owner is not None and owner != file.resolve():
@@ -99,16 +95,16 @@ def add_specs(specs: Iterable[TaskSpec]) -> list[str]:
 
 def _probe(spec: TaskSpec, where: str) -> None:
     """Raises ValueError unless the samples of a user's task can be created and their labels score 1."""
-    every = len(spec.lengths or (0,))
     try:
-        rows = enumerate(_stream(spec, None, "test", 0, every)) if spec.rows is None else read_rows(spec.rows, spec)
-        samples = list(_samples(spec, rows, "own"))
+        if spec.rows is None:
+            samples = list(_generated(spec, None, "test", 0, len(spec.lengths or (0,))))
+        else:
+            samples = list(_samples(spec, read_rows(spec.rows, spec), "own"))
     except KeyError as error:
         raise InputError(f"{where}: the prompt needs {error}, which {spec.kind} does not provide") from None
     except ValueError as error:
         raise InputError(str(error) if spec.rows is not None else f"{where}: {error}") from None
-    chosen = scorers()[spec.scorer]
-    if "accuracy" not in chosen.metrics:
+    if "accuracy" not in scorers()[spec.scorer].metrics:
         return
     for sample in samples:
         if sample.answer is None:
@@ -118,10 +114,10 @@ def _probe(spec: TaskSpec, where: str) -> None:
         except ValueError as error:
             raise InputError(f"{where}: {error}; choose another scorer") from None
         if scored.scores.get("accuracy") != 1:
+            reason = scored.details.get("why", "no reason given")
             raise InputError(
                 f"{where}, sample {sample.index}: its own label {sample.answer!r} is wrong under the scorer "
-                f"{spec.scorer} "
-                f"({scored.details.get('why', 'no reason given')}); correct the label or choose another scorer"
+                f"{spec.scorer} ({reason}); correct the label or choose another scorer"
             )
 
 
@@ -146,17 +142,18 @@ def load_task(
     the task's, one); the questions stay the same. With `cot` the questions ask for steps before a final answer
     (`pbcore.tasks.cot`), and `cot_answer` says whether what follows "The answer is:" is scored (`marked`, the default)
     or the `whole` text. `max_new_tokens` is the canvas length in tokens (default: the task's, or more if n or steps
-    need it). Raises ValueError (TaskNameError for the name) for invalid arguments and for a
-    selection without samples, FileNotFoundError for missing files.
+    need it). Raises ValueError (TaskNameError for the name) for invalid arguments and for a selection without samples,
+    FileNotFoundError for missing files.
     """
-    spec = as_asked(task_spec(name), shots, cot, max_new_tokens, cot_answer)
+    spec = task_spec(name).with_ways(shots, cot, max_new_tokens, cot_answer)
     _check_integer("limit", limit, 1)
     _check_integer("seed", seed, 0)
     lengths = None if n is None else check_lengths(name, spec.kind, n)
-    samples: Iterable[Sample]
     source = asked_by(spec.name)
     if source is not None:
-        return _from_source(source, spec, limit)
+        task = source.load(spec, limit)
+        return replace(task, data_hash=data_hash(task.samples), options=dict(spec.settings), identity=identity(spec))
+    samples: Iterable[Sample]
     if data_dir is not None:
         if not isinstance(data_dir, str | Path):
             raise InputError(
@@ -172,13 +169,13 @@ def load_task(
             raise InputError(f"{name} reads its samples from {spec.rows}: it has only the split test, and no n")
         samples = _samples(spec, read_rows(spec.rows, spec), "own")
     else:
-        samples = _samples(spec, enumerate(_stream(spec, lengths, split, seed, limit or spec.count)), "own")
+        samples = _generated(spec, lengths, split, seed, limit or spec.count)
     taken = tuple(islice(samples, limit))
     if not taken:
         raise InputError(
             f"{name} has no samples in {data_dir or spec.rows or 'its generator'}; give a source with at least one"
         )
-    options = {"split": split, "seed": seed, "lengths": _lengths(spec, taken), **spec.settings}
+    found = sorted({sample.length for sample in taken if spec.lengths and sample.length is not None})
     return Task(
         spec.name,
         spec.kind,
@@ -187,38 +184,29 @@ def load_task(
         spec.headline,
         taken[0].source,
         data_hash(taken),
-        options,
+        {"split": split, "seed": seed, "lengths": found, **spec.settings},
         identity(spec),
         spec.cot,
         spec.cot_answer,
     )
 
 
-def _from_source(source: TaskSource, spec: TaskSpec, limit: int | None) -> Task:
-    task = source.load(spec, limit)
-    return replace(task, data_hash=data_hash(task.samples), options=dict(spec.settings), identity=identity(spec))
-
-
 def generate(name: str, split: str = "train", seed: int = 0, n: int | Sequence[int] | None = None) -> Iterator[Sample]:
     """Generated samples of a task, without end (texts: until the grammar is exhausted; then ValueError gives their
-    number).
-
-    Samples may repeat; those of `load_task` don't. Raises the errors of `load_task`, before the first sample is drawn.
-    """
+    number). Samples may repeat; those of `load_task` don't. Raises the errors of `load_task`, before the first sample
+    is drawn."""
     spec = task_spec(name)
     _check_integer("seed", seed, 0)
     if spec.generator is None:
         raise InputError(f"{name} reads its samples from {spec.rows}; only tasks with a generator can produce more")
     lengths = None if n is None else check_lengths(name, spec.kind, n)
-    return _samples(spec, enumerate(_stream(spec, lengths, split, seed, None)), "own")
+    return _generated(spec, lengths, split, seed, None)
 
 
 def identity(spec: TaskSpec) -> str:
     """A digest of a task's declaration (prompts, lengths, settings …), its headline, its scorer's scores and the
-    scorer's code.
-
-    The samples have their own digest, so the location of a file of rows and the number of samples are not part of it.
-    """
+    scorer's code. The samples have their own digest, so the location of a file of rows and the number of samples are
+    not part of it."""
     left_out = {"rows", "count", "official", "canvas", "asked_by", *(() if spec.cot else ("cot", "cot_answer"))}
     declared = {name: value for name, value in asdict(spec).items() if name not in left_out}
     chosen = scorers()[spec.scorer]
@@ -240,39 +228,39 @@ def _check_integer(name: str, given: object, least: int) -> None:
         raise InputError(f"{name} {given!r}: give an integer of at least {least}")
 
 
-def _stream(
+def _generated(
     spec: TaskSpec, lengths: tuple[int, ...] | None, split: str, seed: int, count: int | None
-) -> Iterator[Asked]:
+) -> Iterator[Sample]:
     """`count` different questions of a task, or (None) a stream without end."""
     order = Order(spec.name, spec.settings, lengths or spec.lengths, spec.shots, split, seed, count)
-    return islice(GENERATORS[spec.kind].stream(order), count)
+    return _samples(spec, enumerate(islice(GENERATORS[spec.kind].stream(order), count)), "own")
 
 
 def _from_folder(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None, shots: int | None) -> Iterable[Sample]:
     """The samples of a folder in the official layout, or of a run folder of the 2026 rewrite."""
     other = folders_of(folder)
-    if other is not None:
-        if shots is not None or spec.cot:
-            raise InputError(f"{spec.name}: the questions in {folder} are whole chats; drop shots and cot")
-        return other.samples(spec, folder, lengths)
-    rows = official_rows(spec, folder, lengths)
-    if shots is not None:
-        rows = ((index, Asked(row.item, first(row.shots, shots, f"{spec.name}, row {index}"))) for index, row in rows)
-    return _samples(spec, rows, "official")
+    if other is None:
+        return _samples(spec, official_rows(spec, folder, lengths), "official", shots)
+    if shots is not None or spec.cot:
+        raise InputError(f"{spec.name}: the questions in {folder} are whole chats; drop shots and cot")
+    return other.samples(spec, folder, lengths)
 
 
-def _lengths(spec: TaskSpec, samples: Iterable[Sample]) -> list[int]:
-    """The values of n among the samples, if the task has an n."""
-    return sorted({sample.length for sample in samples if spec.lengths and sample.length is not None})
-
-
-def _samples(spec: TaskSpec, rows: Iterable[tuple[int, Asked]], source: str) -> Iterator[Sample]:
+def _samples(
+    spec: TaskSpec, rows: Iterable[tuple[int, Asked]], source: str, most: int | None = None
+) -> Iterator[Sample]:
+    """The samples of numbered questions, with the first `most` of their shots (None: all). Raises InputError for a
+    question with fewer."""
     for index, question in rows:
-        item = question.item
+        item, shots = question.item, question.shots
+        if most is not None and most > len(shots):
+            raise InputError(
+                f"{spec.name}, row {index}: shots = {most}, but the row has {len(shots)} solved examples; ask for fewer"
+            )
         yield Sample(
             task=spec.name,
             index=index,
-            messages=spec.messages(item, question.shots),
+            messages=spec.messages(item, shots[:most]),
             input=item.input,
             label=item.label,
             max_new_tokens=spec.tokens(item.length),

@@ -10,25 +10,30 @@ from pbcore.errors import InputError
 from pbcore.printable import printable, shown
 from pbcore.tasks import cot
 from pbcore.tasks.base import Message
-from pbcore.tasks.files import read_yaml
+from pbcore.tasks.files import check_value, read_yaml, wrong
 from pbcore.tasks.generators import Generator, Item
-from pbcore.tasks.lists import LIST_GENERATORS
+from pbcore.tasks.lists import LIST_GENERATORS, QUESTION_GENERATORS
 from pbcore.tasks.naming import category
 from pbcore.tasks.puzzles import PUZZLE_GENERATORS
-from pbcore.tasks.questions import QUESTION_GENERATORS
+from pbcore.tasks.scenes import TEXT_GENERATORS
 from pbcore.tasks.scoring import scorers
-from pbcore.tasks.texts import TEXT_GENERATORS
 from pbcore.tasks.walks import WALK_GENERATORS
 
 MORE = {**QUESTION_GENERATORS, **WALK_GENERATORS}  # not of the paper
 GENERATORS: Mapping[str, Generator] = {**LIST_GENERATORS, **PUZZLE_GENERATORS, **TEXT_GENERATORS, **MORE}
+WITH_SHOTS = (*LIST_GENERATORS, *PUZZLE_GENERATORS, *QUESTION_GENERATORS)
 WAYS = ("shots", "cot", "cot_answer", "max_new_tokens")  # how a run may ask a task's questions
 REQUIRED = ("prompt", "scorer", "max_new_tokens")
-KEYS = frozenset(
-    {*REQUIRED, "generator", "settings", "samples", "headline", "shots", "lengths", "official", "prompt_single", "cot"}
-)
 DEFAULT_SAMPLES = 100
-MOST_TOKENS, MOST_SAMPLES, MOST_SHOTS = 65_536, 1_000_000, 100
+TOKENS, SHOTS = range(1, 65_537), range(101)
+VALUES = {
+    **dict.fromkeys(("prompt", "scorer", "headline", "official", "prompt_single"), str),
+    "max_new_tokens": TOKENS,
+    "samples": range(1, 1_000_001),  # or a file of rows
+    "shots": SHOTS,
+    "cot": bool,
+}
+KEYS = frozenset({*VALUES, "generator", "settings", "lengths"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +73,6 @@ class TaskSpec:
         return GENERATORS.get(self.kind)
 
     @property
-    def has_shots(self) -> bool:
-        """Whether the number of solved examples before its questions can be chosen."""
-        return self.kind in (*LIST_GENERATORS, *PUZZLE_GENERATORS, *QUESTION_GENERATORS)
-
-    @property
     def infills(self) -> bool:
         """Whether its answers are given in part."""
         return bool(self.settings.get("infill"))
@@ -87,13 +87,38 @@ class TaskSpec:
     def asked(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Those of a run's WAYS that apply to this task, as options of `load_task`; empty for the task's defaults."""
         chosen: dict[str, Any] = {}
-        if options.get("shots") is not None and self.has_shots:
+        if options.get("shots") is not None and self.kind in WITH_SHOTS:
             chosen["shots"] = options["shots"]
         if self.fixed is None:
             chosen |= {name: options[name] for name in ("cot", "max_new_tokens") if options.get(name)}
         if self.cot or chosen.get("cot"):
             chosen["cot_answer"] = options.get("cot_answer") or self.cot_answer
         return chosen
+
+    def with_ways(self, shots: int | None, asks_steps: bool, tokens: int | None, answer: str | None) -> "TaskSpec":
+        """The task with this number of shots and tokens, and, if requested, with steps. Raises InputError where it
+        can't have them."""
+        if self.fixed is not None and (asks_steps or tokens is not None):
+            raise InputError(f"{self.name}: {self.fixed}; drop cot and max_new_tokens")
+        if tokens is not None:
+            check_value("max_new_tokens", tokens, TOKENS)
+        if shots is not None:
+            check_value("shots", shots, SHOTS)
+            if self.kind not in WITH_SHOTS:
+                raise InputError(
+                    f"{self.name}: shots = {shots}, but only list operations and puzzles have shots to choose"
+                )
+        if answer is not None:
+            check_value("cot_answer", answer, cot.ANSWERS)
+            if not (self.cot or asks_steps):
+                raise InputError(f"{self.name}: cot_answer = {answer}, but its questions don't ask for steps; add cot")
+        return replace(
+            self,
+            shots=self.shots if shots is None else shots,
+            canvas=tokens or self.canvas,
+            cot=self.cot or asks_steps,
+            cot_answer=answer or self.cot_answer,
+        )
 
     def tokens(self, length: int | None) -> int:
         """Canvas length of a question in tokens: as given, else `max_new_tokens`, or more if n or steps need it."""
@@ -122,94 +147,73 @@ class TaskSpec:
                     f"{', '.join(sorted(shot.label)) or 'nothing'}, "
                     "give a text, or an object with example or summary"
                 )
-            turns.append({"role": "user", "content": self.filled(shot.input, shot.length)})
             solved = cot.worked(self.kind, shot, str(answer)) if self.cot else str(answer)
+            turns.append({"role": "user", "content": self.filled(shot.input, shot.length)})
             turns.append({"role": "assistant", "content": solved})
         return (*turns, {"role": "user", "content": self.filled(item.input, item.length)})
 
 
-def check_prompt(prompt: str, where: str) -> None:
-    """Raises ValueError for braces in a prompt that don't contain the name of a value."""
-    try:
-        names = [name for _, name, _, _ in string.Formatter().parse(prompt) if name is not None]
-    except ValueError as error:
-        raise InputError(f"{where}: {error}; write a literal brace twice: {{{{ or }}}}") from None
-    for name in names:
-        if not name.isidentifier():
-            raise InputError(
-                f"{where}: {shown('{' + name + '}')} is not the name of a value; "
-                "write a literal brace twice: {{ or }}"
-            )
-
-
 def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, TaskSpec]:
-    """The tasks of a YAML text; `where` names it in errors, and paths of `samples` are relative to `folder`.
-
-    Raises ValueError that names the task, the key, the given value and the allowed ones.
-    """
+    """The tasks of a YAML text; `where` names it in errors, and paths of `samples` are relative to `folder`. Raises
+    ValueError that names the task, the key, the given value and the allowed ones."""
     loaded = read_yaml(text, where)
     if not isinstance(loaded, dict) or not loaded:
         raise InputError(f"{where}: give one entry per task, `category/name:` with its keys below it")
     return {
-        str(name): read_spec(str(name), entry, f"{where}, task {printable(str(name))}", folder)
+        str(name): _spec(str(name), entry, f"{where}, task {printable(str(name))}", folder)
         for name, entry in loaded.items()
     }
 
 
-def read_spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
+def _spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
     """One entry as a TaskSpec, with every key checked."""
     if name.count("/") != 1 or not all(part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")):
         raise InputError(f"{where}: a task's name must be `category/name` in letters, digits, _ and -")
     if not isinstance(entry, dict):
         raise InputError(f"{where}: give the keys of the task, such as generator, scorer and prompt")
-    unknown = sorted(printable(str(key)) for key in entry if key not in KEYS)
-    if unknown:
+    if unknown := sorted(printable(str(key)) for key in entry if key not in KEYS):
         raise InputError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(sorted(KEYS))}")
-    missing = [key for key in REQUIRED if key not in entry]
-    if missing:
+    if missing := [key for key in REQUIRED if key not in entry]:
         raise InputError(f"{where}: missing {', '.join(missing)}")
-    rows = entry.get("samples") if isinstance(entry.get("samples"), str) else None
+    rows = entry["samples"] if isinstance(entry.get("samples"), str) else None
     if (rows is None) == ("generator" not in entry):
         raise InputError(f"{where}: give either a generator or samples: FILE with rows, not both")
-    kind = "rows" if rows is not None else _one_of(where, "generator", entry["generator"], GENERATORS)
-    spec = TaskSpec(
+    given: dict[str, Any] = {
+        key: value for key, value in entry.items() if key in VALUES and (key, value) != ("samples", rows)
+    }
+    if rows is None:
+        check_value(f"{where}: generator", entry["generator"], GENERATORS)
+    for key, value in given.items():
+        check_value(f"{where}: {key}", value, VALUES[key])
+    for prompt in (given["prompt"], given.get("prompt_single", "")):
+        _check_prompt(prompt, f"{where}, prompt")
+    if given.get("official", "/").count("/") != 1:
+        raise InputError(f"{where}: official {shown(given['official'])}; give `folder/file`, such as waiting_line/copy")
+    kind = "rows" if rows is not None else entry["generator"]
+    return TaskSpec(
         name=name,
         kind=kind,
-        prompt=_text(where, entry, "prompt"),
-        scorer=_text(where, entry, "scorer"),
-        headline=_text(where, entry, "headline") if "headline" in entry else "",
-        max_new_tokens=_number(where, "max_new_tokens", entry["max_new_tokens"], 1, MOST_TOKENS),
+        headline=given.pop("headline", ""),
+        count=given.pop("samples", DEFAULT_SAMPLES) if rows is None else 0,
         settings=_settings(where, kind, entry.get("settings", {})),
-        count=_number(where, "samples", entry.get("samples", DEFAULT_SAMPLES), 1, MOST_SAMPLES) if rows is None else 0,
-        shots=_number(where, "shots", entry.get("shots", 0), 0, MOST_SHOTS),
         lengths=_lengths(where, kind, entry),
         rows=None if rows is None else (folder or Path()) / rows,
-        official=_text(where, entry, "official") if "official" in entry else None,
-        prompt_single=_text(where, entry, "prompt_single") if "prompt_single" in entry else None,
-        cot=_switch(where, "cot", entry.get("cot", False)),
+        **given,
     )
-    for prompt in (spec.prompt, spec.prompt_single or ""):
-        check_prompt(prompt, f"{where}, prompt")
-    if spec.official is not None and spec.official.count("/") != 1:
-        raise InputError(f"{where}: official {shown(spec.official)}; give `folder/file`, such as waiting_line/copy")
-    return spec
 
 
-def with_scorer(spec: TaskSpec, where: str) -> TaskSpec:
-    """The task with its headline score filled in, by default the scorer's first.
-
-    Raises ValueError if the scorer is not registered or lacks that score.
-    """
-    known = scorers()
-    metrics = known[_one_of(where, "scorer", spec.scorer, known)].metrics
-    return replace(spec, headline=_one_of(where, "headline", spec.headline or metrics[0], metrics))
+def with_headline(spec: TaskSpec, where: str) -> TaskSpec:
+    """The task with its headline score filled in, by default the scorer's first. Raises ValueError if the scorer is not
+    registered or lacks that score."""
+    check_value(f"{where}: scorer", spec.scorer, known := scorers())
+    metrics = known[spec.scorer].metrics
+    check_value(f"{where}: headline", headline := spec.headline or metrics[0], metrics)
+    return replace(spec, headline=headline)
 
 
 def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
-    """`n` or `lengths`, one integer or several, as a sorted tuple.
-
-    Raises ValueError for lengths that the generator doesn't support.
-    """
+    """`n` or `lengths`, one integer or several, as a sorted tuple. Raises ValueError for lengths that the generator
+    doesn't support."""
     generator = GENERATORS.get(kind)
     if generator is None or generator.lengths is None:
         raise InputError(f"{where}: n = {shown(given)}, but {kind} has no n; omit it")
@@ -217,9 +221,7 @@ def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
     one = given[0] if isinstance(given, tuple) and len(given) == 1 else given  # of a command line
     low, high = generator.lengths[0], generator.lengths[-1]
     if not values or any(type(value) is not int or value not in generator.lengths for value in values):
-        raise InputError(
-            f"{where}: n = {shown(one)}; give an integer from {low} to {high} ({generator.what}), or a list of them"
-        )
+        raise wrong(f"{where}: n =", one, f"an integer from {low} to {high} ({generator.what}), or a list of them")
     return tuple(sorted(set(values)))
 
 
@@ -247,25 +249,14 @@ def _settings(where: str, kind: str, given: Any) -> Mapping[str, Any]:
     return settings
 
 
-def _one_of(where: str, key: str, given: Any, known: Any) -> str:
-    if not isinstance(given, str) or given not in known:
-        raise InputError(f"{where}: {key} {shown(given)}; give one of {', '.join(sorted(known))}")
-    return given
-
-
-def _text(where: str, entry: Mapping[str, Any], key: str) -> str:
-    if not isinstance(entry[key], str) or not entry[key]:
-        raise InputError(f"{where}: {key} {shown(entry[key])}; give a text")
-    return str(entry[key])
-
-
-def _switch(where: str, key: str, given: Any) -> bool:
-    if not isinstance(given, bool):
-        raise InputError(f"{where}: {key} {shown(given)}; give true or false")
-    return given
-
-
-def _number(where: str, key: str, given: Any, least: int, most: int) -> int:
-    if type(given) is not int or not least <= given <= most:
-        raise InputError(f"{where}: {key} {shown(given)}; give an integer from {least} to {most}")
-    return given
+def _check_prompt(prompt: str, where: str) -> None:
+    """Raises ValueError for braces in a prompt that don't contain the name of a value."""
+    try:
+        names = [name for _, name, _, _ in string.Formatter().parse(prompt) if name is not None]
+    except ValueError as error:
+        raise InputError(f"{where}: {error}; write a literal brace twice: {{{{ or }}}}") from None
+    for name in names:
+        if not name.isidentifier():
+            raise InputError(
+                f"{where}: {shown('{' + name + '}')} is not the name of a value; write a literal brace twice: {{ or }}"
+            )

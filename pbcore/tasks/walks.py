@@ -6,12 +6,11 @@ from itertools import combinations, pairwise
 from random import Random
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.tasks.files import check_value
 from pbcore.tasks.generators import Generator, Item, Settings, drawn, power_of_two
 from pbcore.tasks.lists import MASK
 
 NAMES = "0123456789"  # single digits are one token in most vocabularies, and neighbours in a text stay apart
-SETTINGS = {"nodes": 10, "edges": 15, "graph": 0, "infill": True}
 
 Edges = Sequence[Sequence[int]]
 
@@ -63,17 +62,18 @@ def _draw(rng: Random, n: int, settings: Settings) -> Item:
 
 
 def _check(settings: Settings) -> None:
-    nodes, edges = settings["nodes"], settings["edges"]
-    if type(nodes) is not int or not 2 <= nodes <= len(NAMES):
-        raise InputError(f"settings.nodes {nodes!r}: give 2 to {len(NAMES)}, a digit each")
-    if type(edges) is not int or not nodes - 1 <= edges <= nodes * (nodes - 1) // 2:
-        raise InputError(f"settings.edges {edges!r}: give {nodes - 1} to {nodes * (nodes - 1) // 2} for {nodes} nodes")
-    if type(settings["graph"]) is not int or type(settings["infill"]) is not bool:
-        raise InputError("settings.graph is the seed of the graph, a whole number; settings.infill is true or false")
+    nodes = settings["nodes"]
+    check_value("settings.edges", settings["edges"], range(nodes - 1, nodes * (nodes - 1) // 2 + 1))
 
 
 WALK_GENERATORS = {
     "walk": Generator(
-        drawn(_draw), SETTINGS, range(2, 1025), "nodes of the walk", lambda n: max(32, power_of_two(n + 1)), _check
+        drawn(_draw),
+        {"nodes": 10, "edges": 15, "graph": 0, "infill": True},
+        range(2, 1025),
+        "nodes of the walk",
+        lambda n: max(32, power_of_two(n + 1)),
+        {"nodes": range(2, len(NAMES) + 1), "graph": int, "infill": bool},
+        _check,
     )
 }

@@ -2,29 +2,35 @@
 Section 4.2).
 
 The ideal model's logits are exact conditional log-marginals plus zero-mean noise whose size goes to 0, so that it only
-breaks ties, at random. All positions are then equivalent. The state of a canvas is the number of items left and how
-many of them are in the active block.
+breaks ties, at random. All positions are then equivalent. The state of a canvas is the number m of items left, how many
+of them, b, are in the active block, and the steps done in this block.
 
-- shuffle: with m items left each position is uniform over them, so a step that reveals j is right with probability P(m,
-  j) / m^j (Eq. 5).
+- shuffle: with m items left each position is uniform over them, so a step that reveals j is right with probability
+  P(m, j) / m^j (Eq. 5).
 - replace_random: until the new item is placed, each position takes it with probability 1/m. A step that places exactly
-  one decides the
-  rest, one that places two or more makes the answer wrong, and one that places none leaves m − j items.
+  one decides the rest, one that places two or more makes the answer wrong, and one that places none leaves m − j items.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from math import comb, perm
 
 from pbcore.errors import InputError
-from pbcore.names import parse
+from pbcore.names import SamplerName, parse
 from pbcore.theory.answers import DETERMINISTIC, check_operation
-from pbcore.theory.reveals import Rule, rule
 
 LIST_OPS = ("copy", "replace_index", "replace_random", "shuffle")
 DERIVED = (*DETERMINISTIC, "replace_random", "shuffle")
+BLIND = ("random", "left_to_right", "margin", "entropy")  # the choice of positions ignores the drawn tokens
 MOST_ITEMS = 200
+
+# Candidates of equal confidence: its numerator and denominator, their number, and the probability that the noise lifts
+# one above it; the highest confidence first.
+Group = tuple[int, int, int, float]
+# (groups, candidates, step) → (number revealed, probability); the most confident are revealed first.
+Reveals = Callable[[Sequence[Group], int, int], Iterator[tuple[int, float]]]
 
 
 def accuracy(op: str, n: int, sampler: str) -> float:
@@ -40,93 +46,184 @@ def accuracy(op: str, n: int, sampler: str) -> float:
         raise InputError(
             f"{op}: the accuracy is derived for {', '.join(DERIVED)}; for others decode with the model `ideal`"
         )
-    sampler_rule = rule(parse(sampler))
+    name = parse(sampler)
+    reveals = _rule(name)
     if op in DETERMINISTIC:
         return 1.0
     if n > MOST_ITEMS:
         raise InputError(f"{op}, n = {n}: the recursion goes up to n = {MOST_ITEMS}")
-    block = sampler_rule.block or n
+    block = name.block or n
     if n % block:
         raise InputError(f"sampler {sampler}: block length {block} doesn't divide the {n} tokens of {op}, n = {n}")
-    return min(1.0, _Decoding(sampler_rule, block, op == "shuffle").correct(n))
+    decoding = _Decoding(reveals, name.policy in BLIND, name.temperature)
+
+    @cache
+    def value(m: int, b: int, step: int) -> float:
+        """The probability that decoding goes on to a correct answer."""
+        if m == 0:
+            return float(op == "shuffle")
+        if b == 0:
+            return value(m, block, 0)
+        if op == "shuffle":
+            reached = decoding.shuffled(m, b, step)
+            return sum((p * (perm(m, j) / m**j) * value(m - j, b - j, step + 1) for j, p in reached), 0.0)
+        total = 0.0
+        for kept, placed, p in decoding.replaced(m, b, step):
+            if placed == 1:
+                total += p
+            elif placed == 0 and p:
+                total += p * value(m - kept, b - kept, step + 1)
+        return total
+
+    return min(1.0, value(n, block, 0))
 
 
 @dataclass(frozen=True)
 class _Decoding:
-    """One operation under one rule.
+    """The outcomes of one step of a sampler."""
 
-    A state is m items left, b of them in the active block, and the steps done in this block.
-    """
+    reveals: Reveals
+    blind: bool
+    temperature: float
 
-    rule: Rule
-    block: int
-    shuffle: bool
+    def shuffled(self, m: int, b: int, step: int) -> Iterator[tuple[int, float]]:
+        """(number revealed, probability). All confidences are 1/m; noise lifts a greedy token's, and half of the drawn
+        ones."""
+        return self.reveals([(1, m, b, 1.0 if self.temperature == 0 and m > 1 else 0.5)], b, step)
 
-    def correct(self, n: int) -> float:
-        """The probability that decoding n masks gives a correct answer."""
-
-        @cache
-        def value(m: int, b: int, step: int) -> float:
-            if m == 0:
-                return 1.0 if self.shuffle else 0.0
-            if b == 0:
-                return value(m, self.block, 0)
-            if self.shuffle:
-                return sum(
-                    (p * (perm(m, j) / m**j) * value(m - j, b - j, step + 1) for j, p in self._shuffled(m, b, step)),
-                    0.0,
-                )
-            total = 0.0
-            for kept, placed, p in self._replaced(m, b, step):
-                if placed == 1:
-                    total += p
-                elif placed == 0 and p:
-                    total += p * value(m - kept, b - kept, step + 1)
-            return total
-
-        return value(n, self.block, 0)
-
-    def _shuffled(self, m: int, b: int, step: int) -> Iterator[tuple[int, float]]:
-        """(number revealed, probability) of one step.
-
-        All confidences are 1/m; noise lifts a greedy token's, and half of the drawn ones.
-        """
-        equal = 1.0 if self.rule.greedy and m > 1 else 0.5
-        yield from self.rule.reveals([(1, m, b, equal)], b, step)
-
-    def _replaced(self, m: int, b: int, step: int) -> Iterator[tuple[int, int, float]]:
-        """(positions that keep their item, positions that take the new one, probability) of one step."""
+    def replaced(self, m: int, b: int, step: int) -> Iterator[tuple[int, int, float]]:
+        """(positions that keep their item, positions that take the new one, probability). Positions that drew their own
+        item have confidence (m−1)/m and are revealed first; those that drew the new one have 1/m. With two items left
+        both tokens have probability ½, so each revealed position is a fair coin."""
         if m == 1:
             yield 0, 1, 1.0
             return
         if m == 2:
-            yield from self._tied(b, step)
+            for j, p in self.shuffled(2, b, step):
+                for placed in range(j + 1):
+                    yield j - placed, placed, p * comb(j, placed) / 2**j
             return
-        new = 0.0 if self.rule.greedy else self.rule.tempered(1, m - 1)
+        new = 0.0
+        if self.temperature:
+            ratio = (1 / (m - 1)) ** (1 / self.temperature)
+            new = ratio / (1 + ratio)
         for drawn in range(b + 1):
             p = comb(b, drawn) * new**drawn * (1 - new) ** (b - drawn)
             if not p:
                 continue
-            if self.rule.blind:
-                ((j, _),) = self.rule.reveals([], b, step)
+            if self.blind:
+                ((j, _),) = self.reveals([], b, step)
                 for placed in range(max(0, j - (b - drawn)), min(j, drawn) + 1):
                     chosen = comb(drawn, placed) * comb(b - drawn, j - placed) / comb(b, j)
                     yield j - placed, placed, p * chosen
             else:
-                yield from self._by_confidence(m, b, drawn, p, step)
+                for j, q in self.reveals([(m - 1, m, b - drawn, 0.5), (1, m, drawn, 0.5)], b, step):
+                    kept = min(j, b - drawn)
+                    yield kept, j - kept, p * q
 
-    def _by_confidence(self, m: int, b: int, drawn: int, p: float, step: int) -> Iterator[tuple[int, int, float]]:
-        """Positions that drew their own item have confidence (m−1)/m and are revealed first; those that drew the new
-        one have 1/m.
-        """
-        groups = [(m - 1, m, b - drawn, 0.5), (1, m, drawn, 0.5)]
-        for j, q in self.rule.reveals(groups, b, step):
-            kept = min(j, b - drawn)
-            yield kept, j - kept, p * q
 
-    def _tied(self, b: int, step: int) -> Iterator[tuple[int, int, float]]:
-        """Two items left: both tokens have probability ½, so each revealed position is a fair coin."""
-        equal = 1.0 if self.rule.greedy else 0.5
-        for j, q in self.rule.reveals([(1, 2, b, equal)], b, step):
-            for placed in range(j + 1):
-                yield j - placed, placed, q * comb(j, placed) / 2**j
+def _rule(name: SamplerName) -> Reveals:
+    """What a sampler reveals. Raises InputError for samplers without a derivation."""
+    gap, adas = f"gap{name.gap}" if name.gap else "", "" if name.adas is None else f"adas{name.adas:g}"
+    if extra := name.cache or name.remask or adas or name.together or gap:
+        raise InputError(
+            f"sampler {name}: no accuracy is derived for caches, remasking, ADAS, joint draws or gaps; leave +{extra} "
+            "out"
+        )
+    scheduled = name.counts is not None or name.schedule is not None
+    if name.policy in (*BLIND, "confidence"):
+        return _schedule(name) if scheduled else _top_k(name)
+    if name.policy not in ("threshold", "factor"):
+        raise InputError(
+            f"sampler {name}: the accuracy is derived for {', '.join((*BLIND, 'confidence', 'threshold', 'factor'))}; "
+            "for others decode with the model `ideal`"
+        )
+    derived = _threshold(name) if name.policy == "threshold" else _factor(name)
+    if scheduled:
+        raise InputError(
+            f"sampler {name}: {name.policy} determines the number of tokens itself; leave the schedule out"
+        )
+    return derived
+
+
+def _top_k(name: SamplerName) -> Reveals:
+    k = _parameter(name, "k")
+    if k.denominator != 1 or k < 1:
+        raise InputError(f"sampler {name}: k is the number of tokens per step, a whole number of at least 1")
+    return lambda groups, left, step: iter([(min(int(k), left), 1.0)])
+
+
+def _schedule(name: SamplerName) -> Reveals:
+    """`+s…` as given; `+linearS` reveals ⌊m/S⌋ + [i < m mod S], which equals ⌈left / steps left⌉. The last step reveals
+    all that is left."""
+    if name.arguments:
+        raise InputError(f"sampler {name}: give k or a schedule, not both")
+    if name.schedule not in (None, "linear"):
+        raise InputError(
+            f"sampler {name}: the accuracy isn't derived for the schedule {name.schedule}; use +linear8 or +s2_1_1"
+        )
+
+    def reveals(groups: Sequence[Group], left: int, step: int) -> Iterator[tuple[int, float]]:
+        steps = name.schedule_steps if name.counts is None else len(name.counts)
+        if step >= steps - 1:
+            yield left, 1.0
+        else:
+            yield (-(-left // (steps - step)) if name.counts is None else min(name.counts[step], left)), 1.0
+
+    return reveals
+
+
+def _threshold(name: SamplerName) -> Reveals:
+    """All with confidence ≥ γ, at least one. At equality the noise decides for each position independently."""
+    gamma = _parameter(name, "gamma")
+
+    def reveals(groups: Sequence[Group], left: int, step: int) -> Iterator[tuple[int, float]]:
+        sure = 0
+        for numerator, denominator, members, lift in groups:
+            confidence = Fraction(numerator, denominator)
+            if confidence > gamma or (confidence == gamma and numerator == denominator):
+                sure += members
+            elif confidence == gamma:
+                for more in range(members + 1):
+                    yield max(1, sure + more), comb(members, more) * lift**more * (1 - lift) ** (members - more)
+                return
+        yield max(1, sure), 1.0
+
+    return reveals
+
+
+def _factor(name: SamplerName) -> Reveals:
+    """The largest n with (n + 1)(1 − cₙ) < f, at least one. At equality n counts if the noise lifts the n-th
+    confidence."""
+    f = _parameter(name, "f")
+
+    def reveals(groups: Sequence[Group], left: int, step: int) -> Iterator[tuple[int, float]]:
+        remaining, above = 1.0, left
+        for numerator, denominator, members, lift in reversed(groups):
+            start = above - members
+            for n in range(above, start, -1):
+                cost = (n + 1) * (1 - Fraction(numerator, denominator))
+                holds = 1.0 if cost < f else _at_least(n - start, members, lift) if cost == f else 0.0
+                if holds:
+                    yield n, remaining * holds
+                    remaining *= 1 - holds
+                if not remaining:
+                    return
+            above = start
+        yield 1, remaining
+
+    return reveals
+
+
+def _at_least(least: int, members: int, chance: float) -> float:
+    """The probability that at least `least` of `members` independent events happen."""
+    return sum(comb(members, k) * chance**k * (1 - chance) ** (members - k) for k in range(least, members + 1))
+
+
+def _parameter(name: SamplerName, word: str) -> Fraction:
+    """The policy's one parameter, exactly as written."""
+    words = ("k",) if word == "k" else ("", word)
+    if len(name.arguments) != 1 or name.arguments[0][0] not in words or not name.arguments[0][1]:
+        usual = "k2" if word == "k" else "0.9"
+        raise InputError(f"sampler {name}: the accuracy is derived for one parameter, such as {name.policy}-{usual}")
+    return Fraction(name.arguments[0][1])

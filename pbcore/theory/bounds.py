@@ -7,9 +7,9 @@ those of ParallelBench (arXiv 2510.04767).
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import combinations, pairwise
-from math import factorial, log2, perm
+from math import factorial, inf, log2, perm
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from pbcore.errors import InputError
 from pbcore.theory.answers import (
     DETERMINISTIC,
-    OPERATIONS,
     answer_table,
     check_operation,
     count_latin_squares,
@@ -75,22 +74,40 @@ def step_bound(
 
 def optimal_bound(op: str, n: int, T: int) -> float:
     """L*_T in bits: the least L_T over all partitions into T nonempty steps (Theorem 2); falls from C(Y|X) at T = 1 to
-    0.
+    0. Raises InputError for a T outside 1 … positions, and for more than 10 positions that are not interchangeable."""
+    return least_bound(_entropy(op, n), positions(op, n), T, exchangeable=op in EXCHANGEABLE)
 
-    Raises InputError for a T outside 1 … positions, and for more than 10 positions that are not interchangeable.
-    """
-    count = positions(op, n)
+
+def least_bound(entropy: Entropy, count: int, T: int, *, exchangeable: bool = False) -> float:
+    """L*_T in bits of `count` positions with this entropy of a subset, by dynamic programming over the revealed
+    positions: over their number alone if positions are exchangeable. Errors as above."""
     if type(T) is not int or not 1 <= T <= count:
-        raise InputError(f"{op}, n = {n}: T is the number of steps, 1 to {count}, not {T!r}")
-    entropy = _entropy(op, n)
-    if op in EXCHANGEABLE:
-        by_size = [entropy(frozenset(range(size))) for size in range(count + 1)]
-        return _least_by_size(by_size, T)
-    if count > MOST_POSITIONS:
-        raise InputError(
-            f"{op}, n = {n}: {count} positions have too many partitions; at most {MOST_POSITIONS} are searched"
-        )
-    return _least_by_subset(entropy, count, T)
+        raise InputError(f"T is the number of steps, 1 to {count}, not {T!r}")
+    if not exchangeable and count > MOST_POSITIONS:
+        raise InputError(f"{count} positions have too many partitions; at most {MOST_POSITIONS} are searched")
+    everything = frozenset(range(count))
+    by_size = [entropy(frozenset(range(size))) for size in range(count + 1)]
+
+    def sizes(known: int) -> list[tuple[int, float]]:
+        new = by_size[known + 1] - by_size[known] if known < count else 0.0
+        return [(size, (size - known) * new) for size in range(known + 1, count + 1)]
+
+    @cache
+    def subsets(known: frozenset[int]) -> list[tuple[frozenset[int], float]]:
+        free = sorted(everything - known)
+        new = {j: entropy(known | {j}) - entropy(known) for j in free}
+        chosen = (step for size in range(1, len(free) + 1) for step in combinations(free, size))
+        return [(known.union(step), sum(new[j] for j in step)) for step in chosen]
+
+    steps: Callable[[Any], list[tuple[Any, float]]] = sizes if exchangeable else subsets
+    best: dict[Any, float] = {0 if exchangeable else frozenset(): 0.0}  # what is revealed → the least bits lost
+    for _ in range(T):
+        after: dict[Any, float] = {}
+        for known, lost in best.items():
+            for reached, bits in steps(known):
+                after[reached] = min(lost + bits, after.get(reached, inf))
+        best = after
+    return max(0.0, best[count if exchangeable else everything] - by_size[count])
 
 
 def partition_bound(entropy: Entropy, steps: Sequence[Collection[int]]) -> float:
@@ -104,17 +121,32 @@ def partition_bound(entropy: Entropy, steps: Sequence[Collection[int]]) -> float
     return max(0.0, total - entropy(known))
 
 
-def answers_entropy(answers: NDArray[Any]) -> Entropy:
-    """A function that gives the entropy in bits of a subset of positions; all answers (A, P) are equally likely."""
+def answers_entropy(answers: NDArray[Any], chances: Sequence[float] | None = None) -> Entropy:
+    """A function that gives the entropy in bits of a subset of positions of the answers (A, P). All answers are equally
+    likely, unless `chances` (A,) says otherwise. Raises InputError for chances that don't fit the answers, are negative
+    or don't add up to 1."""
+    weights = None if chances is None else np.asarray(chances, dtype=np.float64)
+    if weights is not None and (
+        weights.shape != (len(answers),) or (weights < 0).any() or abs(weights.sum() - 1) > 1e-9
+    ):
+        raise InputError(f"{len(answers)} answers need as many probabilities that add up to 1, not {chances}")
 
     @lru_cache(maxsize=1 << 16)
     def entropy(subset: frozenset[int]) -> float:
         if not subset:
             return 0.0
-        _, counts = np.unique(answers[:, sorted(subset)], axis=0, return_counts=True)
-        return float(log2(len(answers)) - (counts * np.log2(counts)).sum() / len(answers))
+        _, labels = np.unique(answers[:, sorted(subset)], axis=0, return_inverse=True)
+        return label_entropy(labels.reshape(-1), weights)
 
     return entropy
+
+
+def label_entropy(labels: NDArray[np.int64], weights: NDArray[np.float64] | None = None) -> float:
+    """Bits of the label of a random answer, from the answers' labels (A,) and weights."""
+    counts = np.bincount(labels, weights)
+    counts = counts[counts > 0]
+    total = counts.sum()
+    return float(log2(total) - (counts * np.log2(counts)).sum() / total)
 
 
 @lru_cache(maxsize=64)
@@ -127,7 +159,7 @@ def _entropy(op: str, n: int) -> Entropy:
     if op == "replace_random":
         return lambda subset: _replace_entropy(n, len(subset))
     if op == "shuffle_changed":
-        return lambda subset: _changed_entropy(n, len(subset))
+        return lambda subset: changed_entropy(n, len(subset))
     return answers_entropy(answer_table(op, n))
 
 
@@ -137,47 +169,15 @@ def _replace_entropy(n: int, size: int) -> float:
     return size / n * log2(n) - (elsewhere * log2(elsewhere) if elsewhere else 0.0)
 
 
-def _changed_entropy(n: int, size: int) -> float:
+def changed_entropy(n: int, size: int) -> float:
     """Entropy in bits: each ordered choice of `size` items has (n − size)! completions; the list's own beginning has
-    one fewer.
-    """
+    one fewer."""
     answers, completions = factorial(n) - 1, factorial(n - size)
     others = factorial(n) // completions - 1
     total = others * (completions / answers) * log2(answers / completions)
     if completions > 1:
         total += (completions - 1) / answers * log2(answers / (completions - 1))
     return total
-
-
-def _least_by_size(entropy: Sequence[float], T: int) -> float:
-    """The least bound over step sizes, by dynamic programming: best[a] is for a positions revealed so far."""
-    count = len(entropy) - 1
-    best: list[float] = [0.0] + [float("inf")] * count
-    for _ in range(T):
-        best = [
-            min((best[a] + (b - a) * (entropy[a + 1] - entropy[a]) for a in range(b)), default=float("inf"))
-            for b in range(count + 1)
-        ]
-    return max(0.0, best[count] - entropy[count])
-
-
-def _least_by_subset(entropy: Entropy, count: int, T: int) -> float:
-    """The least bound over partitions, by dynamic programming: best[S] is for the set S of revealed positions."""
-    subsets = [frozenset(chosen) for size in range(count + 1) for chosen in combinations(range(count), size)]
-    new_bits = {s: {j: entropy(s | {j}) - entropy(s) for j in range(count) if j not in s} for s in subsets}
-    everything = subsets[-1]
-    best = {subsets[0]: 0.0}
-    for _ in range(T):
-        after: dict[frozenset[int], float] = {}
-        for known, bits in best.items():
-            free = sorted(everything - known)
-            for size in range(1, len(free) + 1):
-                for step in combinations(free, size):
-                    reached = known.union(step)
-                    cost = bits + sum(new_bits[known][j] for j in step)
-                    after[reached] = min(cost, after.get(reached, cost))
-        best = after
-    return max(0.0, best[everything] - entropy(everything))
 
 
 def _check_sizes(op: str, sizes: Sequence[int], count: int) -> None:
@@ -198,14 +198,3 @@ def _checked(steps: Sequence[Collection[int]], count: int, op: str) -> list[list
     if not all(result) or any(type(position) is not int for position in given) or sorted(given) != list(range(count)):
         raise InputError(f"{op}: steps {result} must have each position from 0 to {count - 1} once, and no empty step")
     return result
-
-
-__all__ = [
-    "EXCHANGEABLE",
-    "OPERATIONS",
-    "answers_entropy",
-    "optimal_bound",
-    "partition_bound",
-    "step_bound",
-    "total_correlation",
-]

@@ -16,16 +16,23 @@ is a bound, not a recipe; the one of `seen` is reached on shuffle by keeping one
 (`fewest mean steps` 1 + 1/2 + … + 1/n).
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import pairwise
 from math import inf, log2
+
+import numpy as np
 
 from pbcore.errors import InputError
 from pbcore.theory.answers import DETERMINISTIC, answer_table, check_operation
-from pbcore.theory.concave_hull import Hull, best_of, mean_of, shifted
-from pbcore.theory.counted import One, Places, Replace, Shuffle
 from pbcore.theory.enumerated import Enumerated
-from pbcore.theory.knowledge import Draw, Move, Outcome, State, States
+from pbcore.theory.knowledge import Draw, Move, Outcome, Places, Replace, Shuffle, State, States
+
+# Concave trade-offs of steps against value, mixtures of samplers included: the corners (mean steps, value), from the
+# fewest steps on, each with a higher value at a falling slope. More steps than the last corner's gain nothing.
+Corner = tuple[float, float]
+Hull = tuple[Corner, ...]
+TINY = 1e-12
 
 # The most items (the side of a square) for which the frontier is computed.
 MOST = {
@@ -44,13 +51,11 @@ WRONG: Hull = ((0.0, 0.0),)
 
 @cache
 def states(op: str, n: int) -> States:
-    """The states of knowledge of an operation on n items (a Latin square of side n).
-
-    Raises InputError for an unknown operation, and for more items than `MOST`.
-    """
+    """The states of knowledge of an operation on n items (a Latin square of side n). Raises InputError for an unknown
+    operation, and for more items than `MOST`."""
     check_operation(op, n)
     if op in DETERMINISTIC or (n == 1 and op != "insert_random"):
-        return One()
+        return Shuffle(1)
     if n > MOST[op]:
         raise InputError(f"{op}, n = {n}: the frontier is computed up to n = {MOST[op]}; give a smaller n")
     if op == "shuffle":
@@ -93,10 +98,8 @@ def frontier_of(known: States, most: int, *, greedy: bool = False, seen: bool = 
 
 def least_bits(op: str, n: int, T: int) -> float:
     """The fewest bits that a decision tree of at most T steps loses: KL(data ‖ sampler) at τ = 1, where the positions
-    of a step follow from the tokens revealed before. Fixed partitions are trees, so it is at most L*_T (Theorem 2).
-
-    A sampler that chooses among trees at random can lose less still; `fewest_bits` is the bound for those.
-    """
+    of a step follow from the tokens revealed before. Fixed partitions are trees, so it is at most L*_T (Theorem 2). A
+    sampler that chooses among trees at random can lose less still; `fewest_bits` is the bound for those."""
     _check_steps(T)
     known = states(op, n)
 
@@ -124,10 +127,8 @@ def fewest_bits(op: str, n: int, T: int, *, seen: bool = False) -> float:
 
 @cache
 def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) -> Hull:
-    """The best expected accuracy over the mean number of steps; mixtures of samplers included.
-
-    A sampler may stop trying: reveal all at once where that pays.
-    """
+    """The best expected accuracy over the mean number of steps; mixtures of samplers included. A sampler may stop
+    trying: reveal all at once where that pays."""
     known = states(op, n)
 
     @cache
@@ -135,27 +136,74 @@ def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) 
         if state is None:
             return ((1.0, 1.0),)
         if seen:
-            return shifted(mean_of([(draw.chance, kept(draw)) for draw in known.draws(state, greedy)]), 1)
-        return best_of(shifted(_after(move, greedy, hull), 1) for move in known.moves(state))
+            return _shifted(_mean_of([(draw.chance, kept(draw)) for draw in known.draws(state, greedy)]), 1)
+        return _best_of(_shifted(after(move), 1) for move in known.moves(state))
 
     def kept(draw: Draw) -> Hull:
-        return RIGHT if draw.right else best_of([WRONG, *(hull(option) for option in draw.options)])
+        return RIGHT if draw.right else _best_of([WRONG, *map(hull, draw.options)])
+
+    def after(move: Move) -> Hull:
+        """After a mistake the rest is revealed in one step."""
+        chances = [_chance(outcome, greedy) for outcome in move.outcomes]
+        if move.last:
+            return ((0.0, sum(chances)),)
+        hulls = [
+            (chance, hull(outcome.after)) for chance, outcome in zip(chances, move.outcomes, strict=True) if chance
+        ]
+        return _shifted(_mean_of(hulls), max(0.0, 1 - sum(chances)))
 
     return hull(known.start)
 
 
-def _after(move: Move, greedy: bool, hull: Callable[[State | None], Hull]) -> Hull:
-    """What follows a move; after a mistake the rest is revealed in one step."""
-    chances = [_chance(outcome, greedy) for outcome in move.outcomes]
-    if move.last:
-        return ((0.0, sum(chances)),)
-    wrong = max(0.0, 1 - sum(chances))
-    return shifted(
-        mean_of(
-            [(chance, hull(outcome.after)) for chance, outcome in zip(chances, move.outcomes, strict=True) if chance]
-        ),
-        wrong,
-    )
+def value_at(hull: Hull, steps: float) -> float:
+    """The best value in at most this many steps on average. Raises ValueError below the fewest steps."""
+    if steps < hull[0][0] - 1e-9:
+        raise ValueError(f"{steps:g} steps: it takes at least {hull[0][0]:g}")
+    return float(np.interp(steps, [corner[0] for corner in hull], [corner[1] for corner in hull]))
+
+
+def steps_for(hull: Hull, value: float) -> float:
+    """The fewest mean steps that reach a value, or the hull's highest if that is lower."""
+    return float(np.interp(value, [corner[1] for corner in hull], [corner[0] for corner in hull]))
+
+
+def _best_of(hulls: Iterable[Sequence[Corner]]) -> Hull:
+    """The concave curve above all corners."""
+    corners: list[Corner] = []
+    for corner in sorted({corner for hull in hulls for corner in hull}, key=lambda corner: (corner[0], -corner[1])):
+        if corners and corner[1] <= corners[-1][1] + TINY:
+            continue
+        while len(corners) > 1 and _slope(corners[-2], corners[-1]) <= _slope(corners[-2], corner) + TINY:
+            corners.pop()
+        corners.append(corner)
+    return tuple(corners)
+
+
+def _mean_of(weighted: Sequence[tuple[float, Hull]]) -> Hull:
+    """The trade-off where chance decides which of several applies: steps go first to where they gain most. The weights
+    may add up to less than 1; what they lack takes no steps and has value 0."""
+    steps = sum(weight * hull[0][0] for weight, hull in weighted)
+    value = sum(weight * hull[0][1] for weight, hull in weighted)
+    edges = [
+        (weight * (b[0] - a[0]), weight * (b[1] - a[1]))
+        for weight, hull in weighted
+        if weight > TINY
+        for a, b in pairwise(hull)
+    ]
+    corners = [(steps, value)]
+    for longer, more in sorted(edges, key=lambda edge: -edge[1] / edge[0]):
+        steps, value = steps + longer, value + more
+        corners.append((steps, value))
+    return tuple(corners)
+
+
+def _shifted(hull: Hull, steps: float) -> Hull:
+    """The hull with as many more steps."""
+    return tuple((s + steps, value) for s, value in hull)
+
+
+def _slope(a: Corner, b: Corner) -> float:
+    return (b[1] - a[1]) / (b[0] - a[0])
 
 
 def _chance(outcome: Outcome, greedy: bool) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbcore.errors import InputError
-from pbcore.theory.bounds import _changed_entropy
+from pbcore.theory.bounds import changed_entropy, label_entropy
 from pbcore.theory.canvas import MASKED, AnswerDistribution
 from pbcore.theory.chains import Chain
 from pbcore.theory.distributions import Listed, Shuffled
@@ -52,10 +52,10 @@ def rows_lost(rows: NDArray[np.int64], when: NDArray[np.int64]) -> float:
     for step in np.unique(when):
         together = known
         for position in (when == step).nonzero()[0]:
-            total += _entropy(_joined(known, rows[:, position])) - before
+            total += label_entropy(_joined(known, rows[:, position])) - before
             together = _joined(together, rows[:, position])
         known = together
-        before = _entropy(known)
+        before = label_entropy(known)
     return max(0.0, total - before)
 
 
@@ -66,18 +66,9 @@ def _joined(labels: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.
     return result
 
 
-def _entropy(labels: NDArray[np.int64]) -> float:
-    """Bits of the label of a random answer."""
-    counts = np.bincount(labels)
-    counts = counts[counts > 0]
-    return float(log2(len(labels)) - (counts * np.log2(counts)).sum() / len(labels))
-
-
 def _shuffled(n: int, identity: bool, when: NDArray[np.int64]) -> float:
     """L_T of an order of n people; `when` (n, w) has the step of each name. The first name settles a slot."""
-    entropy = [
-        _changed_entropy(n, size) if not identity else sum(log2(n - i) for i in range(size)) for size in range(n)
-    ]
+    entropy = [changed_entropy(n, size) if not identity else sum(log2(n - i) for i in range(size)) for size in range(n)]
     entropy.append(entropy[-1])  # the last but one settles the last
     first = when.min(-1)
     total, known = 0.0, 0

@@ -1,12 +1,14 @@
-"""Table 1 and Figure 2 of ParallelBench as data: the losses of the ideal model and its accuracy."""
+"""Table 1 and Figure 2 of ParallelBench: the losses of the ideal model and its accuracy, as data and as text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import e, inf, log2
 
+from tabulate import tabulate
+
 from pbcore.errors import InputError
-from pbcore.theory.accuracy import LIST_OPS, accuracy
-from pbcore.theory.bounds import step_bound, total_correlation
+from pbcore.theory.accuracy import LIST_OPS, MOST_ITEMS, accuracy
+from pbcore.theory.bounds import optimal_bound, step_bound, total_correlation
 
 LIMITS = {"copy": 0.0, "replace_index": 0.0, "replace_random": log2(e), "shuffle": inf}
 # γ = 1/m or (m − 1)/m can equal a confidence, where the result depends on the reading of "exceeds". No γ below is such
@@ -17,10 +19,8 @@ SIDES = (0.6, 0.97)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row of Table 1 for one n.
-
-    `limit` is C(Y|X) for n → ∞; losses in bits; greedy accuracies by k (`top_k`) and γ (`threshold`).
-    """
+    """A row of Table 1 for one n. `limit` is C(Y|X) for n → ∞; losses in bits; greedy accuracies by k (`top_k`) and γ
+    (`threshold`)."""
 
     op: str
     n: int
@@ -44,11 +44,9 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """Accuracy of greedy `replace_random` at γ = (n − 1)/n, the confidence of every position.
-
-    `exceed`: a confidence must exceed γ (the paper's wording); `reach`: it may equal γ (the reference code); `noise`:
-    the limit of small noise, which puts each position above or below γ.
-    """
+    """Accuracy of greedy `replace_random` at γ = (n − 1)/n, the confidence of every position. `exceed`: a confidence
+    must exceed γ (the paper's wording); `reach`: it may equal γ (the reference code); `noise`: the limit of small
+    noise, which puts each position above or below γ."""
 
     exceed: float
     reach: float
@@ -56,10 +54,8 @@ class Equality:
 
 
 def equality(n: int) -> Equality:
-    """The accuracies of the three readings at γ = (n − 1)/n.
-
-    Raises InputError for n < 3: two items are tied at ½ for both tokens.
-    """
+    """The accuracies of the three readings at γ = (n − 1)/n. Raises InputError for n < 3: two items are tied at ½ for
+    both tokens."""
     if type(n) is not int or n < 3:
         raise InputError(f"n = {n!r}: the equality needs lists of at least 3 items")
     above, below = (accuracy("replace_random", n, f"threshold-{(n - 1) / n + step:.8f}") for step in (1e-6, -1e-6))
@@ -67,10 +63,8 @@ def equality(n: int) -> Equality:
 
 
 def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
-    """Table 1 for lists of n: a row per operation. `pairs_bound` is L_T for two tokens a step.
-
-    Raises InputError for n < 2.
-    """
+    """Table 1 for lists of n: a row per operation. `pairs_bound` is L_T for two tokens a step. Raises InputError for n
+    < 2."""
     if type(n) is not int or n < 2:
         raise InputError(f"n = {n!r}: Table 1 needs lists of at least 2 items")
     pairs = [2] * (n // 2) + [1] * (n % 2)
@@ -92,20 +86,53 @@ def figure2(lengths: Sequence[int] = range(2, 17), n: int = 10, gammas: Sequence
     """Figure 2's curves: (a) shuffle τ = 1, (b) τ = 0, (c) replace_random τ = 1, (d) τ = 0, random top-k with k = 1, 2,
     n over `lengths`; (e) both under the confidence threshold at `n`. The default γ avoid the confidences of greedy
     decoding, 1/m and (m − 1)/m, where the result depends on noise."""
-    panels = (
-        ("a", "shuffle", "+t1.0"),
-        ("b", "shuffle", ""),
-        ("c", "replace_random", "+t1.0"),
-        ("d", "replace_random", ""),
-    )
-    points = [
-        Point(panel, op, length, f"random-k{k}{heat}", accuracy(op, length, f"random-k{k}{heat}"))
-        for panel, op, heat in panels
+    panels = {
+        "a": ("shuffle", "+t1.0"),
+        "b": ("shuffle", ""),
+        "c": ("replace_random", "+t1.0"),
+        "d": ("replace_random", ""),
+    }
+    wanted = [
+        (panel, op, length, f"random-k{k}{heat}")
+        for panel, (op, heat) in panels.items()
         for length in lengths
         for k in sorted({1, 2, length})
     ]
-    for op in ("shuffle", "replace_random"):
-        points += [
-            Point("e", op, n, f"threshold-{gamma:g}", accuracy(op, n, f"threshold-{gamma:g}")) for gamma in gammas
-        ]
-    return points
+    wanted += [("e", op, n, f"threshold-{gamma:g}") for op in ("shuffle", "replace_random") for gamma in gammas]
+    return [Point(panel, op, size, sampler, accuracy(op, size, sampler)) for panel, op, size, sampler in wanted]
+
+
+def report(n: int) -> str:
+    """The closed forms for lists of n, as `pbcore theory` prints them. Raises InputError for n < 2 and n > 200."""
+    if n > MOST_ITEMS:
+        raise InputError(f"--n {n}: the exact accuracies go up to n = {MOST_ITEMS}; give a smaller n")
+    table = table1(n)
+    rows = [
+        [row.op, row.total_correlation, row.limit, row.pairs_bound, *row.top_k.values(), *row.threshold.values()]
+        for row in table
+    ]
+    head = ["operation", "C(Y|X)", "n → ∞", "L, pairs"]
+    head += [f"greedy k={k}" for k in table[0].top_k] + [f"γ={gamma:g}" for gamma in table[0].threshold]
+    steps = sorted({1, 2, 3, max(1, n // 2), n - 1, n} & set(range(1, n + 1)))
+    least = [[op, *(optimal_bound(op, n, T) for T in steps)] for op in ("replace_random", "shuffle")]
+    points = {(point.sampler, point.op): point.accuracy for point in figure2(lengths=(n,), n=n)}
+    figure = [
+        [sampler, points.get((sampler, "shuffle")), points.get((sampler, "replace_random"))]
+        for sampler in dict.fromkeys(sampler for sampler, _ in points)
+    ]
+    parts = [
+        f"List operations, n = {n}: bits lost in one step and in pairs, accuracy of the ideal model (greedy)",
+        tabulate(rows, head, floatfmt=".4g"),
+        f"\nLeast bits lost in T steps, L*_T, n = {n}",
+        tabulate(least, ["operation", *(f"T={T}" for T in steps)], floatfmt=".4f"),
+        "\nAccuracy of the ideal model by sampler (Figure 2)",
+        tabulate(figure, ["sampler", "shuffle", "replace_random"], floatfmt=".5f"),
+    ]
+    if n > 2:
+        at = equality(n)
+        parts.append(
+            f"\nNo γ above equals a confidence. At γ = {n - 1}/{n} the accuracy of replace_random is {at.exceed:g} "
+            f"if confidences must exceed γ\n(the paper), {at.reach:g} if they may equal it (the reference code), "
+            f"{at.noise:.5f} in the limit of small noise."
+        )
+    return "\n".join(parts)

@@ -1,40 +1,10 @@
-"""Lemma 1 and Theorem 3 of ParallelBench, on any distribution over answers.
+"""Lemma 1 and Theorem 3 of ParallelBench, on any distribution over answers (`bounds.answers_entropy`)."""
 
-P positions, A answers with probabilities that need not be equal.
-"""
-
-from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
-from math import log2
+from collections.abc import Collection, Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pbcore.errors import InputError
-from pbcore.theory.bounds import Entropy, _least_by_subset, partition_bound
-
-MOST_POSITIONS = 10
-
-
-def entropy_of(answers: NDArray[Any], chances: Sequence[float]) -> Entropy:
-    """The entropy in bits of a subset of positions, for answers (A, P) with probabilities (A,).
-
-    Raises InputError for probabilities that don't fit the answers, are negative or don't add up to 1.
-    """
-    weights = np.asarray(chances, dtype=np.float64)
-    if weights.shape != (len(answers),) or (weights < 0).any() or abs(weights.sum() - 1) > 1e-9:
-        raise InputError(f"{len(answers)} answers need as many probabilities that add up to 1, not {list(chances)[:8]}")
-
-    @lru_cache(maxsize=1 << 16)
-    def entropy(subset: frozenset[int]) -> float:
-        if not subset:
-            return 0.0
-        _, label = np.unique(answers[:, sorted(subset)], axis=0, return_inverse=True)
-        shares = np.bincount(label.reshape(-1), weights)
-        return -sum((share * log2(share) for share in shares.tolist() if share), 0.0)
-
-    return entropy
+from pbcore.theory.bounds import Entropy, least_bound
 
 
 def conditional_total_correlation(entropy: Entropy, together: Collection[int], known: Collection[int] = ()) -> float:
@@ -48,18 +18,14 @@ def conditional_total_correlation(entropy: Entropy, together: Collection[int], k
 def lemma1(
     entropy: Entropy, first: Collection[int], second: Collection[int], known: Collection[int] = ()
 ) -> tuple[float, float]:
-    """Both sides of Lemma 1: E[C(A ∪ B | Z)] ≥ E[C(A | Z)] + E[C(B | Z, A)], in bits; A, B and Z are disjoint.
-
-    A step that is divided into two never loses more. Raises InputError for positions that occur twice.
-    """
-    parts = [frozenset(first), frozenset(second), frozenset(known)]
-    if len(frozenset().union(*parts)) < sum(map(len, parts)):
+    """Both sides of Lemma 1: E[C(A ∪ B | Z)] ≥ E[C(A | Z)] + E[C(B | Z, A)], in bits; A, B and Z are disjoint. A step
+    that is divided into two never loses more. Raises InputError for positions that occur twice."""
+    whole = [*first, *second]
+    if len({*whole, *known}) < len(whole) + len(known):
         raise InputError(f"{sorted(first)}, {sorted(second)} and {sorted(known)} must have no position in common")
-    one, two, given = parts
-    whole = conditional_total_correlation(entropy, one | two, given)
-    return whole, conditional_total_correlation(entropy, one, given) + conditional_total_correlation(
-        entropy, two, given | one
-    )
+    divided = conditional_total_correlation(entropy, first, known)
+    divided += conditional_total_correlation(entropy, second, [*known, *first])
+    return conditional_total_correlation(entropy, whole, known), divided
 
 
 def theorem3(entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], count: int, T: int) -> float:
@@ -69,31 +35,16 @@ def theorem3(entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], coun
     probabilities. It is at most the least loss of one partition for all inputs (`one_partition`), and like it falls
     with T. Raises InputError for a T outside 1 … count, and for more than 10 positions.
     """
-    _check(entropies, shares, count, T)
-    return sum(shares[x] * _least_by_subset(entropy, count, T) for x, entropy in entropies.items())
+    _check(entropies, shares)
+    return sum(shares[x] * least_bound(entropy, count, T) for x, entropy in entropies.items())
 
 
 def one_partition(entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], count: int, T: int) -> float:
     """L*_T in bits of one partition for all inputs: min over partitions of E_x[L_T(x)] (Theorem 2). Errors as above."""
-    _check(entropies, shares, count, T)
-
-    def mean(subset: frozenset[int]) -> float:
-        return sum(shares[x] * entropy(subset) for x, entropy in entropies.items())
-
-    return _least_by_subset(mean, count, T)
+    _check(entropies, shares)
+    return least_bound(lambda known: sum(shares[x] * bits(known) for x, bits in entropies.items()), count, T)
 
 
-def expected_bound(
-    entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], steps: Mapping[Any, Sequence[Collection[int]]]
-) -> float:
-    """E_x[L_T(x)] in bits for a partition of each input."""
-    return sum(shares[x] * partition_bound(entropy, steps[x]) for x, entropy in entropies.items())
-
-
-def _check(entropies: Mapping[Any, Entropy], shares: Mapping[Any, float], count: int, T: int) -> None:
+def _check(entropies: Mapping[Any, Entropy], shares: Mapping[Any, float]) -> None:
     if entropies.keys() != shares.keys() or abs(sum(shares.values()) - 1) > 1e-9:
         raise InputError("each input needs its entropy function and its probability, and these add up to 1")
-    if not 1 <= count <= MOST_POSITIONS:
-        raise InputError(f"{count} positions: partitions are searched for 1 to {MOST_POSITIONS}")
-    if type(T) is not int or not 1 <= T <= count:
-        raise InputError(f"T is the number of steps, 1 to {count}, not {T!r}")

@@ -34,15 +34,32 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """R rows of T tokens, padded on the left; `targets` are to be predicted at the positions `masked`."""
+    """R rows of T tokens; `targets` are to be predicted at the M positions `masked`, in row-major order."""
 
-    ids: Tensor  # (R, T) long, with masks; complete for next-token prediction
+    ids: Tensor  # (R, T) long, with noise; complete for next-token prediction
     attend: Tensor  # (R, T) bool, false at padding
     masked: Tensor  # (R, T) bool; for next-token prediction the positions before the targets
-    targets: Tensor  # (M,) long: the tokens behind the masks, or the next ones, in row-major order
+    targets: Tensor  # (M,) long: the tokens without noise, or the next ones
     weights: Tensor  # (M,) float
     tasks: tuple[str, ...]  # of each row
     time: Tensor | None = None  # (R,) float, the noise's, for models that are told it
+
+    def inputs(self, device: torch.device) -> list[Tensor]:
+        """What a loss is computed from, on a device."""
+        parts = (self.ids, self.attend, self.masked, self.targets, self.time)
+        return [part.to(device) for part in parts if part is not None]
+
+    def by_row(self, values: Tensor) -> Tensor:
+        """The sums (R,) of the targets' values (M,) over each row."""
+        return torch.zeros(len(self.ids)).index_add_(0, self.masked.nonzero()[:, 0], values)
+
+    def shares(self, balance: float) -> Tensor:
+        """The share (M,) of each target in the loss, 1 in all. A row counts in proportion to the sum of its weights to
+        the power of 1 − `balance`.
+        """
+        sums = self.by_row(self.weights)
+        shares = self.weights * sums[self.masked.nonzero()[:, 0]] ** -balance
+        return shares / shares.sum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +153,6 @@ def _open(rows: Sequence[Row], length: int) -> Tensor:
         if row.holes is not None:
             free[number, length - len(row.holes) :] = torch.tensor(row.holes)
     return free
-
-
-def target_weights(row: Tensor, weights: Tensor, rows: int, balance: float) -> tuple[Tensor, Tensor]:
-    """The summed weights (R,) of each row's targets, and the weight (M,) of each target in the loss, by which a row
-    counts in proportion to its sum to the power of 1 − `balance`. `row` and `weights` (M,) are the targets'.
-    """
-    sums = torch.zeros(rows, device=weights.device).index_add_(0, row, weights)  # (R,)
-    return sums, weights * sums[row] ** -balance
 
 
 def _paired(

@@ -5,7 +5,7 @@ import pytest
 
 from pbcore.cli import main
 from pbcore.results import create
-from pbcore.theory.cli import report
+from pbcore.theory.tables import report
 from tests.results import factory
 
 

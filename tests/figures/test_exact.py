@@ -11,9 +11,8 @@ from pbcore.ceilings.outcomes import outcomes
 from pbcore.names import parse
 from pbcore.theory.answers import answer_table
 from pbcore.theory.canvas import EOS
-from pbcore.theory.concave_hull import value_at
 from pbcore.theory.distributions import Listed
-from pbcore.theory.frontier import accuracy_hull
+from pbcore.theory.frontier import accuracy_hull, value_at
 
 SAMPLERS = (
     "random-k1",

@@ -8,8 +8,7 @@ import pytest
 
 from pbcore.errors import InputError
 from pbcore.tasks import load_task
-from pbcore.tasks.lists import MASK, OPERATIONS
-from pbcore.tasks.questions import QUESTION_GENERATORS, _draw
+from pbcore.tasks.lists import MASK, OPERATIONS, QUESTION_GENERATORS, _draw_several
 from pbcore.tasks.walks import WALK_GENERATORS, graph, is_walk
 
 
@@ -30,7 +29,7 @@ def test_questions_have_different_people_and_their_examples_score_1(operation: s
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_list_operation_can_be_asked(operation: str) -> None:
     """A tasks file may ask any of them, insert_index with its position and new person."""
-    item = _draw(Random(0), 4, {"operation": operation, "questions": 3})
+    item = _draw_several(Random(0), 4, {"operation": operation, "questions": 3})
     assert item.input["context"].count("\n") == 2
     assert len(item.label["questions"]) == 3
     assert ("new person" in item.input["context"]) == operation.startswith(("insert", "replace"))

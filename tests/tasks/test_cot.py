@@ -129,7 +129,7 @@ class TestFinalAnswer:
         assert marked.identity != task.identity
 
     def test_of_which_there_must_be_one(self) -> None:
-        with pytest.raises(InputError, match="give marked or whole"):
+        with pytest.raises(InputError, match="give one of marked, whole"):
             load_task("waiting_line/copy", cot=True, cot_answer="all")
         with pytest.raises(InputError, match="don't ask for steps; add cot"):
             load_task("waiting_line/copy", cot_answer="whole")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cache
-from itertools import pairwise
+from functools import cache, partial
+from itertools import islice, pairwise
 from random import Random
 from typing import Any
 
@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.tasks.scenes import dialogues, paraphrases, word_sets
-from pbcore.tasks.scenes.lexicon import data
-from pbcore.tasks.scenes.sampling import TEST_SHARE, Written, collect, shuffled, split_of
+from pbcore.tasks.generators import TEST_SHARE, split_of
+from pbcore.tasks.scene_grammar import data
+from pbcore.tasks.scenes import Written, collect, dialogues, paraphrases, shuffled, word_sets
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
 DIFFICULTIES = ["easy", "medium", "hard"]
@@ -29,17 +29,17 @@ SPLITS = {"train": ["apple", "river", "moon"], "test": ["lamp"]}
 
 @cache
 def sets(difficulty: str, split: str, words: int = 4) -> list[dict[str, Any]]:
-    return word_sets(difficulty, split=split, seed=0, count=MANY[split], words=words)
+    return list(islice(word_sets(difficulty, split=split, seed=0, words=words), MANY[split]))
 
 
 @cache
 def talks(split: str) -> list[dict[str, Any]]:
-    return dialogues(split=split, seed=0, count=MANY[split])
+    return list(islice(dialogues(split=split, seed=0), MANY[split]))
 
 
 @cache
 def rewordings(split: str) -> list[dict[str, Any]]:
-    return paraphrases(split=split, seed=0, count=MANY[split])
+    return list(islice(paraphrases(split=split, seed=0), MANY[split]))
 
 
 def references(split: str) -> list[str]:
@@ -54,7 +54,7 @@ class TestWordSets:
     @pytest.mark.parametrize("words", range(1, 8))
     def test_example_holds_every_word_verbatim(self, difficulty: str, words: int) -> None:
         """As many different lower-case words as asked for, each a word of the example."""
-        for item in word_sets(difficulty, split="train", seed=3, count=40, words=words):
+        for item in islice(word_sets(difficulty, split="train", seed=3, words=words), 40):
             assert len(set(item["words"])) == len(item["words"]) == words
             assert set(item["words"]) <= set(TOKEN.findall(item["example"]))
             assert all(word.islower() for word in item["words"])
@@ -110,17 +110,15 @@ class TestWordSets:
     def test_rejects_unknown_difficulty_and_number_of_words(self) -> None:
         """The error names what was given and what is allowed."""
         with pytest.raises(ValueError, match="'simple': give one of easy, medium, hard"):
-            word_sets("simple", split="train", seed=0, count=1)
+            word_sets("simple", split="train", seed=0)
         for words in (0, 8):
             with pytest.raises(ValueError, match=f"words {words}: give 1 to 7"):
-                word_sets("easy", split="train", seed=0, count=1, words=words)
+                word_sets("easy", split="train", seed=0, words=words)
 
     def test_says_how_many_there_are(self) -> None:
         """A request beyond the grammar names the number that exists, here single words of the test split."""
-        with pytest.raises(
-            ValueError, match=r"5000 items of words/medium/1 requested, [0-9]{2,3} exist in the test split"
-        ):
-            word_sets("medium", split="test", seed=0, count=5000, words=1)
+        with pytest.raises(ValueError, match=r"only [0-9]{2,3} items of words/medium/1 exist in the test split"):
+            list(word_sets("medium", split="test", seed=0, words=1))
 
 
 class TestDialogues:
@@ -196,32 +194,22 @@ class TestParaphrases:
 
 class TestAllKinds:
     @settings(max_examples=15, deadline=None)
-    @given(
-        seed=st.integers(0, 10**6),
-        split=st.sampled_from(["train", "test"]),
-        first=st.integers(0, 8),
-        more=st.integers(0, 8),
-    )
-    def test_first_items_do_not_depend_on_count(self, seed: int, split: str, first: int, more: int) -> None:
-        """A longer call begins with the shorter one."""
-        longer = first + more
-        assert dialogues(split=split, seed=seed, count=longer)[:first] == dialogues(split=split, seed=seed, count=first)
-        assert paraphrases(split=split, seed=seed, count=longer)[:first] == paraphrases(
-            split=split, seed=seed, count=first
-        )
-        short = word_sets("hard", split=split, seed=seed, count=first)
-        assert word_sets("hard", split=split, seed=seed, count=longer)[:first] == short
+    @given(seed=st.integers(0, 10**6), split=st.sampled_from(["train", "test"]), count=st.integers(0, 8))
+    def test_a_seed_fixes_the_items(self, seed: int, split: str, count: int) -> None:
+        """A second call gives the same items in the same order."""
+        for draw in (dialogues, paraphrases, partial(word_sets, "hard")):
+            assert list(islice(draw(split=split, seed=seed), count)) == list(
+                islice(draw(split=split, seed=seed), count)
+            )
 
     def test_seeds_differ(self) -> None:
         """Another seed gives other items."""
-        assert dialogues(split="test", seed=0, count=5) != dialogues(split="test", seed=1, count=5)
+        assert next(dialogues(split="test", seed=0)) != next(dialogues(split="test", seed=1))
 
-    def test_rejects_unknown_split_and_negative_count(self) -> None:
+    def test_rejects_unknown_split(self) -> None:
         """The error names what was given and what is allowed."""
         with pytest.raises(ValueError, match="split 'dev': give one of train, test"):
-            dialogues(split="dev", seed=0, count=1)
-        with pytest.raises(ValueError, match="count -1: give 0 or more"):
-            paraphrases(split="test", seed=0, count=-1)
+            next(dialogues(split="dev", seed=0))
 
     def test_vocabulary_is_small(self) -> None:
         """All texts together use at most 900 word types, punctuation included, so that a small model can learn them."""
@@ -250,10 +238,8 @@ class TestAllKinds:
     @pytest.mark.nightly
     def test_enough_training_items(self) -> None:
         """At least 20,000 distinct items of each kind can be drawn for training."""
-        assert len(dialogues(split="train", seed=0, count=20_000)) == 20_000
-        assert len(paraphrases(split="train", seed=0, count=20_000)) == 20_000
-        for difficulty in DIFFICULTIES:
-            assert len(word_sets(difficulty, split="train", seed=0, count=20_000)) == 20_000
+        for draw in (dialogues, paraphrases, *(partial(word_sets, difficulty) for difficulty in DIFFICULTIES)):
+            assert len(list(islice(draw(split="train", seed=0), 20_000))) == 20_000
 
 
 class TestSampling:
@@ -274,11 +260,10 @@ class TestSampling:
         found = 0
         for split in MANY:
             exist = sum(split_of(f"key {key}") == split for key in range(min(scenes, kinds)))
-            found += len(collect(write, scenes=scenes, split=split, seed=seed, count=exist, kind="toy"))
-            with pytest.raises(
-                ValueError, match=f"{exist + 1} items of toy requested, {exist} exist in the {split} split"
-            ):
-                collect(write, scenes=scenes, split=split, seed=seed, count=exist + 1, kind="toy")
+            rows = collect(write, scenes, "toy", split, seed)
+            found += len(list(islice(rows, exist)))
+            with pytest.raises(ValueError, match=f"only {exist} items of toy exist in the {split} split"):
+                next(rows)
         assert found == min(scenes, kinds)
 
     def test_split_is_stable_and_near_its_share(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pbcore.tasks import load_task
-from pbcore.tasks.sample import Sample
+from pbcore.tasks.base import Sample
 from pbcore.tasks.scoring import SCORERS, Scored, ScorerError, register_scorer
 
 

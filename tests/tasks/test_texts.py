@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from pbcore.tasks import generate, load_task
-from pbcore.tasks.texts import listed
+from pbcore.tasks.scenes import listed
 
 
 class TestListed:
@@ -61,8 +61,8 @@ class TestDialoguesAndParaphrases:
 
 
 class TestStream:
-    def test_batches_join_without_gap(self) -> None:
-        """More than one batch gives the same as one large request, without repeats."""
+    def test_goes_on_without_repeats(self) -> None:
+        """An endless stream begins with what a request for so many gives."""
         streamed = list(islice(generate("text_writing/paraphrasing"), 300))
         assert len({sample.prompt for sample in streamed}) == 300
         assert tuple(streamed) == load_task("text_writing/paraphrasing", split="train", limit=300).samples

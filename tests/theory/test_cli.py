@@ -1,7 +1,7 @@
 import pytest
 
 from pbcore.cli import main
-from pbcore.theory.cli import report
+from pbcore.theory.tables import report
 
 
 class TestReport:

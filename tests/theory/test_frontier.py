@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from pbcore.errors import InputError
 from pbcore.theory import accuracy, optimal_bound, total_correlation
 from pbcore.theory.answers import answer_table, positions
-from pbcore.theory.concave_hull import steps_for, value_at
-from pbcore.theory.counted import Places, Replace, Shuffle
 from pbcore.theory.enumerated import Enumerated
 from pbcore.theory.frontier import (
     ALIKE,
@@ -20,8 +18,10 @@ from pbcore.theory.frontier import (
     frontier_of,
     least_bits,
     states,
+    steps_for,
+    value_at,
 )
-from pbcore.theory.knowledge import States
+from pbcore.theory.knowledge import Places, Replace, Shuffle, States
 from tests.theory import strategies, twins
 
 SMALL = [

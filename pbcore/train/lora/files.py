@@ -1,13 +1,15 @@
 """Files of a trained adapter: peft's weights and config, the model card, the loss as a table and a plot."""
 
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import yaml
+from matplotlib.figure import Figure
 
 from pbcore.links import docs
 from pbcore.models.adapter import digest
-from pbcore.models.sedd import load as sedd
+from pbcore.models.sedd import model as sedd
 from pbcore.train.loop import write_table
 from pbcore.train.lora.run import LoraRun, put
 
@@ -45,8 +47,6 @@ Settings ({page} explains them):
 
 ![loss](loss.png)
 """
-
-
 LOSSES = {
     "lora": "cross-entropy of masked answer tokens (nats)",
     "full": "score entropy of noisy answer tokens, times σ′(t)·t",
@@ -69,37 +69,25 @@ def write(run: LoraRun, folder: Path) -> None:
     else:
         run.wrapper.save_pretrained(folder, save_embedding_layers=False)
     put(run, last)
-    write_loss(run, folder)
-    (folder / "README.md").write_text(_card(run, run.best, folder), encoding="utf-8")
-
-
-def write_loss(run: LoraRun, folder: Path) -> None:
-    """Writes loss.csv and loss.png."""
     write_table(run.log, folder)
     _plot(run, folder / "loss.png")
+    (folder / "README.md").write_text(_card(run, run.best, folder), encoding="utf-8")
 
 
 def _plot(run: LoraRun, path: Path) -> None:
     """The loss over steps, its mean over 50 steps, and what the validation examples gave."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(7, 4), dpi=80, layout="constrained")
     axes = figure.add_subplot()
     steps, losses = zip(*((row["step"], row["loss"]) for row in run.log if "loss" in row), strict=True)
     axes.plot(steps, losses, linewidth=0.5, alpha=0.4, color="C0")
-    means = [sum(part) / len(part) for end in range(len(losses)) if (part := losses[max(0, end - 49) : end + 1])]
+    means = [fmean(losses[max(0, end - 50) : end]) for end in range(1, len(losses) + 1)]
     axes.plot(steps, means, color="C0", label="training, mean of 50 steps")
-    judged = [row for row in run.log if "score" in row]
-    axes.plot(
-        [row["step"] for row in judged],
-        [row["validation_loss"] for row in judged],
-        "o-",
-        color="C1",
-        label="validation",
-    )
+    judged = [(row["step"], row["validation_loss"], 100 * row["score"]) for row in run.log if "score" in row]
+    steps, losses, percents = zip(*judged, strict=True)
+    axes.plot(steps, losses, "o-", color="C1", label="validation")
     axes.set(xlabel="step", ylabel=LOSSES[run.settings.method], yscale="log")
     scores = axes.twinx()
-    scores.plot([row["step"] for row in judged], [100 * row["score"] for row in judged], "s--", color="C2")
+    scores.plot(steps, percents, "s--", color="C2")
     scores.set(ylabel=f"{run.data.task.headline} under {run.settings.sampler} (%, dashed)", ylim=(0, 102))
     axes.legend()
     figure.savefig(path)

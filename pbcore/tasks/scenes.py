@@ -1,0 +1,225 @@
+"""Own text data: a small seeded scene grammar that generates word sets, dialogues and paraphrases in plain English.
+
+The lexicon and all templates are data (`data/scenes.yaml`). Every scene has a number, from which alone its text
+follows. The seed orders the scenes, a stable hash of their text splits them, and no text, word set or summary occurs in
+both splits.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from itertools import cycle
+from random import Random
+from typing import Any
+
+from pbcore.tasks.generators import SPLITS, TEST_SHARE, Asked, Generator, Item, Order, split_of
+from pbcore.tasks.scene_grammar import data, realise, slots
+
+DIFFICULTIES = ("easy", "medium", "hard")
+WORD_COUNTS = range(1, 8)
+SINGLE_TEST_SHARE = 0.6  # of single words: with about 200 a difficulty, the test split has at least 100
+SPARE_WORDS = 2  # content words that a sentence may have beyond the requested ones
+DIALOGUES, PARAPHRASES = 100_000, 150_000  # scenes
+MOST_EXAMPLES = 5
+
+Row = dict[str, Any]
+# What a scene's number gives: the keys that decide the split, and the row. None: the scene is unusable.
+Written = tuple[Sequence[str], Row] | None
+
+
+def word_sets(difficulty: str, *, split: str, seed: int, words: int = 4) -> Iterator[Row]:
+    """Rows `{"words": [...], "example": sentence}`; the sentence contains every word verbatim, in lower case. `easy`:
+    simple words of one scene; `medium`: harder words of one scene; `hard`: words of unrelated scenes. Raises ValueError
+    for an unknown difficulty or split, `words` outside 1..7, and after the last row."""
+    if difficulty not in DIFFICULTIES:
+        raise ValueError(f"difficulty {difficulty!r}: give one of {', '.join(DIFFICULTIES)}")
+    if words not in WORD_COUNTS:
+        raise ValueError(f"words {words}: give 1 to {WORD_COUNTS[-1]}")
+    write = partial(_words, difficulty=difficulty, words=words)
+    return collect(write, word_scenes(words), f"words/{difficulty}/{words}", split, seed)
+
+
+def dialogues(*, split: str, seed: int) -> Iterator[Row]:
+    """Rows `{"text": "Anna: ...\\nTom: ...", "summary": ...}`: 3 to 6 turns, a summary of one or two sentences.
+
+    Raises ValueError for an unknown split, and after the last row.
+    """
+    return collect(_dialogue, DIALOGUES, "dialogue", split, seed)
+
+
+def paraphrases(*, split: str, seed: int) -> Iterator[Row]:
+    """Rows `{"text": sentence, "examples": [...]}`: 2 to 5 other wordings of the same meaning. Raises ValueError for an
+    unknown split, and after the last row."""
+    return collect(_paraphrase, PARAPHRASES, "paraphrase", split, seed)
+
+
+def collect(write: Callable[[int], Written], scenes: int, kind: str, split: str, seed: int) -> Iterator[Row]:
+    """The distinct rows of a split, in the seed's order. A row belongs to a split if all its keys do; it is distinct if
+    its first key is new. Raises ValueError for an unknown split, and after the last row."""
+    if split not in SPLITS:
+        raise ValueError(f"split {split!r}: give one of {', '.join(SPLITS)}")
+    seen: set[str] = set()
+    for number in shuffled(scenes, Random(f"{seed}/{split}/{kind}")):
+        keys, row = write(number) or ((), {})
+        if keys and keys[0] not in seen and all(split_of(key, _test_share(kind, key)) == split for key in keys):
+            seen.add(keys[0])
+            yield row
+    raise ValueError(f"only {len(seen)} items of {kind} exist in the {split} split: request fewer")
+
+
+def _test_share(kind: str, key: str) -> float:
+    return SINGLE_TEST_SHARE if kind.startswith("words/") and " " not in key else TEST_SHARE
+
+
+def shuffled(size: int, rng: Random) -> Iterator[int]:
+    """The numbers below `size` in random order, drawn one by one (Fisher–Yates), so taking a few of them is cheap."""
+    moved: dict[int, int] = {}
+    for place in range(size):
+        other = rng.randrange(place, size)
+        yield moved.get(other, other)
+        moved[other] = moved.get(place, place)
+
+
+def word_scenes(words: int) -> int:
+    """The number of scenes: fewer for small word sets, of which there are few, so that going through all is quick."""
+    return {1: 20_000, 2: 50_000}.get(words, 100_000)
+
+
+def _words(number: int, difficulty: str, words: int) -> Written:
+    """A word set and a sentence; None if two of the sentence's words are equal."""
+    rng = Random(f"words/{difficulty}/{words}/{number}")
+    values = _odd_scene(rng) if difficulty == "hard" else _scene(difficulty, rng)
+    template, content = rng.choice(_templates(difficulty, words))
+    used = [values[name].rsplit(" ", 1)[-1] for name in content]
+    if len(set(used)) < len(used):
+        return None
+    chosen = rng.sample(used, words)
+    sentence = realise(template, values, rng)
+    return (" ".join(sorted(chosen)), sentence), {"words": chosen, "example": sentence}
+
+
+@cache
+def _templates(difficulty: str, words: int) -> list[tuple[str, list[str]]]:
+    """Templates and their content slots for a number of words: at least as many slots, and few more."""
+    kind = "hard" if difficulty == "hard" else "scene"
+    pairs = [
+        (template, sorted(name for name in slots(template) if f"{{{name}}}" in template))
+        for template in data()["word_templates"][kind]
+    ]
+    shortest = max(words, min(len(content) for _, content in pairs))
+    return [pair for pair in pairs if words <= len(pair[1]) <= shortest + SPARE_WORDS]
+
+
+def _scene(difficulty: str, rng: Random) -> dict[str, str]:
+    """Values for every slot from one act: who does what to what, where and when."""
+    act = rng.choice(data()["acts"][difficulty])
+    who, other = rng.sample(data()["people"][act["who"]], 2)
+    return {
+        "A": rng.choice(data()["person_adjectives"][difficulty]),
+        "S": who,
+        "R": other,
+        "V": rng.choice(act["verbs"]),
+        "B": rng.choice(act["adjectives"]),
+        "O": rng.choice(act["objects"]),
+        "P": rng.choice(act["where"]),
+        "T": rng.choice(data()["times"][difficulty]),
+    }
+
+
+def _odd_scene(rng: Random) -> dict[str, str]:
+    """Values for every slot from unrelated acts."""
+    acts = [act for level in ("easy", "medium") for act in data()["acts"][level] if not act.get("abstract")]
+    first, second, third, fourth, fifth = rng.sample(acts, 5)
+    level = rng.choice(("easy", "medium"))
+    return {
+        "A": rng.choice(data()["person_adjectives"][level]),
+        "S": rng.choice(data()["people"][fifth["who"]]),
+        "V": rng.choice(first["verbs"]),
+        "B": rng.choice(first["adjectives"]),
+        "O": rng.choice(first["objects"]),
+        "X": rng.choice(second["objects"]),
+        "Y": rng.choice(third["objects"]),
+        "Z": rng.choice(fourth["objects"]),
+        "P": rng.choice(data()["odd_places"]),
+    }
+
+
+def _dialogue(number: int) -> Written:
+    """A dialogue of two people about one topic, with a summary of what they say."""
+    rng = Random(f"dialogue/{number}")
+    frame = data()["dialogues"][rng.choice(sorted(data()["dialogues"]))]
+    names = data()["names"]["female"] + data()["names"]["male"]
+    values = dict(zip(("a", "b"), rng.sample(names, 2), strict=True))
+    for slot, options in {**frame.get("slots", {}), **rng.choice(frame.get("cases", [{}]))}.items():
+        pool = data()["dialogue_slots"][options] if isinstance(options, str) else options
+        values[slot] = rng.choice([option for option in pool if option not in values.values()])
+    closing = frame.get("closing", [])
+    turns = [*frame["turns"], *closing[: rng.randrange(len(closing) + 1)]]
+    text = "\n".join(f"{values['ab'[place % 2]]}: {realise(turn, values, rng)}" for place, turn in enumerate(turns))
+    summary = realise(rng.choice(frame["summaries"]), values, rng)
+    return (text, summary), {"text": text, "summary": summary}
+
+
+def _paraphrase(number: int) -> Written:
+    """A sentence and its paraphrases: one meaning, several frames (voice, clause order) and synonyms; None unless all
+    wordings, at least three, differ."""
+    rng = Random(f"paraphrase/{number}")
+    name = rng.choice(sorted(data()["paraphrases"]))
+    frame = data()["paraphrases"][name]
+    meaning: dict[str, list[str]] = {}  # slot → synonyms, often only one
+    for slot, options in {**frame.get("slots", {}), **rng.choice(frame["cases"])}.items():
+        pool = data()["synonyms"][options] if isinstance(options, str) else options
+        taken = [words[0] for words in meaning.values()]
+        free = [option if isinstance(option, list) else [option] for option in pool]
+        meaning[slot] = rng.choice([option for option in free if option[0] not in taken])
+    variants = list(frame["variants"])
+    rng.shuffle(variants)
+    sentences = []
+    for index, variant in enumerate(variants[: MOST_EXAMPLES + 1]):
+        values = {slot: words[(index + number) % len(words)] for slot, words in meaning.items()}
+        sentences.append(realise(variant, values, rng))
+    if len(set(sentences)) < max(3, len(sentences)):
+        return None
+    key = name + "/" + "/".join(f"{slot}={words[0]}" for slot, words in sorted(meaning.items()))
+    return (key,), {"text": sentences[0], "examples": sentences[1:]}
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words as listed in the prompt: `dog, park, ball, and throw`."""
+    return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])}, and {words[-1]}"
+
+
+def _word_items(order: Order, n: int) -> Iterator[Item]:
+    for row in word_sets(order.settings["difficulty"], split=order.split, seed=order.seed, words=n):
+        yield Item({"words": listed(row["words"])}, row, listed(row["words"]), n)
+
+
+def _dialogue_items(order: Order, n: int) -> Iterator[Item]:
+    for row in dialogues(split=order.split, seed=order.seed):
+        yield Item({"text": row["text"]}, row, row["text"], n)
+
+
+def _paraphrase_items(order: Order, n: int) -> Iterator[Item]:
+    """`examples` is a printed list in one string, as in the official rows."""
+    for row in paraphrases(split=order.split, seed=order.seed):
+        yield Item({"text": row["text"]}, row | {"examples": str(row["examples"])}, row["text"], n)
+
+
+def _in_turn(items: Callable[[Order, int], Iterator[Item]], order: Order) -> Iterator[Asked]:
+    """Questions of each length in turn, each with the items before it as shots."""
+    streams = [items(order, n) for n in order.lengths or (1,)]
+    for stream in cycle(streams):
+        shots = tuple(next(stream) for _ in range(order.shots))
+        yield Asked(next(stream), shots)
+
+
+TEXT_GENERATORS = {
+    "words_to_sentence": Generator(
+        partial(_in_turn, _word_items),
+        {"difficulty": "easy"},
+        WORD_COUNTS,
+        "words",
+        allowed={"difficulty": DIFFICULTIES},
+    ),
+    "summarization": Generator(partial(_in_turn, _dialogue_items), {}),
+    "paraphrasing": Generator(partial(_in_turn, _paraphrase_items), {}),
+}
