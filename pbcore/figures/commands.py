@@ -85,6 +85,7 @@ def run_figures(args: argparse.Namespace) -> int:
     from pbcore.figures import lists
     from pbcore.figures.figure_io import write_csv
     from pbcore.models import load_model
+    from pbcore.theory.tables import GAMMAS
 
     model, count, seed = load_model(args.model), args.samples, args.seed
     if args.which == "table1":
@@ -93,7 +94,7 @@ def run_figures(args: argparse.Namespace) -> int:
         args.out.mkdir(parents=True, exist_ok=True)
         show(str(write_csv(rows, args.out / "table1.csv")))
     elif args.which == "2e":
-        lengths, gammas = args.n or lists.THRESHOLD_LENGTHS, args.threshold or lists.GAMMAS
+        lengths, gammas = args.n or lists.THRESHOLD_LENGTHS, args.threshold or GAMMAS
         _write([lists.threshold_panel(model, count, lengths, gammas, seed)], args.out)
     else:
         _write([lists.panel(args.which, model, count, args.n or lists.LENGTHS, args.block_length, seed)], args.out)

@@ -11,11 +11,11 @@ from pbcore.analysis.frontier_gap import BOUND, kind
 from pbcore.analysis.order import natural
 from pbcore.errors import InputError
 from pbcore.figures.figure_io import Drawing, Row
-from pbcore.figures.measured import MARKS, Measured, measure, questions
+from pbcore.figures.measured import Measured, draw_measured, measure, questions
 from pbcore.models.base import Model
 from pbcore.names import parse
 from pbcore.report.page.sections import KINDS
-from pbcore.report.style import finish, label, named_legend, numbered, panels, percent, points
+from pbcore.report.style import finish, label, named_legend, numbered, panels, percent
 from pbcore.theory.bounds import optimal_bound
 from pbcore.theory.frontier import (
     ALIKE,
@@ -257,8 +257,7 @@ def frontier_drawing(found: Sequence[Regret]) -> Drawing:
         for one in group:
             at, name = one.measured, _policy(one.sampler)
             axis.plot([at.steps] * 2, [100 * at.accuracy, 100 * one.order], color="#BBBBBB", linewidth=0.6, zorder=1)
-            ends = ([value] for value in at.at(at.steps))
-            points(axis, *ends, **numbered(names.index(name)), **MARKS, linestyle="", label=name)
+            draw_measured(axis, [at.at(at.steps)], numbered(names.index(name)), name)
         percent(axis)
         finish(axis, label(group[0].where))
     named_legend(figure, 8)

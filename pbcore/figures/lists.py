@@ -7,9 +7,9 @@ from tabulate import tabulate
 
 from pbcore.errors import InputError
 from pbcore.figures.figure_io import Drawing, Row
-from pbcore.figures.measured import MARKS, Measured, Questions, measure, questions, within
+from pbcore.figures.measured import Measured, Questions, draw_measured, measure, questions, within
 from pbcore.models.base import Model
-from pbcore.report.style import finish, label, named_legend, numbered, panels, percent, points
+from pbcore.report.style import finish, label, named_legend, numbered, panels, percent
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.tables import GAMMAS, SIDES, table1
 
@@ -141,8 +141,7 @@ def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: st
         line = [place for place in places if place.curve == curve]
         look = numbered(number)
         axis.plot([p.x for p in line], [100 * p.predicted for p in line], color=look["color"], linewidth=1.1)
-        ends = zip(*(place.measured.at(place.x) for place in line), strict=True)
-        points(axis, *ends, **look, **MARKS, linestyle="", label=curve)
+        draw_measured(axis, [place.measured.at(place.x) for place in line], look, curve)
     percent(axis)
     finish(axis, label(title))
     named_legend(figure, COLUMNS)

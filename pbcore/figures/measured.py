@@ -1,14 +1,18 @@
 """Accuracies measured by decoding, with their 95 % intervals: on questions with one token per item and known valid
 answers, as `pbcore.theory` assumes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from zlib import crc32
+
+from matplotlib.axes import Axes
 
 from pbcore.decoding import decode
 from pbcore.errors import InputError
 from pbcore.figures.figure_io import Point
 from pbcore.models.base import Model
+from pbcore.report.style import points
 from pbcore.results.stats import wilson
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK, NEW_SYMBOL, formatted, symbols
@@ -18,7 +22,6 @@ from pbcore.theory.answers import DETERMINISTIC, answer_table, check_operation, 
 LISTED = ("insert_random", "remove_random", "latin_square")
 BATCH = 256
 ROOM = 1e-9  # the interval of all right or all wrong ends at 1 or 0, up to rounding
-MARKS = {"markersize": 4, "elinewidth": 0.9, "capsize": 2}  # of measured points in a figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,12 @@ def measure(model: Model, asked: Questions, sampler: str, seed: int = 0) -> Meas
     right, count = sum(asked.right(number, one.text) for number, one in enumerate(out)), len(out)
     low, high = wilson(right, count)
     return Measured(right / count, low, high, count, sum(one.nfe or 0 for one in out) / count)
+
+
+def draw_measured(axis: Axes, data: Sequence[Point], look: Mapping[str, Any], name: str) -> None:
+    """Measured points with their intervals."""
+    x, *values = zip(*data, strict=True)
+    points(axis, x, *values, **look, linestyle="", markersize=4, elinewidth=0.9, capsize=2, label=name)
 
 
 def within(pairs: Iterable[tuple[float, Measured]]) -> str:

@@ -32,9 +32,9 @@ class Dot:
     ceiling: float | None = None
 
     @property
-    def capped(self) -> bool:
-        """Whether its ceiling is below 100."""
-        return self.ceiling is not None and self.ceiling < 99.95
+    def lid(self) -> float | None:
+        """Its ceiling, if that is below 100."""
+        return self.ceiling if self.ceiling is not None and self.ceiling < 99.95 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ def series(scope: Scope, known: Looks, most: int) -> list[Series]:
     table = beside_ceilings(curves(scope.cells), scope.cells)
     leaders = leading(table, most)
     found = []
-    for (model, kind), group in table.groupby(["model", "family"], sort=False):
+    for names, group in table.groupby(["model", "family"], sort=False):
+        model, kind = str(names[0]), str(names[1])
         dots = []
         for row in group.to_dict("records"):
             rate, score, low, high, ceiling = (

@@ -25,7 +25,7 @@ from pbcore.report.cells import (
     served_sections,
 )
 from pbcore.report.headline import findings, measured
-from pbcore.report.page.data import Answers
+from pbcore.report.page.samples import Answers
 from pbcore.report.page.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.page.write import name_and_facts, read
 from pbcore.report.plots import MEANS, write_plots

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.analysis.tradeoff import beside_ceilings, curves, level_lines, pareto
@@ -115,7 +116,7 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
     finish(axis, f"mean over {'–'.join(map(str, tasks))} tasks" if tasks != [1] else label(cells["task"].iloc[0]))
     axis.set_ylabel("mean score (%)", fontsize=9)
     notes = ["tokens per step", "band: Pareto front"]
-    if any(dot.capped for one in lines for dot in one.dots):
+    if any(dot.lid is not None for one in lines for dot in one.dots):
         notes.append("dotted: ceiling, the ideal model")
     if hidden := sum(not one.leads for one in lines):
         notes.append(f"{hidden} more curves in the table")
@@ -215,7 +216,7 @@ def _panel(axis: Axes, title: str, lines: dict[str, pd.DataFrame], styles: dict[
     finish(axis, title)
 
 
-def _ceiling(axis: Axes, x: Sequence[float], ceiling: Sequence[float | None], colour: str) -> None:
+def _ceiling(axis: Axes, x: ArrayLike, ceiling: Sequence[float | None] | pd.Series, colour: str) -> None:
     axis.plot(x, np.asarray(ceiling, dtype=float), color=colour, linestyle=":", marker="_", markersize=6, linewidth=0.9)
 
 

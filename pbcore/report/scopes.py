@@ -132,7 +132,8 @@ def policies(scope: Scope) -> list[Row]:
     for model, score in zip(forwards["model"], forwards["score"], strict=True):
         best[tasks[model]] = max(best[tasks[model]], score)
     rows = []
-    for (model, kind), group in steps.groupby(["model", "family"], sort=False):
+    for names, group in steps.groupby(["model", "family"], sort=False):
+        model, kind = str(names[0]), str(names[1])
         points = list(zip(group["tokens_per_step"], group["score"], strict=True))
         own = forwards[(forwards["model"] == model) & (forwards["family"] == kind)]
         speeds = list(zip(own["tokens_per_forward"], own["score"], strict=True))

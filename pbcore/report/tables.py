@@ -242,7 +242,7 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
     notes = []
     statuses = {entry.status for line in lines for entry in line.entries}
     if "unmeasured" in statuses:
-        reasons = {}
+        reasons: dict[str, None] = {}
         for record in cells[cells["score"].isna() & (cells["status"] == "ok")].to_dict("records"):
             absent = record.get("absent")
             why = absent.get(record["headline"]) if isinstance(absent, dict) else None

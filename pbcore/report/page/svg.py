@@ -132,7 +132,7 @@ def _series(number: int, one: Series, axis: _Axis) -> str:
         return f"{start}{area}{line}</g></g>"
     dots = sorted(one.dots, key=lambda dot: (dot.x, -dot.y))
     line = _path("line", [(dot.x, dot.y) for dot in dots], axis, one.look) if len(dots) > 1 else ""
-    lids = [(dot.x, dot.ceiling) for dot in dots if dot.capped]
+    lids = [(dot.x, dot.lid) for dot in dots if dot.lid is not None]
     ceiling = _path("ceiling", lids, axis) if len(lids) > 1 else ""
     return f"{start}{ceiling}{line}{''.join(_dot(dot, axis, one.look) for dot in dots)}</g></g>"
 
@@ -141,8 +141,8 @@ def _dot(dot: Dot, axis: _Axis, look: Look) -> str:
     marks = ""
     if dot.low is not None and dot.high is not None:
         marks = f'<path class="bar" d="M0,{_y(dot.low)}V{_y(dot.high)}"/>'
-    if dot.capped:
-        marks += f'<path class="lid" d="M-5,{_y(dot.ceiling)}h10"/>'
+    if dot.lid is not None:
+        marks += f'<path class="lid" d="M-5,{_y(dot.lid)}h10"/>'
     link = f' data-cell="{attribute(dot.cell)}"' if dot.cell else ""
     link += f' data-sampler="{attribute(dot.sampler)}"' if dot.sampler else ""
     return (

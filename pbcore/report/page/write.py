@@ -15,8 +15,9 @@ from pbcore.printable import counted
 from pbcore.report.cells import ROWS_NOTE, gaps, rows_differ, run_facts
 from pbcore.report.curves import Looks, look_of_all, series
 from pbcore.report.headline import findings, measured
-from pbcore.report.page.data import Answers, page_data
+from pbcore.report.page.data import page_data
 from pbcore.report.page.html import attribute, document, embedded, rendered, text
+from pbcore.report.page.samples import Answers
 from pbcore.report.page.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.page.svg import WIDE, plot
 from pbcore.report.page.tables import OVERVIEW, POLICIES, html_table, matrix, of_task, with_missing
