@@ -110,11 +110,7 @@ class QuestionsError(InputError):
 
 
 class Questions:
-    """The questions of the cells of one run. `data_dir` and `tasks` override what run.json names.
-
-    questions = Questions(run.path, run.read_run())
-    task = questions.of(cell)  # its samples have the cell's data_hash
-    """
+    """The questions of the cells of one run. `data_dir` and `tasks` override what run.json (`facts`) names."""
 
     def __init__(
         self, run: Path, facts: Mapping[str, Any], data_dir: Path | None = None, tasks: tuple[Path, ...] = ()
