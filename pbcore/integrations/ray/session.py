@@ -17,7 +17,7 @@ from pbcore.grid.capabilities import served
 from pbcore.integrations.ray.connect import alive, cause_of, facts, fitting, node_name, size_of, the_ray
 from pbcore.integrations.ray.options import RayOptions
 from pbcore.integrations.ray.pool import Pool, Remote, crowded, split
-from pbcore.integrations.ray.worker import Begun, Done, Order, Refused, Worker, for_workers
+from pbcore.integrations.ray.worker import Begun, Done, Refused, Worker, for_workers
 from pbcore.plugin import progress, run_lifecycle
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.scheduling import group_of
@@ -117,7 +117,7 @@ class Cluster:
         self._places[node_id] = f"{worker.name}@{worker.node} ({worker.cells}) "
         self._config.hook.pytest_runtest_logstart(nodeid=node_id, location=item.location)
         stored = None if name is None else self._before.get(name.cell_id)
-        self._call(worker, Order(node_id, stored, shared), stage="run")
+        self._call(worker, node_id, stored, shared, stage="run")
 
     # The loop
 

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from pbcore.integrations.servers.failures import failure, imported
-from pbcore.integrations.servers.keys import key_of, mask_logs, masked
+from pbcore.integrations.servers.keys import failure, imported, key_of, mask_logs, masked
 from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, steps_of, text_of, tokens_of, word
-from pbcore.integrations.servers.sampler_fields import with_fields
-from pbcore.integrations.servers.spec import KINDS, ServerSpec
+from pbcore.integrations.servers.spec import KINDS, ServerSpec, with_fields
 from pbcore.models.errors import ModelError
 from pbcore.registry import hint
 

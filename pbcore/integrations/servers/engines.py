@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from pbcore.integrations.servers.failures import ReplyError
-from pbcore.integrations.servers.keys import key_of, told
+from pbcore.integrations.servers.keys import ReplyError, key_of, told
 from pbcore.integrations.servers.reply import field_of, word
 from pbcore.integrations.servers.spec import KINDS, ServerSpec
 from pbcore.models.ar import POLICY as AR

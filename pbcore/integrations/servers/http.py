@@ -12,7 +12,7 @@ from typing import Any
 import httpcore2
 import httpx2
 
-from pbcore.integrations.servers.failures import ReplyError
+from pbcore.integrations.servers.keys import ReplyError
 from pbcore.integrations.servers.spec import ServerSpec
 
 OPENAI = "api.openai.com"

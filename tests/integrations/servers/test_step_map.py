@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.integrations.servers.generation import AnswerTokens, decoding_order, generation
+from pbcore.integrations.servers.model import AnswerTokens, decoding_order, generation
 from pbcore.integrations.servers.reply import Ask, Reply
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
