@@ -7,7 +7,6 @@ nodes stayed up, or was running on MAX_LOST nodes that went away.
 import os
 from collections import Counter
 from functools import partial
-from itertools import count
 from typing import Any
 
 import pytest
@@ -36,9 +35,8 @@ class Cluster:
     """The plugin of the controller: it collects as ever, and its loop runs no test itself."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._config, self._ray = config, the_ray()
+        self._config, self._ray, self._options = config, the_ray(), settings(config).part(RayOptions)
         self._calls: dict[Any, tuple[Remote, str]] = {}  # Ray's reference → whose call, which method
-        self._numbers = count()
         self._open: dict[str, pytest.Item] = {}  # node id → item, of all that are not reported yet
         self._before: dict[str, str] = {}  # cell id → its record of an earlier run
         self._killed: Counter[str] = Counter()
@@ -123,7 +121,7 @@ class Cluster:
 
     def _begin(self) -> None:
         """Asks Ray for the workers; it places them as there is room."""
-        requested, nodes = settings(self._config).part(RayOptions), alive()
+        requested, nodes = self._options, alive()
         for gpus, ids in split(self._config, list(self._open)).items():
             room = sum(fitting(nodes, requested.ray_cpus, gpus).values())
             if not room and not requested.ray_workers:
@@ -136,8 +134,8 @@ class Cluster:
         self._patience = max(8, len(self._workers))  # how many workers may die before their first cell
 
     def _add_worker(self, pool: Pool) -> None:
-        requested, name = settings(self._config).part(RayOptions), f"ray{next(self._numbers)}"
-        actor = self._ray.remote(Worker).options(num_cpus=requested.ray_cpus, num_gpus=pool.gpus, max_restarts=0)
+        name, cpus = f"ray{len(self._workers)}", self._options.ray_cpus
+        actor = self._ray.remote(Worker).options(num_cpus=cpus, num_gpus=pool.gpus, max_restarts=0)
         worker = Remote(name, pool, actor.remote(), self._config)
         self._workers.append(worker)
         root, invocation = self._config.rootpath, self._config.invocation_params
@@ -176,7 +174,7 @@ class Cluster:
         worker.node = begun.node
         if worker.node not in self._room:
             nodes = alive()
-            fit = fitting(nodes, settings(self._config).part(RayOptions).ray_cpus, 0)
+            fit = fitting(nodes, self._options.ray_cpus, 0)
             self._room = {worker.node: 1, **{node_name(node): fit.get(node["NodeID"], 0) for node in nodes}}
         missing = set(worker.pool.ids) - set(begun.collected)
         if missing:

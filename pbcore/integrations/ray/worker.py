@@ -102,7 +102,7 @@ class Worker:
         self._results.get()
         shutil.rmtree(self._own, ignore_errors=True)
 
-    def _run_pytest(self, arguments: Sequence[str]) -> None:
+    def _run_pytest(self, arguments: list[str]) -> None:
         with redirect_stderr(io.StringIO()) as said:
             code = pytest.main(arguments, plugins=[self])
         last = "\n".join([*self._errors, said.getvalue()]).strip()

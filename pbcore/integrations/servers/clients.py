@@ -72,7 +72,7 @@ class Client(ABC):
 
     def __init__(self, spec: ServerSpec) -> None:
         self.spec, self.sdk = spec, imported(KINDS[spec.kind].sdk, spec)
-        from pbcore.integrations.servers.http import http_client, limits_of
+        from pbcore.integrations.servers.http import http_client
 
         key, (header, scheme) = key_of(spec), self.header
         self.client: Any = getattr(self.sdk, self.sdk_class)(
@@ -80,7 +80,7 @@ class Client(ABC):
             base_url=spec.base_url,
             timeout=spec.timeout,
             max_retries=spec.retries,
-            http_client=http_client(spec, limits_of(spec), {header: scheme + key}),
+            http_client=http_client(spec, {header: scheme + key}),
         )
 
     def ask(self, ask: Ask) -> Reply:
