@@ -22,6 +22,12 @@ from pbcore.tasks.registry import add_specs
 from pbcore.tasks.scoring import SCORERS, Scored
 from pbcore.tasks.spec import TaskSpec
 
+KIND = "lm_eval"
+PREFIX = f"{KIND}/"
+MISSING = "lm-evaluation-harness is not installed: pip install 'pbcore[lm-eval]'"
+MAX_GEN_TOKS = 256  # the harness's default where a task has no max_gen_toks
+FEWSHOT_SEED = 1234  # the harness's default
+NOT_A_SCORE = "the harness's value of a document is not a number from 0 to 1"
 LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the harness's order
 # Settings of other decoders, and the values at which they change nothing.
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
@@ -104,14 +110,6 @@ def _check_temperature(do_sample: Any, temperature: Any, sampler: SamplerName) -
             f"the task asks for sampling ({where}), and sampler {sampler} {has}; add +t{wanted} to its name, or pass "
             "--gen_kwargs do_sample=False,temperature=0"
         )
-
-
-KIND = "lm_eval"
-PREFIX = f"{KIND}/"
-MISSING = "lm-evaluation-harness is not installed: pip install 'pbcore[lm-eval]'"
-MAX_GEN_TOKS = 256  # the harness's default where a task has no max_gen_toks
-FEWSHOT_SEED = 1234  # the harness's default
-NOT_A_SCORE = "the harness's value of a document is not a number from 0 to 1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from pbcore.plugin.scheduling import group_of
 from pbcore.plugin.state import cell_of, say, settings
 from pbcore.printable import counted
 
-NAME = "pbcore-cluster"
 MAX_KILLED, MAX_LOST = 2, 5
 FETCH = 120.0  # seconds for a result that is ready to arrive, before its node counts as lost
 GRACE = 20.0  # seconds for the last workers' fixtures to clean up
