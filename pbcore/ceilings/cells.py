@@ -91,28 +91,23 @@ def answers_of(model: Any, sample: Sample) -> AnswerDistribution:
     exact = answer_distribution(sample)
     if isinstance(model, Ideal):
         return exact
-    tokenizer = getattr(model, "tokenizer", None)
-    piece = getattr(tokenizer, "piece", None)
+    piece = getattr(getattr(model, "tokenizer", None), "piece", None)
     if piece is None:
         raise InputError(f"{getattr(model, 'name', model)} shows no tokenizer, so its answers can't be put into tokens")
     if _by_words(piece, sample):
         return exact
-    texts = _texts(exact)
-    rows = [list(map(str, piece(text))) for text in texts]
-    given = None
-    if sample.canvas is not None:
-        mask = model.mask_id
-        given = [None if token == mask else str(token) for token in model.encode(sample, None, 0).canvas]
-    return listed(rows, len(given) if given is not None else sample.max_new_tokens, given)
+    rows = [list(map(str, piece(text))) for text in _texts(exact)]
+    if sample.canvas is None:
+        return listed(rows, sample.max_new_tokens, None)
+    canvas = model.encode(sample, None, 0).canvas
+    return listed(rows, len(canvas), [None if token == model.mask_id else str(token) for token in canvas])
 
 
 def _by_words(piece: Any, sample: Sample) -> bool:
     """Whether a tokenizer splits the sample's answer as `pbcore.tasks.words` does."""
     if sample.answer is None:
         return False
-    words = tokens(sample.answer)
-    ids = piece(sample.answer)
-    return len(ids) == len(words) and [piece(word) for word in words] == [[one] for one in ids]
+    return [piece(word) for word in tokens(sample.answer)] == [[one] for one in piece(sample.answer)]
 
 
 def _texts(distribution: AnswerDistribution) -> list[str]:
