@@ -12,7 +12,7 @@ from pbcore.decoding.step import State
 from pbcore.decoding.what_if import Forwards
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser, Former, Generation, Request
-from pbcore.models.rows import past_eos
+from pbcore.models.tokenizer import past_eos
 
 _NOWHERE = 1 << 40  # the place of a target position that a row doesn't have: past every block
 
