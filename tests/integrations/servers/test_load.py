@@ -107,8 +107,11 @@ def stored_answers(project: pytest.Pytester) -> list[str]:
 
 
 class TestSideBySide:
-    def test_local_served_and_autoregressive(self, project: pytest.Pytester, run: Run) -> None:
+    def test_local_served_and_autoregressive(
+        self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """One page with a local model by rows, a diffusion server and an autoregressive one by requests at a time."""
+        monkeypatch.setattr(markdown, "write_plots", write_plots)
 
         def script(number: int, body: dict[str, Any]) -> Act:
             time.sleep(0.002)
