@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pbcore.analysis.decoding import exploration, order_statistics
-from pbcore.ceilings.cells import Ceilings, mean_bits_lost
+from pbcore.ceilings.ceiling import Ceilings, mean_bits_lost
 from pbcore.decoding import decode
 from pbcore.decoding.sharing import ForwardStore
 from pbcore.grid.cellid import CellName
