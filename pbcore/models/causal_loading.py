@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoModelForCausalLM, GenerationConfig
 
 from pbcore.models.causal import ANSWER_TOKENS, CausalModel
 from pbcore.models.checkpoints import from_pretrained
@@ -13,7 +13,7 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
 from pbcore.models.loading import plain_info
-from pbcore.models.tokenizer import FileTokenizer, Tokenizer, read_tokenizer
+from pbcore.models.tokenizer import Tokenizer, auto_tokenizer, read_tokenizer
 
 # Settings in generation_config.json that are no rule for choosing tokens.
 _HARMLESS = ("eos_token_id", "pad_token_id", "bos_token_id", "transformers_version", "use_cache")
@@ -86,12 +86,7 @@ def _tokenizer(folder: Path, entry: ModelEntry, options: LoadOptions) -> Tokeniz
     others = ("tokenizer_config.json", "tokenizer.model", "vocab.json")
     if (folder / "tokenizer.json").is_file() or not any((folder / name).is_file() for name in others):
         return read_tokenizer(folder, entry.name, mode)
-    trust = options.trust_remote_code
-    try:
-        words = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=trust)
-        return FileTokenizer(words, entry.name, mode)
-    except (OSError, ImportError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder}: its tokenizer can't be read ({error}); download it again") from error
+    return auto_tokenizer(folder, entry.name, mode, options.trust_remote_code)
 
 
 def _stop_ids(module: Any, entry: ModelEntry, options: LoadOptions, tokenizer: Tokenizer) -> tuple[int, ...]:
