@@ -26,7 +26,7 @@ class Integration:
     - `folders`: folders of questions in another layout (`tasks.sources.Folders`)
     - `exporter`: where `pbcore export` sends a run (`exchange.export.Exporter`)
     - `served`: the class of a record's part `served` (`results.record.RecordPart`)
-    - `report`: what reports say of these parts (`report.parts.Section`)
+    - `report`: what reports say of these parts (`report.cells.Section`)
     - `decides`: its code decides answers or scores, so that it counts in a cell's key
     """
 

@@ -93,7 +93,7 @@ def _cell(
     by_filter: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_filter.setdefault(row["filter"], []).append(row)
-    documents = next(iter(by_filter.values()))
+    documents = by_filter[rows[0]["filter"]]
     known = told["tasks"].get(task, {"requests": [], "seconds": 0.0})
     requests: dict[int, list[dict[str, Any]]] = {place: [] for place in range(len(documents))}
     for one in known["requests"]:
