@@ -10,7 +10,6 @@ from pbcore.errors import InputError
 from pbcore.exchange.tables import write_csv, write_parquet
 from pbcore.extensions import provided
 from pbcore.results.rundir import open_run
-from pbcore.text import show
 
 
 class Exporter(Protocol):
@@ -42,10 +41,10 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"give at least one of {usage}")
     for write, folder in ((write_csv, args.csv), (write_parquet, args.parquet)):
         for file in write(path, folder) if folder else ():
-            show(str(file))
+            print(file)
     for exporter in asked:
         for line in exporter.send(path, args):
-            show(line)
+            print(line)
     return 0
 
 

@@ -97,7 +97,6 @@ def _show(folder: Path) -> None:
     from tabulate import tabulate
 
     from pbcore.results.load import load_cells
-    from pbcore.text import show
 
     rows = []
     for cell in load_cells(folder):
@@ -107,8 +106,8 @@ def _show(folder: Path) -> None:
             [cell.id, cell.n_samples, cell.headline, mean, cell.nfe_mean, cell.tokens_per_forward, cell.seconds]
         )
     headers = ["cell", "samples", "score", "mean (%)", "NFE", "tokens/forward", "seconds"]
-    show(tabulate(rows, headers, floatfmt=".2f", missingval="–"))
-    show(f"run: {folder}")
+    print(tabulate(rows, headers, floatfmt=".2f", missingval="–"))
+    print(f"run: {folder}")
 
 
 def _harness(arguments: Sequence[str]) -> int:
