@@ -152,8 +152,7 @@ def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside]
 
 def run_vary(args: argparse.Namespace) -> int:
     """Runs the cells, unless `--of` names a run that has them, and prints the table. Exit status: pytest's, if it is
-    not 0.
-    """
+    not 0."""
     path, status = args.of, 0
     if path is None:
         if not args.factor:
