@@ -1,7 +1,6 @@
 """Small pieces of text that several reports share."""
 
 import codecs
-import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
@@ -53,15 +52,6 @@ def _spelled(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error("pbcore.spelled", _spelled)
-
-
-def show(text: str, end: str = "\n") -> None:
-    """Prints `text`, in ASCII where the output can't show all of it."""
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        text = ascii_text(text)
-    print(text, end=end)
 
 
 def name(text: str) -> str:

@@ -15,6 +15,8 @@ import pytest
 import pbcore
 from pbcore.cli import main
 from pbcore.integrations.servers.record import served as part_of
+from pbcore.report import markdown
+from pbcore.report.plots import write_plots
 from pbcore.results import SampleRecord
 from tests.integrations.servers.fake import Act, FakeServer, serving
 from tests.integrations.servers.served import FIVE, MINE, declare, right, stored
