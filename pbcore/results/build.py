@@ -17,7 +17,7 @@ from pbcore.results.stats import score_of
 from pbcore.tasks.scoring import Scored
 
 if TYPE_CHECKING:
-    from pbcore.models.rows import Generation
+    from pbcore.models.base import Generation
 
 
 def length_text(lengths: Sequence[int]) -> str:

@@ -7,6 +7,7 @@ reply of any size, and adds what the environment holds for its maker's own serve
 import threading
 import time
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import httpcore2
@@ -65,12 +66,19 @@ def http_client(spec: ServerSpec, limits: Limits, headers: dict[str, str] | None
         timeout=limits.seconds,
         limits=httpx2.Limits(),
         follow_redirects=False,
+        verify=_certificates(),
     )
     for transport in (client._transport, *client._mounts.values()):
         if isinstance(transport, httpx2.HTTPTransport):
             pool: Any = transport._pool
             pool._network_backend = _Backend(pool._network_backend, request_of_thread)
     return client
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The authorities that are trusted, read once."""
+    return httpx2.create_ssl_context()
 
 
 class _Request(threading.local):
