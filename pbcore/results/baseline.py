@@ -143,21 +143,15 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
     except LoadError as error:
         raise LoadError(f"{error}; give a baseline written by --update-baseline") from error
     if not isinstance(data, dict) or not {"schema", "cells"} <= data.keys():
-        raise LoadError(
-            f"{source} is not a baseline file (it has no fields schema and cells); give one written by "
-            "--update-baseline"
-        )
-    schema, rows = data["schema"], data["cells"]
-    if type(schema) is not int or schema != SCHEMA:
-        raise LoadError(
-            f"{source} has schema {shown(schema)}, this version reads {SCHEMA}; rewrite it with --update-baseline"
-        )
-    if not isinstance(rows, dict) or not rows:
-        raise LoadError(
-            f"{source}: field cells is {shown(rows)}; it should be a mapping from cell ids to rows, at least one: "
-            "rewrite it with --update-baseline"
-        )
-    return {name: _read_row(f"{source}: cell {printable(name)}", name, row) for name, row in rows.items()}
+        told = "it has no fields schema and cells"
+    elif type(data["schema"]) is not int or data["schema"] != SCHEMA:
+        told = f"it has schema {shown(data['schema'])}, this version reads {SCHEMA}"
+    elif not isinstance(data["cells"], dict) or not data["cells"]:
+        told = f"field cells is {shown(data['cells'])}; it should be a mapping from cell ids to rows, at least one"
+    else:
+        rows = data["cells"].items()
+        return {name: _read_row(f"{source}: cell {printable(name)}", name, row) for name, row in rows}
+    raise LoadError(f"{source} is not a baseline file ({told}); give one written by --update-baseline")
 
 
 def _read_row(where: str, name: str, row: Any) -> BaselineCell:
