@@ -81,7 +81,7 @@ def rescore(
     whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
     copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so, however the parent did.
 
-    Nothing is written before every cell is scored. Raises the errors of `load_stored`, QuestionsError where a
+    Nothing is written before every cell is scored. Raises the errors of `load_stored`, InputError where a
     cell's questions can't be had, InputError where `cot_answer` meets no answers with steps, RunDirError if the
     target exists."""
     parent = open_run(source)
