@@ -33,7 +33,6 @@ from pbcore.theory.shuffles import problem
 DRAWS = 1000
 MOST_TOKENS = 64_000  # of all draws
 FIXED = ("left_to_right", "dus")  # their partition follows from the number of positions alone
-MOST_KEPT = 4096
 
 
 class NoCeiling(InputError):
@@ -79,19 +78,7 @@ def combined(parts: Sequence[tuple[AnswerDistribution, int]], name: SamplerName,
     return Ceiling(mean, kind, mean - below, mean + above)
 
 
-_kept: dict[tuple[Hashable, str, int], Ceiling] = {}
-
-
 def _ceiling_of(distribution: AnswerDistribution, name: SamplerName, draws: int) -> Ceiling:
-    key = structure(distribution), str(name), draws
-    if key not in _kept:
-        if len(_kept) >= MOST_KEPT:
-            _kept.clear()
-        _kept[key] = _worked_out(distribution, name, draws)
-    return _kept[key]
-
-
-def _worked_out(distribution: AnswerDistribution, name: SamplerName, draws: int) -> Ceiling:
     if name.policy == "ar":
         return _certain(1.0, "closed")  # one token at a time, from exact probabilities
     name = replace(name, ahead=0)  # which changes no answer

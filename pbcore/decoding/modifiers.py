@@ -15,7 +15,7 @@ from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
-from pbcore.names import SamplerName, SamplerNameError
+from pbcore.names import SamplerName
 
 ORDERED = ("confidence", "margin", "entropy", "threshold", "factor", "eb", "frechet")  # they walk down one order
 
@@ -54,24 +54,10 @@ class Drawn:
 
 
 def drawn(policy: Policy, name: SamplerName) -> Policy:
-    """`policy` with the sampler's modifiers of its tokens. Raises SamplerNameError if they can't be combined."""
+    """`policy` with the sampler's modifiers of its tokens."""
     if name.together is None and not name.gap:
         return policy
-    declared, words = traits(policy), f"+{name.together or f'gap{name.gap}'}"
-    if name.together == "rounding" and name.greedy:
-        raise SamplerNameError(
-            f"sampler {name}: +rounding draws tokens, so it needs a temperature (+t1.0); +counts does without one"
-        )
-    if name.remask:
-        raise SamplerNameError(
-            f"sampler {name}: +{name.remask} compares the confidences of predicted tokens; leave {words} out"
-        )
-    if declared.rewrites:
-        raise SamplerNameError(f"sampler {name}: {name.policy} chooses its tokens itself; leave {words} out")
-    if name.gap and "probe" in declared.needs:
-        raise SamplerNameError(
-            f"sampler {name}: {name.policy} checks neighbours, too, by what-if rows; leave +gap{name.gap} out"
-        )
+    declared = traits(policy)
     if name.together is not None or name.temperature:
         declared = replace(declared, reads="distributions")
     if name.together is not None:
@@ -109,12 +95,8 @@ class Adas:
 
 
 def reordered(policy: Policy, name: SamplerName) -> Policy:
-    """`policy` in the order of the sampler's `+adasN`. Raises SamplerNameError for a policy that has no order."""
+    """`policy` in the order of the sampler's `+adasN`."""
     if name.adas is None:
         return policy
-    if name.policy not in ORDERED or name.remask:
-        raise SamplerNameError(
-            f"sampler {name}: +adas changes the order in which {', '.join(ORDERED)} reveal tokens, without remasking"
-        )
     reads, needs = traits(policy).reads, frozenset({"attention"})
     return Adas(policy, name.adas, Traits(reads=reads, needs=needs, chooses="tokens", attends=Attending(last=1)))

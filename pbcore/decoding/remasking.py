@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.policies import Policy
-from pbcore.decoding.policies.top_k import Confidence
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Move, Step
 from pbcore.lazy_torch import Tensor, torch
-from pbcore.names import SamplerName, SamplerNameError
+from pbcore.names import SamplerName
 
 MASKED = -1.0  # stands for the confidence of a masked slot
 
@@ -152,20 +151,12 @@ class RemdmEarly(Remdm):
 
 
 def remasked(policy: Policy, name: SamplerName) -> Policy:
-    """`policy` wrapped in the sampler's remasking. Raises SamplerNameError if the two can't be combined."""
+    """`policy` wrapped in the sampler's remasking."""
     if name.remask is None:
         return policy
     if name.remask == "rcr":
-        if not isinstance(policy, Confidence):
-            raise SamplerNameError(
-                f"sampler {name}: +rcr compares confidences, so it goes with confidence-kN, not {name.policy}"
-            )
-        return (RcrMax if name.remask_variant else Rcr)(policy.k, scheduled(name))
-    if not hasattr(policy, "k"):
-        raise SamplerNameError(f"sampler {name}: +remdm goes with policies of k tokens a step, not {name.policy}")
+        return (RcrMax if name.remask_variant else Rcr)(getattr(policy, "k", None), scheduled(name))
     declared = traits(policy)
-    if "probe" in declared.needs:
-        raise SamplerNameError(f"sampler {name}: {name.policy} checks its tokens by what-if rows; leave +remdm out")
     extra = name.remask_rounds + (0 if name.remask_variant else scheduled(name))  # some of a schedule's counts may be 0
     declared = Traits(
         cap=lambda slots: slots + extra, review=declared.review, needs=declared.needs, reads=declared.reads

@@ -6,7 +6,6 @@ rows that they are. Nothing is recorded."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -37,56 +36,59 @@ class Probe(NamedTuple):
     shareable: frozenset[str]
 
 
-@dataclass(slots=True)
-class Bill:
-    """Estimated cost of a model's cells. Forwards are those of single rows; seconds are of decoding alone.
+class Cost(NamedTuple):
+    """Estimated cost of a cell, or of several together. Forwards are those of single rows; seconds of decoding alone.
 
-    `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` are bounds. `calls`
-    and `rows` are those of samplers with what-if rows, by the probe; they are in no other number of forwards.
-    `computed` are the forwards expected to be left where cells share them, None without sharing."""
+    `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` are bounds.
+    `calls` and `rows` are those of samplers with what-if rows, by the probe; they are in no other number of forwards.
+    `computed` are the forwards expected to be left where cells share them."""
+
+    cells: int
+    answers: int
+    fixed: int
+    expected: float
+    least: int
+    most: int
+    calls: float
+    rows: float
+    computed: float
+    seconds: float
+    seconds_least: float
+    seconds_most: float
+    unprobed: int
+
+
+class Bill(NamedTuple):
+    """What the cells of a model cost together, and the seconds of a forward of each of its tasks."""
 
     model: str
-    cells: int = 0
-    samples: int = 0
-    fixed: int = 0
-    expected: float = 0.0
-    least: int = 0
-    most: int = 0
-    calls: float = 0.0
-    rows: float = 0.0
-    computed: float | None = None
-    seconds: float = 0.0
-    seconds_range: tuple[float, float] = (0.0, 0.0)
-    forward: list[float] = field(default_factory=list)  # seconds, of each task
-    unprobed: int = 0
+    cost: Cost
+    forward: list[float]
+    sharing: bool
 
 
 def bill(plan: Plan, model: Any, cells: Sequence[CellName], now: Callable[[], float] = perf_counter) -> Bill:
     """The bill of one loaded model's cells. Raises ValueError for a model that doesn't decode in the loop."""
-    denoiser = complete(model)
-    result = Bill(cells[0].model, computed=0.0 if plan.settings.sharing else None)
+    denoiser, costs, forward = complete(model), [], []
     for category in dict.fromkeys(cell.category for cell in cells):
         mine = [cell for cell in cells if cell.category == category]
         probe = _probe(plan, denoiser, mine, now)
-        per_task: dict[str, float] = {}
-        for cell in mine:
-            samples = plan.task(cell.task, cell.model).samples
-            if cell.task not in per_task:
-                per_task[cell.task] = forward_seconds(denoiser, samples, plan.settings.rows, now)
-            _add(result, cell, samples, len(plan.settings.seed), probe, per_task[cell.task])
-        result.forward += per_task.values()
-    return result
+        for task in dict.fromkeys(cell.task for cell in mine):
+            samples = plan.task(task, cells[0].model).samples
+            forward.append(forward_seconds(denoiser, samples, plan.settings.rows, now))
+            samplers = [cell.sampler for cell in mine if cell.task == task]
+            costs += [_cost(name, samples, len(plan.settings.seed), probe, forward[-1]) for name in samplers]
+    return Bill(cells[0].model, Cost(*map(sum, zip(*costs, strict=True))), forward, plan.settings.sharing)
 
 
-def _add(result: Bill, cell: CellName, samples: Sequence[Sample], seeds: int, probe: Probe, each: float) -> None:
-    name, rate = parse(cell.sampler), probe.rates.get(cell.sampler)
-    fixed, expected, least, most, rows = 0, 0.0, 0, 0, 0.0
-    lengths = Counter(max(1, masked_tokens(sample)) for sample in samples)
-    for tokens, count in lengths.items():
+def _cost(sampler: str, samples: Sequence[Sample], seeds: int, probe: Probe, each: float) -> Cost:
+    name, rate = parse(sampler), probe.rates.get(sampler)
+    fixed, expected, least, most, calls, rows = 0, 0.0, 0, 0, 0.0, 0.0
+    for tokens, count in Counter(max(1, masked_tokens(sample)) for sample in samples).items():
         bounds, answers = forwards(name, tokens), seeds * count
         if asks(name):
-            result.calls += answers * probe.rates[cell.sampler] * tokens
-            rows += answers * probe.rows[cell.sampler] * tokens
+            calls += answers * probe.rates[sampler] * tokens
+            rows += answers * probe.rows[sampler] * tokens
         elif bounds.exact:
             fixed += answers * bounds.low
         else:
@@ -94,20 +96,13 @@ def _add(result: Bill, cell: CellName, samples: Sequence[Sample], seeds: int, pr
             expected += answers * guess
             least += answers * bounds.low
             most += answers * bounds.high
-    result.cells += 1
-    result.samples += seeds * len(samples)
-    result.fixed += fixed
-    result.expected += expected
-    result.least += least
-    result.most += most
-    result.rows += rows
-    result.unprobed += bool(most) and rate is None
-    left = probe.computed if cell.sampler in probe.shareable else 1.0
-    if result.computed is not None:
-        result.computed += left * (fixed + expected) + rows
-    low, high = result.seconds_range
-    result.seconds += (left * (fixed + expected) + rows) * each
-    result.seconds_range = low + (left * (fixed + least) + rows) * each, high + (fixed + most + rows) * each
+    left = probe.computed if sampler in probe.shareable else 1.0
+    computed = left * (fixed + expected) + rows
+    bounds_seconds = (left * (fixed + least) + rows) * each, (fixed + most + rows) * each
+    unprobed, number = int(most > 0 and rate is None), seeds * len(samples)
+    return Cost(
+        1, number, fixed, expected, least, most, calls, rows, computed, computed * each, *bounds_seconds, unprobed
+    )
 
 
 def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName], now: Callable[[], float]) -> Probe:
@@ -158,27 +153,28 @@ def forward_seconds(
 
 def lines(result: Bill, batch: str) -> Iterable[str]:
     """The bill in words."""
-    asked = result.fixed + result.expected + result.rows
-    yield f"{result.model}: {counted(result.cells, 'cell')}, {counted(result.samples, 'answer')}"
-    adaptive = f"; adaptive samplers about {result.expected:,.0f} (a probe), bounds {result.least:,} to {result.most:,}"
-    yield f"  forwards asked: {result.fixed:,} by fixed schedules, exact{adaptive if result.most else ''}"
-    if result.rows:
+    cost = result.cost
+    asked = cost.fixed + cost.expected + cost.rows
+    yield f"{result.model}: {counted(cost.cells, 'cell')}, {counted(cost.answers, 'answer')}"
+    adaptive = f"; adaptive samplers about {cost.expected:,.0f} (a probe), bounds {cost.least:,} to {cost.most:,}"
+    yield f"  forwards asked: {cost.fixed:,} by fixed schedules, exact{adaptive if cost.most else ''}"
+    if cost.rows:
         yield (
-            f"  what-if rows: samplers that ask take about {result.calls:,.0f} forwards in sequence, of "
-            f"{result.rows:,.0f} rows (a probe, no bound holds); time is counted by rows, less on a GPU at batch 1"
+            f"  what-if rows: samplers that ask take about {cost.calls:,.0f} forwards in sequence, of "
+            f"{cost.rows:,.0f} rows (a probe, no bound holds); time is counted by rows, less on a GPU at batch 1"
         )
-    if result.computed is not None and asked:
+    if result.sharing and asked:
         yield (
-            f"  forwards expected with sharing: about {result.computed:,.0f}, "
-            f"{100 * result.computed / asked:.0f} % of those asked (a probe of one sample a category)"
+            f"  forwards expected with sharing: about {cost.computed:,.0f}, "
+            f"{100 * cost.computed / asked:.0f} % of those asked (a probe of one sample a category)"
         )
-    if result.unprobed:
-        unprobed = counted(result.unprobed, "cell")
+    if cost.unprobed:
+        unprobed = counted(cost.unprobed, "cell")
         yield f"  not probed: {unprobed} with adaptive samplers, for which the middle of their bounds counts"
-    low, high = (duration(seconds) for seconds in result.seconds_range)
     fast, slow = 1000 * min(result.forward), 1000 * max(result.forward)
     yield f"  a forward takes {fast:.2f} to {slow:.2f} ms a row ({batch})"
-    yield f"  decoding: about {duration(result.seconds)}; bounds {low} to {high}. Scoring comes on top"
+    about, low, high = map(duration, (cost.seconds, cost.seconds_least, cost.seconds_most))
+    yield f"  decoding: about {about}; bounds {low} to {high}. Scoring comes on top"
 
 
 def duration(seconds: float) -> str:

@@ -1,13 +1,13 @@
 """What options and node ids name: tasks, cells, models and samplers, found or refused with what there is instead."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from pbcore.decoding import resolve
 from pbcore.errors import InputError
 from pbcore.grid.capabilities import may_decode_itself
-from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
+from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.settings import Settings
 from pbcore.models import resolve_model
 from pbcore.models.entry import LoadOptions
@@ -30,15 +30,9 @@ def tasks_of(patterns: Iterable[str], known: list[str]) -> list[str]:
     return tasks
 
 
-def cells_named(arguments: Iterable[str], known: list[str]) -> Iterator[CellName]:
+def cells_named(arguments: Iterable[str], known: list[str]) -> list[CellName]:
     """The cells that node ids among the arguments name; ids of other tests pass by."""
-    for argument in arguments:
-        text = bracketed(argument)
-        if text is not None:
-            try:
-                yield parse(text, known)
-            except CellNameError:
-                continue
+    return [name for text in filter(None, map(bracketed, arguments)) if (name := parse(text, known)) is not None]
 
 
 def check_model(name: str, option: str = "--model") -> None:

@@ -44,10 +44,8 @@ def with_preset(given: dict[str, Any], options: Iterable[Option]) -> dict[str, A
     for field, text in presets()[name].options.items():
         value = known[field].read(text)
         if values.setdefault(field, value) != value:
-            raise InputError(
-                f"--preset {name} means {_words(field, text)}, and another --{known[field].name} is given; leave one "
-                "of the two out"
-            )
+            other = f"another --{known[field].name} is given; leave one of the two out"
+            raise InputError(f"--preset {name} means {_words(field, text)}, and {other}")
     return values
 
 

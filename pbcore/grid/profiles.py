@@ -46,16 +46,9 @@ class Profile:
 def profiles() -> dict[str, Profile]:
     """All profiles by name."""
     data = package_yaml("pbcore.grid", "profiles.yaml")
+    listed = ("models", "tasks", "samplers", "sweeps")
     return {
-        name: Profile(
-            name,
-            tuple(entry["models"]),
-            entry["limit"],
-            tuple(entry["tasks"]),
-            tuple(entry.get("samplers", ())),
-            tuple(entry.get("sweeps", ())),
-            entry.get("only", {}),
-        )
+        name: Profile(name, **{key: tuple(value) if key in listed else value for key, value in entry.items()})
         for name, entry in data.items()
     }
 

@@ -34,19 +34,14 @@ def score_each(
 
 def lenient_list(text: str) -> list[str]:
     """The items after the last `[`, up to the next `]`, both optional; split at commas, ordinary spaces and double
-    quotes stripped.
-
-    This is the reading of the official benchmark's `accuracy`: blank pieces are dropped, but `""` is an item, and a
-    line break, tab or no-break space at an item's edge is part of it.
-    """
+    quotes stripped. This is the reading of the official benchmark's `accuracy`: blank pieces are dropped, but `""` is
+    an item, and a line break, tab or no-break space at an item's edge is part of it."""
     return [piece.strip(' "') for piece in _inside(text).split(",") if piece.strip()]
 
 
 def any_layout_list(text: str) -> list[str]:
-    """As `lenient_list`, with line breaks and blanks of every kind stripped from the items, and empty items dropped.
-
-    It also reads lists over several lines.
-    """
+    """As `lenient_list`, with line breaks and blanks of every kind stripped from the items, and empty items dropped. It
+    also reads lists over several lines."""
     items = (_EDGES.sub("", piece) for piece in _inside(text).split(","))
     return [item for item in items if item]
 
@@ -57,10 +52,7 @@ def _inside(text: str) -> str:
 
 def strict_list(text: str) -> list[str] | None:
     """The items of the last bracketed list, split at comma-space, every item in double quotes; None if the text has no
-    such list.
-
-    Text around the list is ignored. This is the reading of the official benchmark's `accuracy_strict`.
-    """
+    such list. Text around the list is ignored. This is the reading of the official benchmark's `accuracy_strict`."""
     start = text.rfind("[")
     end = text.find("]", start)
     if start < 0 or end < 0:
@@ -71,28 +63,22 @@ def strict_list(text: str) -> list[str] | None:
 
 
 def csv_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines of comma-separated cells whose set of cells equals the symbols.
-
-    As in the official benchmark, this includes a row that repeats a symbol in an extra cell.
-    """
+    """The lines of comma-separated cells whose set of cells equals the symbols. As in the official benchmark, this
+    includes a row that repeats a symbol in an extra cell."""
     rows = ([cell.strip() for cell in line.split(",")] for line in text.split("\n"))
     return [row for row in rows if set(row) == set(symbols)]
 
 
 def any_layout_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
     """The lines with every symbol exactly once: cells separated by commas, semicolons, bars or blanks, quoted or in
-    brackets.
-    """
+    brackets."""
     rows = ([cell.strip(_AROUND_CELLS) for cell in _BETWEEN_CELLS.split(line)] for line in text.splitlines())
     cells = ([cell for cell in row if cell] for row in rows)
     return [row for row in cells if sorted(row) == sorted(symbols)]
 
 
 def ascii_digits(text: str) -> str:
-    """The text with the decimal digits of every script (Unicode category Nd: ٣, ３ …) as 0–9.
-
-    Superscripts and ③ are not converted.
-    """
+    """The text with the decimal digits of every script (Unicode category Nd: ٣, ３ …) as 0–9, but not superscripts."""
     return "".join(str(int(sign)) if sign.isdecimal() else sign for sign in text)
 
 

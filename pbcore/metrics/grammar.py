@@ -92,10 +92,8 @@ class VerdictCache:
 
 
 class Checker:
-    """Checks texts with a server.
-
-    Each text is sent once; verdicts of earlier checks are read from the cache, without a server.
-    """
+    """Checks texts with a server. Each text is sent once; verdicts of earlier checks are read from the cache, without a
+    server."""
 
     def __init__(self, server: Server, cache: VerdictCache | None = None) -> None:
         self.server = server
@@ -103,11 +101,8 @@ class Checker:
         self._gone = ""
 
     def check(self, texts: Sequence[str]) -> list[Verdict]:
-        """One verdict per stripped text.
-
-        Raises Unavailable if a server is needed and there is none, or none any more; once it has, it does so each time
-        a server is needed.
-        """
+        """One verdict per stripped text. Raises Unavailable if a server is needed and there is none, or none any more;
+        once it has, it does so each time a server is needed."""
         stripped = [text.strip() for text in texts]
         keys = {text: _key(text, self.server.identity) for text in stripped if text}
         cached = self._cache.get(keys.values()) if self._cache is not None else {}
@@ -137,10 +132,8 @@ class Checker:
 
 def checker() -> Checker:
     """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the run's own, started on first use.
-    Where LanguageTool is not installed it is downloaded, unless $PBCORE_NO_DOWNLOAD is set.
-
-    Raises Unavailable, saying what to do, if there is neither.
-    """
+    Where LanguageTool is not installed it is downloaded, unless $PBCORE_NO_DOWNLOAD is set. Raises Unavailable, saying
+    what to do, if there is neither."""
     environment = tuple(
         os.environ.get(name, "") for name in (URL_VARIABLE, FOLDER_VARIABLE, "PBCORE_CACHE", NO_DOWNLOAD_VARIABLE)
     )
@@ -172,10 +165,8 @@ _OPEN: list[Checker] = []
 
 @cache
 def _checker(environment: tuple[str, ...]) -> Checker | Unavailable:
-    """The checker for these settings.
-
-    The result is cached, so a missing server is looked for once and not again for every cell.
-    """
+    """The checker for these settings. The result is cached, so a missing server is looked for once and not again for
+    every cell."""
     url = environment[0]
     try:
         server: Server = UserServer(url) if url else SharedServer(find_installation(download=True))

@@ -29,11 +29,9 @@ BLANKS = {"\t": "a tab", "\u00a0": "a no-break space"}
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a list task expects. `known` are the items that may occur, `size` the length of a correct answer.
-
-    `needed` are the items that every correct answer contains. `near` lists wrong answers with a specific diagnosis:
-    (answer, failure, why).
-    """
+    """What a list task expects. `known` are the items that may occur, `size` the length of a correct answer. `needed`
+    are the items that every correct answer contains. `near` lists wrong answers with a specific diagnosis: (answer,
+    failure, why)."""
 
     accepts: Callable[[list[str]], bool]
     known: Items
@@ -138,8 +136,7 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
 
 def layout_fault(items: Sequence[str]) -> str:
     """Why a list that is right in any layout is wrong in the official reading; `items` are those of the official
-    reading.
-    """
+    reading."""
     kept = {sign for item in items for sign in item if sign.isspace() and sign != " "}
     blanks = sorted(sign for sign in kept if len(f"a{sign}b".splitlines()) == 1)
     causes = [
@@ -192,12 +189,9 @@ class ListScorer:
 
 
 class SeveralScorer:
-    """Several list questions that are answered together, a list on each line.
-
-    `accuracy`: the share of the questions whose list is right, the i-th list for the i-th question, each scored as its
-    own task does. `accuracy_all`: whether all of them are, with no list more. `details` name the wrong questions, from
-    1, and what is wrong with the first.
-    """
+    """Several list questions that are answered together, a list on each line. `accuracy`: the share of the questions
+    whose list is right, the i-th list for the i-th question, each scored as its own task does. `accuracy_all`: whether
+    all of them are, with no list more. `details` name the wrong questions, from 1, and what is wrong with the first."""
 
     metrics = ("accuracy", "accuracy_all")
 

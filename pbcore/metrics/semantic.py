@@ -90,10 +90,8 @@ def available() -> bool:
 
 
 def chosen() -> Source:
-    """The model of $PBCORE_BERTSCORE_MODEL (a folder or a name; default roberta-large).
-
-    Raises Unavailable if it can't be used.
-    """
+    """The model of $PBCORE_BERTSCORE_MODEL (a folder or a name; default roberta-large). Raises Unavailable if it can't
+    be used."""
     return find(*_settings())
 
 
@@ -102,10 +100,8 @@ def _settings() -> tuple[str, str]:
 
 
 def find(name: str, layer: str = "") -> Source:
-    """The model `name`: a local folder or a downloaded model.
-
-    Raises Unavailable if it is neither, or lacks what scoring needs; makes no network access.
-    """
+    """The model `name`: a local folder or a downloaded model. Raises Unavailable if it is neither, or lacks what
+    scoring needs; makes no network access."""
     folder = Path(name)
     if not folder.is_dir():
         from huggingface_hub import snapshot_download
@@ -153,10 +149,8 @@ def _scorer(name: str, layer: str) -> BertScore:
 
 
 def _layer(name: str, layer: str) -> int:
-    """The given layer, else bert-score's default for the model's name or its folder's name.
-
-    Raises Unavailable if it has none.
-    """
+    """The given layer, else bert-score's default for the model's name or its folder's name. Raises Unavailable if it
+    has none."""
     if layer:
         if not layer.isdecimal():
             raise Unavailable(f"{LAYER_VARIABLE}={layer}: give the number of a layer, such as 17")

@@ -128,8 +128,7 @@ def now_measurable(cell: CellScores) -> bool:
 
 def failure_kind(match: Match) -> str:
     """The kind of a grammatical error: one of those that the paper's Appendix H names for parallel decoding, or a
-    broader one.
-    """
+    broader one."""
     if match.rule in _KIND_BY_RULE:
         return _KIND_BY_RULE[match.rule]
     if match.category in _KIND_BY_CATEGORY:
@@ -169,8 +168,7 @@ def _measure_meaning(predictions: Sequence[str], samples: Sequence[Sample], answ
 
 def _measure_words(prediction: str, sample: Sample, needed: Collection[str], answer: Measured) -> None:
     """`inclusion` as in the official benchmark: every word is a substring of the answer, case-sensitive ("Dog" differs
-    from "dog").
-    """
+    from "dog")."""
     words = [str(word) for word in label_part(sample, "words", list)]
     missing = [word for word in words if word not in prediction]
     answer.scores["inclusion"] = float(not missing)
@@ -190,29 +188,22 @@ def _measure_paraphrase(prediction: str, sample: Sample, needed: Collection[str]
 
 
 def rouge(prediction: str, reference: str, *, stemmed: bool = True) -> dict[str, float]:
-    """F-measures `rouge_1`, `rouge_2` and `rouge_l` (Lin 2004) of two stripped texts.
-
-    The first version of the benchmark stems words (Porter), the 2026 rewrite does not.
-    """
+    """F-measures `rouge_1`, `rouge_2` and `rouge_l` (Lin 2004) of two stripped texts. The first version of the
+    benchmark stems words (Porter), the 2026 rewrite does not."""
     scores = _rouge_scorer(stemmed).score(reference.strip(), prediction.strip())
     return {ours: float(scores[theirs].fmeasure) for theirs, ours in _ROUGE.items()}
 
 
 def bleu(prediction: str, reference: str) -> float:
     """Sentence BLEU in [0, 1] with the official benchmark's settings: 13a tokens, 4-grams, no smoothing, no effective
-    order.
-
-    It is 0 when the two texts share no run of four tokens.
-    """
+    order. It is 0 when the two texts share no run of four tokens."""
     # For one sentence the corpus score is equal, and sacrebleu doesn't warn about the effective order.
     return min(1.0, float(_bleu_scorer().corpus_score([prediction.strip()], [[reference.strip()]]).score) / 100)
 
 
 def inv_bleu(prediction: str, source: str) -> float:
-    """1 − BLEU against the text to be paraphrased: 0 for a copy.
-
-    An empty prediction scores 0 too, as on every metric.
-    """
+    """1 − BLEU against the text to be paraphrased: 0 for a copy. An empty prediction scores 0 too, as on every
+    metric."""
     return 1.0 - bleu(prediction, source) if prediction.strip() else 0.0
 
 

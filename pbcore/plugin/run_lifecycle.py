@@ -19,7 +19,7 @@ from pbcore.plugin.gate import publish, verdicts
 from pbcore.plugin.options import on_command_line
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import lock, resume_command, run_dir, write_facts
-from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
+from pbcore.plugin.state import cell_name, cell_of, drilled, measures, plan, settings
 from pbcore.printable import counted
 from pbcore.text import spell_signs
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pbcore.results.rundir import RunDir
 
 NAME = "pbcore-outcome"
-WHAT = ("model", "sampler", "task")  # options that name cells
 
 
 class Outcome:
@@ -143,10 +142,10 @@ class Outcome:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        write, option = terminalreporter.write_line, self._config.getoption
+        write = terminalreporter.write_line
         if not self.planned:
             self._summary_without_cells(terminalreporter)
-        if not self.planned or self._refused or option("collectonly", False):
+        if not self.planned or self._refused or self._config.getoption("collectonly", False):
             return
         if settings(self._config).estimate:
             write("estimated: no cell was run, and nothing was written")
@@ -167,8 +166,11 @@ class Outcome:
             again = len(self.finished) - self.resumed
             self.notes.insert(0, f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured")
         told = [line for lines in self._config.hook.pytest_pbcore_summary(config=self._config) for line in lines]
-        lines = [*self._missing(), *self._left_out(), *told, *self.notes, *self.verdict]
-        for line in lines:
+        if missing := self._unfinished():
+            named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
+            how = f"({named}); resume with: {resume_command(self._config)}"
+            write(f"not finished: {len(missing)} of {len(self.planned)} cells {how}")
+        for line in (*self._left_out(), *told, *self.notes, *self.verdict):
             write(line)
         if self.written:
             write(f"{run.path}: {', '.join(self.written)}")
@@ -179,7 +181,7 @@ class Outcome:
             words = option("keyword", "") or option("markexpr", "") or "the selection"
             lines.append(f"none of {counted(self._deselected, 'cell')} matches {words!r}; `--co -q` lists them")
         lines = [*(["no cell is left to measure"] if lines else []), *lines, *self.verdict]
-        if not lines and self._collected and (named := on_command_line(self._config, *WHAT)):
+        if not lines and self._collected and (named := on_command_line(self._config, "model", "sampler", "task")):
             lines = [
                 f"{' and '.join(named)}: no collected test takes cells of "
                 f"{', '.join(sorted(plan(self._config).categories))}; mark one with pytest.mark.cells, or run the "
@@ -196,7 +198,7 @@ class Outcome:
         self.planned = {node_id: name for node_id in node_ids if (name := cell_of(self._config, node_id)) is not None}
         if self.planned:
             spell_signs(sys.stdout)
-            _check_benchmark(self._config)
+            self._check_benchmark()
             try:
                 self._config.hook.pytest_pbcore_check(config=self._config, cells=list(self.planned.values()))
             except pytest.UsageError:
@@ -208,24 +210,25 @@ class Outcome:
             self._config.hook.pytest_pbcore_begin(config=self._config)
             write_facts(self._config)
 
+    def _check_benchmark(self) -> None:
+        """Raises pytest.UsageError if cells can't be timed."""
+        option = self._config.getoption
+        wrong = [f"--benchmark-{word}" for word in ("disable", "skip") if option(f"benchmark_{word}", False)]
+        if not self._config.pluginmanager.hasplugin("benchmark"):
+            wrong.insert(0, "-p no:benchmark")
+        if wrong:
+            raise pytest.UsageError(f"{' and '.join(wrong)}: cells are timed by pytest-benchmark; drop that option")
+
     def _rerun(self, cell_id: str, sample: int) -> str:
         """The command that reruns one sample; a cell that this run lacks is looked for by its parts."""
         from pbcore.gates.text import rerun_command
 
-        ends = f"[{cell_id}]"
-        node_id = next((node_id for node_id in self.planned if node_id.endswith(ends)), None)
+        node_id = next((node_id for node_id in self.planned if node_id.endswith(f"[{cell_id}]")), None)
         return rerun_command(cell_id, sample) if node_id is None else rerun(self._config, node_id, sample)
 
     @property
     def _measured(self) -> bool:
-        """Whether this run measures cells whole, rather than collecting only or judging single samples."""
-        return (
-            bool(self.planned)
-            and not self._refused
-            and not self._config.getoption("collectonly", False)
-            and not drilled(self._config)
-            and not settings(self._config).estimate
-        )
+        return bool(self.planned) and not self._refused and measures(self._config)
 
     def _unfinished(self) -> list[str]:
         """The cells that neither reported nor left a record: Ctrl-C may lose a worker's last reports."""
@@ -234,12 +237,6 @@ class Outcome:
             return []
         recorded = {entry.cell.id for entry in run_dir(self._config).read_cells(lambda damaged: None)}
         return [cell_id for cell_id in left if cell_id not in recorded]
-
-    def _missing(self) -> list[str]:
-        missing = self._unfinished()
-        named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
-        how = f"({named}); resume with: {resume_command(self._config)}"
-        return [f"not finished: {len(missing)} of {len(self.planned)} cells {how}"] if missing else []
 
     def _left_out(self) -> list[str]:
         """The combinations that models can't run."""
@@ -251,15 +248,6 @@ def _fail(session: pytest.Session) -> None:
     """Ends a run that passed with exit code 1."""
     if session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def _check_benchmark(config: pytest.Config) -> None:
-    """Raises pytest.UsageError if cells can't be timed."""
-    options = {"-p no:benchmark": not config.pluginmanager.hasplugin("benchmark")}
-    options |= {f"--benchmark-{word}": config.getoption(f"benchmark_{word}", False) for word in ("disable", "skip")}
-    wrong = [option for option, is_set in options.items() if is_set]
-    if wrong:
-        raise pytest.UsageError(f"{' and '.join(wrong)}: cells are timed by pytest-benchmark; drop that option")
 
 
 def listen_to_interrupts() -> None:

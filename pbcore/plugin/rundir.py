@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.plugin.state import drilled, plan, settings
+from pbcore.plugin.state import measures, plan, settings
 from pbcore.printable import command_line, counted, printable
 
 if TYPE_CHECKING:
@@ -28,13 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not (requested.out or requested.resume):
         return
     run = run_dir(config)
-    if (
-        hasattr(config, "workerinput")
-        or config.getoption("collectonly", False)
-        or drilled(config)
-        or requested.estimate
-    ):
-        return  # nothing will be written
+    if hasattr(config, "workerinput") or not measures(config):
+        return
     if requested.resume is not None and not requested.resume_anyway:
         _check_same_settings(config, run)
     lock(config)
@@ -101,17 +96,15 @@ def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
     from pbcore.results.resume import differences, finished
 
     earlier = run.read_run()
-    different = differences(earlier, plain(settings(config).remembered, "settings"))
-    if not different:
-        return
-    stored = set(finished(run.path))
-    again = stored & {name.cell_id for name in plan(config).items.values()}
-    raise pytest.UsageError(
-        f"--resume {run.path}: its settings differ: {'; '.join(different)}. Of its "
-        f"{counted(len(stored), 'finished cell')} up to "
-        f"{len(again)} would be measured again and overwritten, {len(stored) - len(again)} are not in this run and "
-        f"would stay. Give the same options{_command_of(earlier)}, another --out, or --resume-anyway"
-    )
+    if different := differences(earlier, plain(settings(config).remembered, "settings")):
+        stored = set(finished(run.path))
+        again = stored & {name.cell_id for name in plan(config).items.values()}
+        raise pytest.UsageError(
+            f"--resume {run.path}: its settings differ: {'; '.join(different)}. Of its "
+            f"{counted(len(stored), 'finished cell')} up to {len(again)} would be measured again and overwritten, "
+            f"{len(stored) - len(again)} are not in this run and would stay. Give the same options"
+            f"{_command_of(earlier)}, another --out, or --resume-anyway"
+        )
 
 
 def _command_of(facts: dict[str, Any]) -> str:
@@ -136,13 +129,11 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     """Whose run is resumed: other tasks and models would be added to it."""
     if settings(config).resume is None:
         return []
-    run = run_dir(config)
-    return [f"pbcore: resuming {run.path}{_command_of(run.read_run())}"]
+    return [f"pbcore: resuming {run_dir(config).path}{_command_of(run_dir(config).read_run())}"]
 
 
 def write_facts(config: pytest.Config) -> None:
-    """run.json: command, settings, versions, machine, and a resumed run's earlier ones as `history`; before any
-    cell."""
+    """run.json, before any cell: command, settings, versions, machine; a resumed run's earlier ones as `history`."""
     from pbcore.results.facts import machine, versions
 
     requested, run = settings(config), run_dir(config)

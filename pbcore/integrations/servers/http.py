@@ -4,9 +4,11 @@ An SDK's own timeouts each limit a single read, which a server that drips never 
 reply of any size, and adds what the environment holds for its maker's own server.
 """
 
+import ssl
 import threading
 import time
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import httpcore2
@@ -57,12 +59,19 @@ def http_client(
         timeout=seconds,
         limits=httpx2.Limits(),
         follow_redirects=False,
+        verify=_certificates(),
     )
     for transport in (client._transport, *client._mounts.values()):
         if isinstance(transport, httpx2.HTTPTransport):
             pool: Any = transport._pool
             pool._network_backend = _Backend(pool._network_backend, request_of_thread)
     return client
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The authorities that are trusted, read once."""
+    return httpx2.create_ssl_context()
 
 
 class _Request(threading.local):

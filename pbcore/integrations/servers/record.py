@@ -101,7 +101,7 @@ def _percentiles(values: Sequence[float]) -> dict[str, float]:
 
 
 class ServerSection:
-    """The section of reports (`report.parts.Section`)."""
+    """The section of reports (`report.cells.Section`)."""
 
     title = "Models behind servers"
     note = "Their seconds are wall-clock time of concurrent requests; cells with kept answers have none."

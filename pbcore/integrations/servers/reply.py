@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.integrations.servers.spec import ServerSpec, fields_of
+from pbcore.models.base import Prompt
 from pbcore.models.errors import ModelError
-from pbcore.models.rows import Prompt
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.exchange.tables import Tables, tables
+from pbcore.exchange.export import Tables, tables
 from pbcore.printable import printable
 from pbcore.results.rundir import RunDir
 
