@@ -51,11 +51,8 @@ class ModelScheduling:
 
     @property
     def tests_finished(self) -> bool:
-        return (
-            self.collection_is_completed
-            and not self.waiting
-            and all(len(items) < self._ahead for items in self._pending.values())
-        )
+        all_held = self.collection_is_completed and not self.waiting
+        return all_held and all(len(items) < self._ahead for items in self._pending.values())
 
     @property
     def has_pending(self) -> bool:
@@ -159,12 +156,16 @@ class ModelScheduling:
 
 def group_of(config: pytest.Config, node_id: str) -> Group:
     """The model of the cell that a node id names, and its task if cells share forwards; empty for other tests."""
-    from pbcore.grid.capabilities import served
-
     name = cell_of(config, node_id)
     if name is None:
         return "", ""
-    return name.model, name.task if settings(config).sharing and not served(name.model) else ""
+    return name.model, name.task if settings(config).sharing and not _served(name.model) else ""
+
+
+def _served(model: str) -> bool:
+    from pbcore.grid.capabilities import served  # a project without cells needs none of it
+
+    return served(model)
 
 
 class CellsOrOthers:
@@ -194,15 +195,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> CellsOrOther
     from xdist.scheduler import LoadScheduling
     from xdist.workermanage import parse_tx_spec_config
 
-    from pbcore.grid.capabilities import served
-
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     complain = terminal.write_line if terminal else log
-    workers = len(parse_tx_spec_config(config))
-    ours = ModelScheduling(workers, partial(group_of, config), complain, served)
-    return CellsOrOthers(
-        LoadScheduling(config, log), ours, lambda ids: any(cell_of(config, node_id) for node_id in ids)
-    )
+    ours = ModelScheduling(len(parse_tx_spec_config(config)), partial(group_of, config), complain, _served)
+    return CellsOrOthers(LoadScheduling(config, log), ours, lambda ids: any(cell_of(config, one) for one in ids))
 
 
 @pytest.hookimpl(optionalhook=True)
