@@ -34,6 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _run(args: argparse.Namespace) -> int:
     """Prints a line for each check: what is there, or `MISSING` and what to do."""
+    kept = cache_folder() / CACHE_FILE
     checks: dict[str, Callable[[], str]] = {
         "Python": lambda: f"{platform.python_version()} ({sys.executable}) on {platform.platform()}",
         "cores": lambda: (
@@ -46,7 +47,7 @@ def _run(args: argparse.Namespace) -> int:
         "LanguageTool": _languagetool,
         "BERTScore": lambda: "{0}, in {0.folder}".format(semantic.chosen()),
         "cache": _cache,
-        "grammar verdicts": _verdicts,
+        "grammar verdicts": lambda: f"{len(VerdictCache(kept))} in {kept}" if kept.is_file() else "none yet",
         "Hugging Face cache": _hub,
         "API keys": lambda: ", ".join(f"{name} {'set' if os.environ.get(name) else 'not set'}" for name in KEYS),
     }
@@ -100,8 +101,7 @@ def _java() -> str:
 
 
 def _languagetool() -> str:
-    url = os.environ.get(URL_VARIABLE)
-    if url:
+    if url := os.environ.get(URL_VARIABLE):
         return f"{UserServer(url).identity} answers at {url} ({URL_VARIABLE})"
     return f"jars in {find_installation()}"
 
@@ -110,11 +110,6 @@ def _cache() -> str:
     folder = cache_folder()
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
     return f"{folder}, {size:.0f} MiB" if folder.is_dir() else f"{folder}, not created yet"
-
-
-def _verdicts() -> str:
-    path = cache_folder() / CACHE_FILE
-    return f"{len(VerdictCache(path))} in {path}" if path.is_file() else "none yet"
 
 
 def _hub() -> str:

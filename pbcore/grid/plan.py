@@ -119,10 +119,11 @@ class Plan:
 
     def _at_once(self, model: str, name: SamplerName) -> list[SamplerName]:
         """A sampler at each number of rows or requests at a time, where the run has several."""
-        if capabilities.served(model):
+        entry = resolve_model(model)
+        if entry.served:
             numbers = next((part.at_once for part in self.settings.parts if part.at_once), ())
         else:
-            numbers = () if capabilities.own_batches(model) else self.settings.batch_size
+            numbers = () if entry.family in capabilities.OWN_BATCHES else self.settings.batch_size
         if self.drilled or name.at_once or len(numbers) < 2:
             return [name]
         return [replace(name, at_once=number) for number in numbers]
@@ -190,9 +191,8 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     for part in settings.parts:
         part.prepare()
     if settings.data_dir is not None and not settings.data_dir.is_dir():
-        raise InputError(
-            f"--data-dir {settings.data_dir}: no such folder; give the one that holds waiting_line/, puzzle/ …"
-        )
+        give = "give the one that holds waiting_line/, puzzle/ …"
+        raise InputError(f"--data-dir {settings.data_dir}: no such folder; {give}")
     wanted: Sequence[str] = settings.task
     for part in settings.parts:
         wanted = part.tasks(wanted, arguments)

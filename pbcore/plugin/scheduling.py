@@ -5,6 +5,7 @@ import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -77,9 +78,7 @@ class ModelScheduling:
         self._feed(node)
 
     def mark_test_pending(self, item: str) -> None:
-        self._give_back(self._collection.index(item))
-        for node in self.nodes:
-            self._feed(node)
+        self._give_back([self._collection.index(item)])
 
     def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
         raise NotImplementedError("no test is taken back from a worker")
@@ -91,10 +90,7 @@ class ModelScheduling:
         if not pending:
             return None
         crashed, *rest = pending
-        for index in reversed(rest):
-            self._give_back(index)
-        for other in self.nodes:
-            self._feed(other)
+        self._give_back(rest)
         return self._collection[crashed]
 
     def schedule(self) -> None:
@@ -116,8 +112,11 @@ class ModelScheduling:
         for node in self.nodes:
             self._feed(node)
 
-    def _give_back(self, index: int) -> None:
-        self._queues[self._group_of(self._collection[index])].appendleft(index)
+    def _give_back(self, indices: Sequence[int]) -> None:
+        for index in reversed(indices):
+            self._queues[self._group_of(self._collection[index])].appendleft(index)
+        for node in self.nodes:
+            self._feed(node)
 
     def _feed(self, node: Any) -> None:
         while len(self._pending[node]) < self._ahead and self._send(node):
@@ -204,10 +203,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> CellsOrOther
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
     """Gives each worker a GPU of its own, in turns where there are fewer; a replacement inherits its spec."""
-    gpus = visible_gpus(config)
-    for place, spec in enumerate(specs):
-        if gpus:
-            spec.env["CUDA_VISIBLE_DEVICES"] = gpus[place % len(gpus)]
+    for spec, gpu in zip(specs, cycle(visible_gpus(config)), strict=False):
+        spec.env["CUDA_VISIBLE_DEVICES"] = gpu
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -221,7 +218,8 @@ def visible_gpus(config: pytest.Config) -> list[str]:
     """The GPUs this run may use, as CUDA_VISIBLE_DEVICES names them; none without --gpu."""
     if not settings(config).gpu:
         return []
+    if chosen := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return chosen.split(",")
     import torch
 
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return chosen.split(",") if chosen else [str(i) for i in range(torch.cuda.device_count())]
+    return [str(number) for number in range(torch.cuda.device_count())]
