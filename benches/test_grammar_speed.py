@@ -13,10 +13,9 @@ import pytest
 import requests
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from pbcore.metrics.grammar import Checker
+from pbcore.metrics.grammar import Checker, VerdictCache
 from pbcore.metrics.languagetool.client import THREADS
 from pbcore.metrics.languagetool.server import DIRECT, HEAP_MEGABYTES, SharedServer
-from pbcore.metrics.verdict_cache import VerdictCache
 from pbcore.tasks.scenes import word_sets
 
 ANSWERS = 500

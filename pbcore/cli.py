@@ -37,7 +37,7 @@ COMMANDS = {
     "export": ("pbcore.exchange.export", "write a run as CSV or Parquet, or send it to a tracker"),
     "verify": ("pbcore.verify", "check a copy of the official data, or the scores of a run"),
     "doctor": ("pbcore.doctor", "show what is installed on this machine: libraries, GPU, Java, LanguageTool, models"),
-    "languagetool": ("pbcore.metrics.languagetool.cli", "install the grammar checker, or show its status"),
+    "languagetool": ("pbcore.metrics.grammar", "install the grammar checker, or show its status"),
     "bertscore": ("pbcore.metrics.semantic", "install BERTScore's model, or show whether it is installed"),
     "agreement": ("pbcore.metrics.agreement", "compare this package's text scores with published ones"),
     **{name: command for one in integrations().values() for name, command in one.commands.items()},

@@ -13,11 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pbcore.metrics import semantic
-from pbcore.metrics.grammar import CACHE_FILE
+from pbcore.metrics.grammar import CACHE_FILE, VerdictCache
 from pbcore.metrics.languagetool import Unavailable
 from pbcore.metrics.languagetool.install import JAVA_VARIABLE, URL_VARIABLE, cache_folder, find_installation, java
 from pbcore.metrics.languagetool.server import UserServer
-from pbcore.metrics.verdict_cache import VerdictCache
 
 KEYS = ("INCEPTION_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
 LIBRARIES = (

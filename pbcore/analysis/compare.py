@@ -39,12 +39,10 @@ class CellComparison:
     """One cell of run A (`head`) beside the same cell of run B (`base`), or the one that the given names join it with.
 
     `status`: compared; refused (other questions, no common score, see `reason`); missing (in B only); new (in A only);
-    error (could not be run in A or B). Scores are means in [0, 1]; `change` = head − base with its 95 % interval `low`
-    to `high` (`analysis.paired.interval`), over `n` samples; `p` is two-sided, `p_adjusted` Holm's over all compared
-    cells. `worse` and `better` are the flipped answers, in the order of the samples; `differs` names conditions that
-    differ, e.g. the dtype, though the questions are the same. `rates`: name of `RATES` → (base, head), None where not
-    measured; `nfe_differs` counts the samples with another NFE or other rows.
-    """
+    error (could not be run in A or B). Scores are means in [0, 1]; `change` = head − base over `n` samples with its 95
+    % interval; `p` is two-sided, `p_adjusted` Holm's over all compared cells. `worse` and `better` are the flipped
+    answers, in the order of the samples; `differs` names conditions that differ, e.g. the dtype. `rates`: name of
+    `RATES` → (base, head), None where not measured; `nfe_differs` counts the samples with another NFE or other rows."""
 
     pair: Pair
     status: str
@@ -97,7 +95,7 @@ class Overall:
 class Comparison:
     """All cells of two runs, sorted by id; `level` is the chance of any false alarm among them. `models` and `samplers`
     are the given names, A's → B's; `left_out` counts the cells of A and of B under other names, `lacking` are ids that
-    A never had. `overall` has the mean of the compared cells."""
+    A never had."""
 
     cells: tuple[CellComparison, ...]
     level: float
@@ -138,12 +136,9 @@ def compare_runs(
     """Run A (`head`) beside run B (`base`, its cells or a baseline file as `read_baseline` gives it), cell by cell.
 
     Samples are paired by their index; of several seeds a sample counts once, by its mean. Cells whose questions differ
-    are refused, other settings and models of the same name are only reported. Binary scores: exact McNemar test;
-    others: `paired.graded_drop`; both two-sided.
-
-    Cells are paired by id, or by `models` and `samplers`, names of A → names of B: then only cells of the named models
-    and samplers are compared, and A and B may be the same run. Raises InputError for names that a run lacks, and if
-    nothing has a partner.
+    are refused, other settings and models of the same name are only reported. Cells are paired by id, or by `models`
+    and `samplers`, names of A → names of B, as in `pairs.pair_cells`; then A and B may be the same run. Raises
+    InputError for names that a run lacks, and if nothing has a partner.
 
         comparison = compare_runs(load_stored("reports/new"), load_stored("reports/old"))
         [(cell.id, cell.change, [flip.index for flip in cell.worse]) for cell in comparison.worst_first()]
@@ -154,14 +149,9 @@ def compare_runs(
     cells = [_compared(pair, rows.get(pair.head or ""), others.get(pair.base or "")) for pair in pairs.pairs]
     adjusted = iter(holm([cell.p for cell in cells if cell.p is not None]))
     final = tuple(cell if cell.p is None else replace(cell, p_adjusted=next(adjusted)) for cell in cells)
+    compared = [(cell, cell.pair.head or "", cell.pair.base or "") for cell in final if cell.status == "compared"]
     both = [
-        (
-            cell.pair.task,
-            rows[cell.pair.head or ""].by_sample(cell.metric),
-            others[cell.pair.base or ""].by_sample(cell.metric),
-        )
-        for cell in final
-        if cell.status == "compared"
+        (cell.pair.task, rows[a].by_sample(cell.metric), others[b].by_sample(cell.metric)) for cell, a, b in compared
     ]
     return Comparison(final, level, models or {}, samplers or {}, pairs.left_out, pairs.lacking, overall(both))
 
@@ -169,10 +159,8 @@ def compare_runs(
 def overall(pairs: Sequence[tuple[str, Mapping[int, float], Mapping[int, float]]]) -> Overall:
     """The mean over pairs (task, head's and base's scores by sample), all in [0, 1].
 
-    Cells of one task ask the same questions, so that their differences belong together: a sample counts once, by its
-    mean over them. Tasks are independent: their intervals (`paired.interval`) make that of the mean
-    (`tradeoff.mean_interval`), weighted by their cells.
-    """
+    Cells of one task ask the same questions: a sample counts once, by its mean over them. Tasks are independent: their
+    intervals make that of the mean (`tradeoff.mean_interval`), weighted by their cells."""
     if not pairs:
         return Overall(0, nan, nan, nan, nan, nan)
     groups: dict[tuple[str, tuple[int, ...]], list[tuple[Mapping[int, float], Mapping[int, float]]]] = {}
@@ -197,11 +185,8 @@ def _compared(pair: Pair, head: BaselineCell | None, base: BaselineCell | None) 
     for row, side in ((base, "base"), (head, "head")):
         if row is not None:
             values = row.scores.get(row.headline)
-            facts |= {
-                "metric": row.headline,
-                "n": len(row.indices),
-                side: sum(values) / len(values) if values else None,
-            }
+            facts |= {"metric": row.headline, "n": len(row.indices)}
+            facts[side] = sum(values) / len(values) if values else None
     if head is None or base is None:
         status, run = ("new", "A") if base is None else ("missing", "B")
         return CellComparison(pair, status, f"in {run} only", **facts)

@@ -28,8 +28,7 @@ class Named(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A cell of A and one of B, by their ids; None on the side that lacks it. `model` and `sampler` are (A's, B's)
-    names."""
+    """A cell of A and one of B, by their ids; None on the side that lacks it. `model` and `sampler` are (A's, B's)."""
 
     head: str | None
     base: str | None
@@ -55,8 +54,7 @@ class Pair:
     @property
     def name(self) -> str:
         """What tables call the pair: the cell's id, with `B's→A's` where names differ, such as
-        `tiny/shuffle/confidence-k2→random-k2`; models then go by the last part of a path or hub id.
-        """
+        `tiny/shuffle/confidence-k2→random-k2`; models then go by the last part of a path or hub id."""
         return f"{_arrow(*self.model)}/{short(self.task)}/{_arrow(*self.sampler)}"
 
 
@@ -86,9 +84,19 @@ def pair_cells(
     for names that A or B lacks, and if nothing has a partner.
     """
     if not models and not samplers:
-        both = ((name, head.get(name) or base[name]) for name in sorted(head.keys() | base.keys(), key=id_order))
-        same = [(name, cell.task, (cell.model, cell.model), (cell.sampler, cell.sampler)) for name, cell in both]
-        return Pairs(tuple(Pair(*(name if name in run else None for run in (head, base)), *of) for name, *of in same))
+        every = sorted({**base, **head}.items(), key=lambda item: id_order(item[0]))
+        return Pairs(
+            tuple(
+                Pair(
+                    name if name in head else None,
+                    name if name in base else None,
+                    cell.task,
+                    (cell.model, cell.model),
+                    (cell.sampler, cell.sampler),
+                )
+                for name, cell in every
+            )
+        )
     levelled = next((name for name in (*head, *base) if ":" in name.rpartition("/")[2]), None)
     if levelled is not None:
         raise InputError(f"cells at levels of factors ({printable(levelled)}) are paired by id; give no other names")

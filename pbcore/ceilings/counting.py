@@ -40,7 +40,7 @@ def counts_of(policy: Policy, name: SamplerName) -> Counts:
 
 def _number(policy: Policy, name: SamplerName, left: int, step: int, size: int) -> int:
     scheduled = _quota(name, left, step, size, 1)
-    return min(left, int(scheduled) if scheduled is not None else int(getattr(policy, "k", None) or 0))
+    return min(left, int(getattr(policy, "k", None) or 0) if scheduled is None else int(scheduled))
 
 
 def _outcomes(
@@ -56,7 +56,7 @@ def _outcomes(
     revealed = _select(policy, name, groups, trials, settled, step, size)
     moved = [i for i in range(len(groups)) if revealed[1 + 2 * i] != revealed[0] or revealed[2 + 2 * i] != revealed[0]]
     if not moved:
-        yield 1.0, *_split(revealed[0])
+        yield 1.0, revealed[0][1:], revealed[0][0]
         return
     lifts = [_lift(groups, i, drawn) for i in moved]
     if _select(policy, name, groups, trials, settled, step, size, confidences=False) != [revealed[0]] * len(trials):
@@ -74,7 +74,7 @@ def _outcomes(
             trials.append(row)
             weights.append(weight)
     for weight, counts in zip(weights, _select(policy, name, groups, trials, settled, step, size), strict=True):
-        yield weight, *_split(counts)
+        yield weight, counts[1:], counts[0]
 
 
 def _lift(groups: Sequence[Group], place: int, drawn: bool) -> float:
@@ -87,9 +87,7 @@ def _lift(groups: Sequence[Group], place: int, drawn: bool) -> float:
         if i != place and any(abs(a - b) < 4 * NUDGE for a, b in zip(own, _numbers(group), strict=True)):
             raise NotExact("positions with other probabilities are tied")
     chances = groups[place].chances
-    if drawn:
-        return 0.5
-    if chances[1] < chances[0] * (1 - 1e-9):
+    if drawn or chances[1] < chances[0] * (1 - 1e-9):
         return 0.5
     if chances[-1] >= chances[0] * (1 - 1e-9):
         return 1.0
@@ -100,10 +98,6 @@ def _numbers(group: Group) -> tuple[float, float, float]:
     """Confidence, margin and negative entropy of a position."""
     chances = group.chances
     return chances[0], chances[0] - chances[1], sum(p * log(p + 1e-10) for p in chances)
-
-
-def _split(counts: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    return counts[1:], counts[0]
 
 
 def _select(

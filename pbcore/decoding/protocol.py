@@ -1,9 +1,9 @@
 """The protocol of policies: `select`, which each policy has, and what it may declare beside it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from inspect import isdatadescriptor
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
@@ -104,39 +104,45 @@ class Traits:
 
 
 def traits(policy: Any) -> Traits:
-    """What a policy, or its class, declares. Raises ValueError for a value that isn't allowed."""
+    """What a policy, or its class, declares, or the `declared` traits that one around another has.
+
+    Raises ValueError for a value that isn't allowed.
+    """
+    if isinstance(getattr(policy, "declared", None), Traits):
+        return cast(Traits, policy.declared)
     given: dict[str, Any] = {one.name: getattr(policy, one.name, None) for one in fields(Traits)}
     # What is a field or a property of the instances, a class leaves open.
     declared = Traits(
         **{name: value for name, value in given.items() if value is not None and not isdatadescriptor(value)}
     )
-    name = getattr(policy, "__name__", type(policy).__name__)
+    for wrong in _wrong(declared):
+        raise ValueError(f"policy {getattr(policy, '__name__', type(policy).__name__)}: {wrong}")
+    return declared
+
+
+def _wrong(declared: Traits) -> Iterator[str]:
+    """What isn't allowed of what a policy declares."""
     for member, allowed in ALLOWED.items():
         value = getattr(declared, member)
         if value not in allowed:
-            raise ValueError(f"policy {name}: {member} is {value!r}; allowed: {', '.join(map(repr, allowed))}")
+            yield f"{member} is {value!r}; allowed: {', '.join(map(repr, allowed))}"
     if declared.chooses and declared.rewrites:
-        raise ValueError(
-            f"policy {name}: chooses is {declared.chooses!r}, which is for policies that write predicted tokens and "
-            "keep them; leave it out, or leave out rewrites"
+        yield (
+            f"chooses is {declared.chooses!r}, which is for policies that write predicted tokens and keep them; leave "
+            "it out, or leave out rewrites"
         )
     if declared.part is not None and (type(declared.part) is not int or declared.part < 1):
-        raise ValueError(f"policy {name}: part is {declared.part!r}; it is a length, a whole number of at least 1")
+        yield f"part is {declared.part!r}; it is a length, a whole number of at least 1"
     if not isinstance(declared.course, Course):
-        raise ValueError(f"policy {name}: course is {declared.course!r}; write Course(fill=…, stop=…)")
+        yield f"course is {declared.course!r}; write Course(fill=…, stop=…)"
     if declared.cap is not None and not callable(declared.cap):
-        raise ValueError(
-            f"policy {name}: cap is {declared.cap!r}; write a method cap(self, slots) that returns a number of steps"
-        )
+        yield f"cap is {declared.cap!r}; write a method cap(self, slots) that returns a number of steps"
     if not isinstance(declared.needs, set | frozenset) or not declared.needs <= NEEDS:
-        raise ValueError(
-            f"policy {name}: needs is {declared.needs!r}; allowed: a set of {', '.join(map(repr, sorted(NEEDS)))}"
-        )
+        yield f"needs is {declared.needs!r}; allowed: a set of {', '.join(map(repr, sorted(NEEDS)))}"
     together = unforeseeable(declared)
     if "probe" in declared.needs and len(together) > 1:
         together.remove("probe")
-        raise ValueError(f"policy {name}: what-if rows (needs 'probe') don't go together with {', '.join(together)}")
-    return declared
+        yield f"what-if rows (needs 'probe') don't go together with {', '.join(together)}"
 
 
 def unforeseeable(declared: Traits) -> list[str]:

@@ -84,14 +84,6 @@ class Rows:
         stop = eos.any(-1) & ~(mask & before).any(-1)
         self.canvas[stop[:, None] & mask] = model.eos_id
 
-    def knows(self, want: Tensor) -> Tensor:
-        """The rows (R,) whose last move took a what-if row that predicted all positions in `want` (R, L)."""
-        return torch.zeros_like(self.hold) if self.kept is None else self.kept.knows(want)
-
-    def stale(self, reused: Tensor) -> Tensor:
-        """The rows (R,), of the `reused`, whose canvas has tokens that the what-if row taken didn't have."""
-        return reused if self.kept is None else reused & (self.kept.canvas != self.canvas).any(-1)
-
     def slots(self, mask_id: int, size: int, prefix: bool, part: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The slots of each row's active block (R, C), with `prefix` those of all earlier blocks too: index among the
         target positions, index in the canvas, whether the row has it, and whether it is a candidate: masked, and in the

@@ -1,15 +1,15 @@
 """Resolves, validates and canonicalises sampler names."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
-from pbcore.decoding.adas import reordered
-from pbcore.decoding.checks import check_ahead
-from pbcore.decoding.drawing import drawn
+from pbcore.decoding.checks import why_not_ahead
+from pbcore.decoding.modifiers import ORDERED, drawn, reordered
 from pbcore.decoding.policies import Policy, policies
-from pbcore.decoding.protocol import traits
+from pbcore.decoding.policies.top_k import Confidence
+from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.remasking import remasked
 from pbcore.models import ar
 from pbcore.names import SamplerName, SamplerNameError, parse, plain
@@ -108,38 +108,62 @@ def policy(name: SamplerName) -> Policy:
         raise SamplerNameError(
             f"unknown policy {name.policy!r} in sampler {str(name)!r}; did you mean {', '.join(near)}?"
         )
-    result = build(name)
+    built = build(name)
+    _refuse(name, _clashes(built, name))
+    result = drawn(reordered(remasked(built, name), name), name)
+    _refuse(name, _clashes_together(traits(result), name))
+    return result
+
+
+def _refuse(name: SamplerName, reasons: Iterator[str]) -> None:
+    for why in reasons:
+        raise SamplerNameError(f"sampler {name}: {why}")
+
+
+def _clashes(built: Policy, name: SamplerName) -> Iterator[str]:
+    """Why a policy can't have the sampler's schedule or modifiers."""
+    declared, k = traits(built), getattr(built, "k", None)
     scheduled = name.counts is not None or name.schedule is not None
-    if is_static(known[name.policy]):
-        k = getattr(result, "k", None)
-        if k is None and not scheduled:
-            raise SamplerNameError(
-                f"sampler {name}: say how many tokens a step, e.g. {name.policy}-k2, or a schedule (+linear8, +s2_1_1)"
-            )
-        if k is not None and scheduled:
-            raise SamplerNameError(
-                f"sampler {name}: -k{k} and a schedule both say how many tokens a step; give one of them"
-            )
-        if k is not None and k < 1:
-            raise SamplerNameError(f"sampler {name}: k is the number of tokens per step, at least 1")
-    elif scheduled:
-        raise SamplerNameError(
-            f"sampler {name}: {name.policy} decides itself how many tokens to reveal; leave the schedule out"
-        )
-    result = drawn(reordered(remasked(result, name), name), name)
-    check_ahead(traits(result), name)
+    if not is_static(type(built)):
+        if scheduled:
+            yield f"{name.policy} decides itself how many tokens to reveal; leave the schedule out"
+    elif k is None and not scheduled:
+        yield f"say how many tokens a step, e.g. {name.policy}-k2, or a schedule (+linear8, +s2_1_1)"
+    elif k is not None and scheduled:
+        yield f"-k{k} and a schedule both say how many tokens a step; give one of them"
+    elif k is not None and k < 1:
+        yield "k is the number of tokens per step, at least 1"
+    if name.remask == "rcr" and not isinstance(built, Confidence):
+        yield f"+rcr compares confidences, so it goes with confidence-kN, not {name.policy}"
+    if name.remask == "remdm" and not hasattr(built, "k"):
+        yield f"+remdm goes with policies of k tokens a step, not {name.policy}"
+    if name.remask == "remdm" and "probe" in declared.needs:
+        yield f"{name.policy} checks its tokens by what-if rows; leave +remdm out"
+    if name.adas is not None and (name.policy not in ORDERED or name.remask):
+        yield f"+adas changes the order in which {', '.join(ORDERED)} reveal tokens, without remasking"
+    if name.together == "rounding" and name.greedy:
+        yield "+rounding draws tokens, so it needs a temperature (+t1.0); +counts does without one"
+    if name.together or name.gap:
+        words = f"+{name.together or f'gap{name.gap}'}"
+        if name.remask:
+            yield f"+{name.remask} compares the confidences of predicted tokens; leave {words} out"
+        if declared.rewrites:
+            yield f"{name.policy} chooses its tokens itself; leave {words} out"
+    if name.gap and "probe" in declared.needs:
+        yield f"{name.policy} checks neighbours, too, by what-if rows; leave +gap{name.gap} out"
+
+
+def _clashes_together(declared: Traits, name: SamplerName) -> Iterator[str]:
+    """Why a sampler, with what it declares as a whole, can't have its other modifiers."""
     held = "no_early_eos" if name.no_early_eos else "eos_last" if name.eos_last else ""
-    if held and traits(result).rewrites:
-        raise SamplerNameError(
-            f"sampler {name}: {name.policy} chooses tokens other than the predicted, so +{held} can't hold EOS "
-            "back; leave it out"
-        )
-    if name.cache and name.block is not None and traits(result).reach == "prefix":
-        raise SamplerNameError(
-            f"sampler {name}: it may remask tokens of earlier blocks, which a cache no longer computes; "
+    yield from why_not_ahead(declared, name)
+    if held and declared.rewrites:
+        yield f"{name.policy} chooses tokens other than the predicted, so +{held} can't hold EOS back; leave it out"
+    if name.cache and name.block is not None and declared.reach == "prefix":
+        yield (
+            "it may remask tokens of earlier blocks, which a cache no longer computes; "
             f"leave +{name.cache} or +b{name.block} out"
         )
-    return result
 
 
 def is_static(cls: type) -> bool:

@@ -1,8 +1,6 @@
 """The command `pbcore rescore`: scores a run's kept answers again, without a model, as a new run that names its parent.
-
 For answers whose grammar or BERTScore had no tool, for a new LanguageTool, a new metric or an own scorer. Imports no
-torch unless BERTScore is measured.
-"""
+torch unless BERTScore is measured."""
 
 from __future__ import annotations
 
@@ -42,9 +40,8 @@ from pbcore.text import show
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """One cell before and after. `changed` maps each score's name to the number of answers whose score changed; `kept`
-    says why the cell was left as it was, empty if it was scored.
-    """
+    """One cell before and after. `changed`: score → number of answers whose score changed; `kept` says why the cell was
+    left as it was, empty if it was scored."""
 
     before: StoredCell
     after: StoredCell
@@ -53,11 +50,9 @@ class Rescored:
 
 
 def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
-    """Scores a cell's kept answers again; everything but scores, details, what is absent and the headline stays.
-
-    The key, which stands for an outcome, is dropped if any score or detail differs. A cell with a score whose tool is
-    not here now is left as it was.
-    """
+    """Scores a cell's kept answers again; everything but scores, details, what is absent and the headline stays. The
+    key, which stands for an outcome, is dropped if any score or detail differs. A cell with a score whose tool is not
+    here now is left as it was."""
     after = scored_again(entry, task)
     record, pairs = after.cell, list(zip(entry.samples, after.samples, strict=True))
     if all("absent" not in sample.details for sample in after.samples):
@@ -87,10 +82,9 @@ def rescore(
     whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
     copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so, however the parent did.
 
-    Raises the errors of `load_stored`, QuestionsError where a cell's questions can't be had, InputError where
-    `cot_answer` meets no answers with steps, and RunDirError if the target exists; nothing is written before every cell
-    is scored.
-    """
+    Nothing is written before every cell is scored. Raises the errors of `load_stored`, QuestionsError where a
+    cell's questions can't be had, InputError where `cot_answer` meets no answers with steps, RunDirError if the
+    target exists."""
     parent = open_run(source)
     stored, facts = load_stored(parent.path, refuse), parent.read_run()
     if not any(entry.samples for entry in stored):

@@ -26,10 +26,7 @@ TESTS = ("p", "p_forwards", "p_rows")
 class Judgement:
     """One cell's verdict. `status`: passed, worse (quality), slower (NFE, rows or tokens per step), refused (can't be
     compared), missing (in the baseline, not in the run), error (could not be run), new (no baseline row), floor
-    (violated).
-
-    `p`, `p_forwards` and `p_rows` are Holm-adjusted; `change` is the change of the judged score, in its own units.
-    """
+    (violated). p-values are Holm-adjusted; `change` is the change of the judged score, in its own units."""
 
     id: str
     status: str
@@ -55,9 +52,8 @@ class Verdict:
 
     `detectable` is the smallest true drop in score (share) that is detectable with 80 % power in the cell with the
     fewest samples, assuming no answer improves; `detectable_churn` assumes this run's rate of two-way flips, `churn`.
-    Both are at Holm's strictest level for `judged` tests; None: no drop is detectable. `detectable_graded` is the same
-    for means over seeds and graded scores, in the cell where it is largest; None without such cells.
-    """
+    Both are at Holm's strictest level for `judged` tests; None: no drop is. `detectable_graded` is the same for means
+    over seeds and graded scores, in the cell where it is largest; None without such cells."""
 
     judgements: tuple[Judgement, ...]
     level: float
@@ -89,15 +85,14 @@ def judge(
 
     Quality: the headline score sample by sample, by the exact one-sided McNemar test, or `paired.graded_drop` for
     graded scores. NFE and tokens per step must be equal for greedy samplers; for others `graded_drop` looks for more
-    forwards. Where a baseline row has rows that aren't its forwards, they are judged as NFE is. Holm's
-    correction covers all tests, so the chance of any false alarm in the run is at most `level`.
-    Baseline rows missing in the run fail; cells that differ in data, model, sampler, seed, precision or samples are
-    refused.
+    forwards. Rows are judged as NFE is where the baseline has some that aren't its forwards. Holm's correction covers
+    all tests, so the chance of any false alarm in the run is at most `level`. Baseline rows missing in the run fail;
+    cells that differ in data, model, sampler, seed, precision or samples are refused.
 
     `models` and `samplers` (names of the run → names of the baseline) join cells of other names, as in
-    `analysis.compare.compare_runs`; other cells are left out. Two names are judged by their scores alone: their NFE may
-    differ, and a joined model's identity and dtype; all else must be equal, and every row of the named ones must have
-    its partner. Raises InputError for a level outside (0, 1), unknown names, and if nothing has a partner.
+    `analysis.compare.compare_runs`. Two names are judged by their scores alone: their NFE may differ, and a joined
+    model's identity and dtype. Raises InputError for a level outside (0, 1), unknown names, and if nothing has a
+    partner.
 
         verdict = judge(open_run(path).read_cells(), read_baseline(file), floors=[parse_floor(text) for text in texts])
         print(gate_text(verdict)); exit_code = 0 if verdict.ok else 1
@@ -125,13 +120,12 @@ def difference(cell: BaselineCell, base: BaselineCell, renamed: bool = False) ->
             f"{counted(len(cell.indices), 'sample')}, the baseline has {wanted}: add --limit {wanted}, "
             "or the --profile of the baseline's run"
         )
-    joined = {"model", "sampler"} if renamed else set()
     other_model = renamed and cell.model != base.model
-    if other_model:
-        joined.add("dtype")
+    joined = {"model", "sampler", *(["dtype"] if other_model else [])} if renamed else set()
     for name in ("task", "model", "sampler", "dtype", "length", "headline", "official_text", "whole_cot"):
-        if name not in joined and getattr(cell, name) != getattr(base, name):
-            return f"{name.replace('_', ' ')} is {getattr(cell, name)!r}, the baseline's {getattr(base, name)!r}"
+        own, theirs = getattr(cell, name), getattr(base, name)
+        if name not in joined and own != theirs:
+            return f"{name.replace('_', ' ')} is {own!r}, the baseline's {theirs!r}"
     if cell.data_hash != base.data_hash:
         return (
             f"other data than the baseline's (digest {cell.data_hash[:8]}, there {base.data_hash[:8]}): give the same "
@@ -148,10 +142,8 @@ def difference(cell: BaselineCell, base: BaselineCell, renamed: bool = False) ->
 
 
 def greedy(sampler: str) -> bool:
-    """Whether a sampler decodes without temperature, so that its NFE must repeat exactly.
-
-    False for names that can't be parsed.
-    """
+    """Whether a sampler decodes without temperature, so that its NFE must repeat exactly; False for unreadable
+    names."""
     try:
         return parse(sampler).greedy
     except SamplerNameError:
@@ -196,7 +188,7 @@ def _judge_cell(pair: Pair, cell: BaselineCell | None, base: BaselineCell | None
     counts = [(cell.nfe, base.nfe), *([(cell.forwarded, base.rows)] if base.rows else [])]
     if cell.nfe and not greedy(cell.sampler):
         rises = [graded_drop([old - new for new, old in zip(*kind, strict=True)]) for kind in counts]
-        return replace(judgement, **dict(zip(("p_forwards", "p_rows"), rises, strict=False)))
+        return replace(judgement, p_forwards=rises[0], p_rows=rises[1] if base.rows else None)
     slower = abs((cell.tokens_per_step or 0) - (base.tokens_per_step or 0)) > RATE_TOLERANCE
     if cell.nfe and (slower or any(new != old for new, old in counts)):
         return replace(judgement, status="slower", reason=_forwards(cell, base, counts))
@@ -220,27 +212,22 @@ def _forwards(cell: BaselineCell, base: BaselineCell, counts: Sequence[tuple[tup
 def _decided(judgements: Sequence[Judgement], level: float) -> list[Judgement]:
     """The judgements with all p-values of the run adjusted together; cells with significant ones fail."""
     adjusted = iter(holm([p for one in judgements for kind in TESTS if (p := getattr(one, kind)) is not None]))
-    return [
-        _failed(one, {kind: next(adjusted) for kind in TESTS if getattr(one, kind) is not None}, level)
-        for one in judgements
-    ]
-
-
-def _failed(raw: Judgement, adjusted: Mapping[str, float], level: float) -> Judgement:
-    """The judgement with its adjusted p-values, and what they say against the cell."""
-    judgement = replace(raw, **dict(adjusted))
-    significant = {kind: p for kind, p in adjusted.items() if p <= level}
-    if "p" in significant:
-        flips = f"{len(raw.newly_wrong)} worse, {len(raw.newly_right)} better of {raw.n}"
-        slower = f"; also {raw.reason}" if raw.status == "slower" else ""
-        change = f"{raw.metric} {100 * (raw.change or 0):+.1f} points"
-        reason = f"{change} ({flips}, one-sided p = {significant['p']:.2g}){slower}"
-        return replace(judgement, status="worse", reason=reason)
-    for kind, what in (("p_forwards", "forwards"), ("p_rows", "rows")):
-        if kind in significant:
-            reason = f"more {what} than the baseline (one-sided p = {significant[kind]:.2g})"
-            return replace(judgement, status="slower", reason=reason)
-    return judgement
+    decided = []
+    for raw in judgements:
+        p, forwards, rows = (None if getattr(raw, kind) is None else next(adjusted) for kind in TESTS)
+        one = replace(raw, p=p, p_forwards=forwards, p_rows=rows)
+        if p is not None and p <= level:
+            flips = f"{len(raw.newly_wrong)} worse, {len(raw.newly_right)} better of {raw.n}"
+            slower = f"; also {raw.reason}" if raw.status == "slower" else ""
+            change = f"{raw.metric} {100 * (raw.change or 0):+.1f} points"
+            one = replace(one, status="worse", reason=f"{change} ({flips}, one-sided p = {p:.2g}){slower}")
+        else:
+            more = [(what, p) for what, p in (("forwards", forwards), ("rows", rows)) if p is not None and p <= level]
+            for what, p in more[:1]:
+                reason = f"more {what} than the baseline (one-sided p = {p:.2g})"
+                one = replace(one, status="slower", reason=reason)
+        decided.append(one)
+    return decided
 
 
 def _with_power(judgements: Sequence[Judgement], level: float) -> Verdict:

@@ -72,8 +72,7 @@ def rule(plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[s
 
 def nothing_to_judge(requested: Sequence[str], ini: Path | None) -> Ruling:
     """The ruling on a run without any cell. Verdicts that the command line requests (the options, as written there)
-    fail; those that only the ini file sets are reported as unused, since the project's other tests run under it,
-    too."""
+    fail; those that only the ini file sets are reported as unused: the project's other tests run under it, too."""
     if not requested:
         return Ruling([f"no cell in this run: the gates and floors that {ini} sets were not applied"])
     reason = f"{' and '.join(requested)}: the run has no cell, so nothing was judged; check the paths, -k and --task"

@@ -216,10 +216,10 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         raise InputError("--cot-answer: no task of this run asks for steps; add --cot, or leave it out")
     if settings.n or settings.data_dir or settings.sample or settings.shots is not None or settings.max_new_tokens:
         # Unusable lengths, folders and samples are reported before anything runs.
-        for name in plan.tasks:
-            numbers = [sample.index for sample in plan.task(name).samples]
+        for task in plan.tasks:
+            numbers = [sample.index for sample in plan.task(task).samples]
             if missing := set(settings.sample) - set(numbers):
-                raise InputError(f"--sample {min(missing)}: {name} has samples {numbers[0]} to {numbers[-1]}")
+                raise InputError(f"--sample {min(missing)}: {task} has samples {numbers[0]} to {numbers[-1]}")
     return plan
 
 
@@ -259,7 +259,7 @@ def _check_loading(settings: Settings) -> None:
         if settings.dtype is not None:
             import torch
 
-            from pbcore.models.loading import find_dtype
+            from pbcore.models.device import find_dtype
 
             find_dtype(settings.dtype, torch.device(settings.place))
     except ModelError as error:

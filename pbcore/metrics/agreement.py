@@ -15,23 +15,21 @@ from typing import Any
 from tabulate import tabulate
 
 from pbcore.errors import InputError
-from pbcore.metrics.text import PARAPHRASING, SUMMARIZATION, WORDS_TO_SENTENCE, TextScorer
-from pbcore.printable import shown
+from pbcore.metrics.text import PARAPHRASING, SUMMARIZATION, WORDS_TO_SENTENCE
 from pbcore.tasks.base import Sample
-from pbcore.tasks.files import read_json_lines
+from pbcore.tasks.files import read_json_lines, wrong
 
 TOLERANCE = 1e-6
-_OUR_NAMES = {
+# A metric's published name → ours.
+METRICS = {
     "inclusion": "inclusion",
     "rougeL": "rouge_l_unstemmed",
     "inv_bleu": "inv_bleu",
     "grammar": "grammar",
     "bertscore": "bertscore",
 }
-
-
 # What a task's name holds → its scorer.
-_SCORERS = (("words_to_sentence", WORDS_TO_SENTENCE), ("summariz", SUMMARIZATION), ("paraphras", PARAPHRASING))
+SCORERS = {"words_to_sentence": WORDS_TO_SENTENCE, "summariz": SUMMARIZATION, "paraphras": PARAPHRASING}
 
 
 @dataclass(slots=True)
@@ -45,58 +43,51 @@ class Row:
     differing: list[str] = field(default_factory=list)
     absent: str = ""
 
+    def compare(self, published: float, ours: float, note: str) -> None:
+        self.compared += 1
+        self.largest = max(self.largest, abs(ours - published))
+        self.equal += abs(ours - published) <= TOLERANCE
+        if abs(ours - published) > TOLERANCE:
+            self.differing.append(f"{self.metric}: published {published:g}, here {ours:g}{note}")
+
 
 def agreement_rows(path: Path) -> list[Row]:
-    """A row per metric that has published values in `path`.
-
-    Raises InputError for a line that can't be read, OSError for no file.
-    """
+    """A row per metric that has published values in `path`. Raises InputError for a line that can't be read, OSError
+    for no file."""
     published = [_checked(value, f"{path}, line {number}") for number, value in read_json_lines(path)]
     if not published:
         raise InputError(f"{path} has no answers; give one JSON object per line")
-    rows = {metric: Row(metric) for metric in _OUR_NAMES if any(entry.get(metric) is not None for entry in published)}
-    for part, scorer in _SCORERS:
-        _compare([entry for entry in published if part in entry["task"]], scorer, rows)
-    return list(rows.values())
+    rows = [Row(name) for name in METRICS if any(entry.get(name) is not None for entry in published)]
+    for part, scorer in SCORERS.items():
+        entries = [entry for entry in published if part in entry["task"]]
+        samples = [Sample(entry["task"], index, (), {}, entry["label"], 64) for index, entry in enumerate(entries)]
+        metrics = frozenset(METRICS[row.metric] for row in rows) & {*scorer.metrics}
+        scored = scorer.score([entry["response"] for entry in entries], samples, metrics)
+        for entry, one in zip(entries, scored, strict=True):
+            for row in rows:
+                name = METRICS[row.metric]
+                if entry.get(row.metric) is None:
+                    continue
+                if name not in one.scores:
+                    row.absent = one.details["absent"][name]
+                    continue
+                rules = ", ".join(match["rule"] for match in one.details.get("matches", ())) or "no rule matched"
+                note = f" ({rules})" if name == "grammar" else ""
+                row.compare(entry[row.metric], one.scores[name], f"{note}: {entry['response']!r}")
+    return rows
 
 
 def _checked(entry: Any, where: str) -> dict[str, Any]:
-    """A line's entry; only the labels of text tasks are used.
-
-    Raises InputError that names the place if task, response or label is missing or a value is not a number.
-    """
+    """A line's entry; only the labels of text tasks are used. Raises InputError that names the place if task, response
+    or label is missing or a value is not a number."""
     if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("task", "response")):
         raise InputError(f"{where}: give an object with task and response, both texts, and label")
-    written = any(part in entry["task"] for part, _ in _SCORERS)
-    if written and not isinstance(entry.get("label"), dict):
-        raise InputError(f'{where}: label {shown(entry.get("label"))}; give an object, such as {{"words": [...]}}')
-    for metric in _OUR_NAMES:
+    if any(part in entry["task"] for part in SCORERS) and not isinstance(entry.get("label"), dict):
+        raise wrong(f"{where}: label", entry.get("label"), 'an object, such as {"words": [...]}')
+    for metric in METRICS:
         if not isinstance(entry.get(metric), int | float | None):
-            raise InputError(f"{where}: {metric} {shown(entry[metric])}; give a number or null")
+            raise wrong(f"{where}: {metric}", entry[metric], "a number or null")
     return entry
-
-
-def _compare(entries: Sequence[dict[str, Any]], scorer: TextScorer, rows: dict[str, Row]) -> None:
-    metrics = frozenset(_OUR_NAMES[name] for name in rows if _OUR_NAMES[name] in scorer.metrics)
-    samples = [Sample(entry["task"], index, (), {}, entry["label"], 64) for index, entry in enumerate(entries)]
-    for entry, scored in zip(
-        entries, scorer.score([entry["response"] for entry in entries], samples, metrics), strict=True
-    ):
-        for metric, row in rows.items():
-            theirs, ours = entry.get(metric), scored.scores.get(_OUR_NAMES[metric])
-            if theirs is None:
-                continue
-            if ours is None:
-                row.absent = scored.details["absent"][_OUR_NAMES[metric]]
-                continue
-            row.compared += 1
-            row.largest = max(row.largest, abs(ours - theirs))
-            if abs(ours - theirs) <= TOLERANCE:
-                row.equal += 1
-            else:
-                rules = ", ".join(match["rule"] for match in scored.details.get("matches", ())) or "no rule matched"
-                note = f" ({rules})" if metric == "grammar" else ""
-                row.differing.append(f"{metric}: published {theirs:g}, here {ours:g}{note}: {entry['response']!r}")
 
 
 def render(rows: Sequence[Row]) -> str:
@@ -105,9 +96,8 @@ def render(rows: Sequence[Row]) -> str:
     head = ("metric", "answers compared", f"equal to {TOLERANCE:g}", "largest difference")
     notes = [line for row in rows for line in row.differing]
     notes += [f"{row.metric} not measured: {row.absent}" for row in rows if row.absent]
-    return "\n".join(
-        [tabulate(cells, head, tablefmt="github", disable_numparse=True), *(["", *notes] if notes else [])]
-    )
+    table = tabulate(cells, head, tablefmt="github", disable_numparse=True)
+    return "\n".join([table, *(["", *notes] if notes else [])])
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -15,12 +15,11 @@ from pbcore.metrics.answers import lenient_list
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.walks import kernel, walked
-from pbcore.theory.answers import TooManyAnswers, answer_table
-from pbcore.theory.chains import stationary
+from pbcore.theory.answers import RANDOM_LISTS, TooManyAnswers, answer_table
+from pbcore.theory.chains import law_entropy, stationary
 from pbcore.theory.distributions import SCORERS
 
 Law = NDArray[np.float64]
-LISTS = ("shuffle", "shuffle_changed", "insert_random", "remove_random", "replace_random")
 
 
 def answer_law(task: Task, answers: Iterable[tuple[Sample, str]]) -> dict[str, Any]:
@@ -37,25 +36,24 @@ def answer_law(task: Task, answers: Iterable[tuple[Sample, str]]) -> dict[str, A
     if scorer == "walk":
         return {"law": _of_walks(found)} if found else {}
     operation = SCORERS.get(scorer)
+    if operation not in RANDOM_LISTS:
+        return {}
     groups: defaultdict[int, list[list[int]]] = defaultdict(list)
-    if operation in LISTS:
-        for sample, text in found:
-            rows = _numbered(sample, text)
-            if rows is not None:
-                groups[sample.length or 0].append(rows)
+    for sample, text in found:
+        if (numbers := _numbered(sample, text)) is not None:
+            groups[sample.length or 0].append(numbers)
     parts = []
-    for n, rows_of in groups.items():
+    for n, lists in groups.items():
         try:
-            table = answer_table(str(operation), n)
+            table = answer_table(operation, n)
         except TooManyAnswers:
             continue
         valid = set(map(tuple, table.tolist()))
-        right = [row for row in rows_of if tuple(row) in valid]
-        if right:
+        if right := [numbers for numbers in lists if tuple(numbers) in valid]:
             parts.append((_of_lists(np.array(right), table), len(right)))
     total = sum(count for _, count in parts)
     names = parts[0][0] if parts else {}
-    return {"law": {name: sum(part[name] * count for part, count in parts) / total for name in names}} if parts else {}
+    return {"law": {name: sum(law[name] * count for law, count in parts) / total for name in names}} if parts else {}
 
 
 def _numbered(sample: Sample, text: str) -> list[int] | None:
@@ -78,7 +76,7 @@ def _of_lists(rows: NDArray[np.int64], table: NDArray[np.int64]) -> dict[str, fl
     return {
         "places": float(_tv(seen, exact)[open_].mean()),
         "places_by_chance": float(_chance(exact, np.full(len(exact), len(rows)))[open_].mean()),
-        "entropy": _entropy(np.array(list(Counter(map(tuple, rows.tolist())).values())) / len(rows)),
+        "entropy": law_entropy(np.array(list(Counter(map(tuple, rows.tolist())).values())) / len(rows)),
         "entropy_exact": _drawn_entropy(chances, len(rows)),
     }
 
@@ -101,8 +99,8 @@ def _of_walks(answers: Sequence[tuple[Sample, str]]) -> dict[str, float]:
         "kernel": float(weights @ _tv(seen, exact)),
         "kernel_by_chance": float(weights @ _chance(exact, np.maximum(left, 1))),
         "stationary": float(_tv(visits / max(1.0, float(visits.sum())), law)),
-        "entropy": float(sum(weight * _entropy(row) for weight, row in zip(weights, seen, strict=True))),
-        "entropy_exact": float(sum(weight * _entropy(row) for weight, row in zip(law, exact, strict=True))),
+        "entropy": float(sum(weight * law_entropy(row) for weight, row in zip(weights, seen, strict=True))),
+        "entropy_exact": float(sum(weight * law_entropy(row) for weight, row in zip(law, exact, strict=True))),
     }
 
 
@@ -116,12 +114,6 @@ def _chance(law: Law, counts: NDArray[np.float64] | NDArray[np.int64]) -> Law:
     """The mean TV between a law (…, t) and the shares of `counts` (…) exact draws: ½ Σ √(2p(1 − p)/(πN)), about."""
     distance: Law = np.sqrt(2 * law * (1 - law) / (np.pi * np.asarray(counts)[..., None])).sum(-1) / 2
     return distance
-
-
-def _entropy(law: Law) -> float:
-    """Bits of a law (t,)."""
-    some = law[law > 0]
-    return float(-(some * np.log2(some)).sum())
 
 
 def _drawn_entropy(law: Law, draws: int) -> float:

@@ -3,32 +3,45 @@ layout.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.tasks.base import Sample
+from pbcore.tasks.scoring import Scored
+
+# All scores of an answer, and the details that explain them.
+Judged = tuple[dict[str, float], dict[str, Any]]
 
 _EDGES = re.compile(r'^[\s"]+|[\s"]+$')
 _BETWEEN_CELLS = re.compile(r"[\s,;|]+")
 _AROUND_CELLS = "\"'`[](){}"
 
 
+def score_each(
+    judge: Callable[[str, Sample], Judged],
+    predictions: Sequence[str],
+    samples: Sequence[Sample],
+    metrics: Collection[str],
+) -> list[Scored]:
+    """The requested scores of answers that are judged one by one."""
+    judged = [judge(text, sample) for text, sample in zip(predictions, samples, strict=True)]
+    return [
+        Scored({name: score for name, score in scores.items() if name in metrics}, details)
+        for scores, details in judged
+    ]
+
+
 def lenient_list(text: str) -> list[str]:
     """The items after the last `[`, up to the next `]`, both optional; split at commas, ordinary spaces and double
-    quotes stripped.
-
-    This is the reading of the official benchmark's `accuracy`: blank pieces are dropped, but `""` is an item, and a
-    line break, tab or no-break space at an item's edge is part of it.
-    """
+    quotes stripped. This is the reading of the official benchmark's `accuracy`: blank pieces are dropped, but `""` is
+    an item, and a line break, tab or no-break space at an item's edge is part of it."""
     return [piece.strip(' "') for piece in _inside(text).split(",") if piece.strip()]
 
 
 def any_layout_list(text: str) -> list[str]:
-    """As `lenient_list`, with line breaks and blanks of every kind stripped from the items, and empty items dropped.
-
-    It also reads lists over several lines.
-    """
+    """As `lenient_list`, with line breaks and blanks of every kind stripped from the items, and empty items dropped. It
+    also reads lists over several lines."""
     items = (_EDGES.sub("", piece) for piece in _inside(text).split(","))
     return [item for item in items if item]
 
@@ -39,10 +52,7 @@ def _inside(text: str) -> str:
 
 def strict_list(text: str) -> list[str] | None:
     """The items of the last bracketed list, split at comma-space, every item in double quotes; None if the text has no
-    such list.
-
-    Text around the list is ignored. This is the reading of the official benchmark's `accuracy_strict`.
-    """
+    such list. Text around the list is ignored. This is the reading of the official benchmark's `accuracy_strict`."""
     start = text.rfind("[")
     end = text.find("]", start)
     if start < 0 or end < 0:
@@ -53,28 +63,22 @@ def strict_list(text: str) -> list[str] | None:
 
 
 def csv_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
-    """The lines of comma-separated cells whose set of cells equals the symbols.
-
-    As in the official benchmark, this includes a row that repeats a symbol in an extra cell.
-    """
+    """The lines of comma-separated cells whose set of cells equals the symbols. As in the official benchmark, this
+    includes a row that repeats a symbol in an extra cell."""
     rows = ([cell.strip() for cell in line.split(",")] for line in text.split("\n"))
     return [row for row in rows if set(row) == set(symbols)]
 
 
 def any_layout_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
     """The lines with every symbol exactly once: cells separated by commas, semicolons, bars or blanks, quoted or in
-    brackets.
-    """
+    brackets."""
     rows = ([cell.strip(_AROUND_CELLS) for cell in _BETWEEN_CELLS.split(line)] for line in text.splitlines())
     cells = ([cell for cell in row if cell] for row in rows)
     return [row for row in cells if sorted(row) == sorted(symbols)]
 
 
 def ascii_digits(text: str) -> str:
-    """The text with the decimal digits of every script (Unicode category Nd: ٣, ３ …) as 0–9.
-
-    Superscripts and ③ are not converted.
-    """
+    """The text with the decimal digits of every script (Unicode category Nd: ٣, ３ …) as 0–9, but not superscripts."""
     return "".join(str(int(sign)) if sign.isdecimal() else sign for sign in text)
 
 
@@ -98,19 +102,19 @@ def label_part(sample: Sample, key: str, kind: type) -> Any:
     """One part of a sample's label. Raises InputError that names task and sample if the label lacks it."""
     part = sample.label.get(key) if isinstance(sample.label, dict) else None
     if not isinstance(part, kind):
-        raise InputError(
-            f"{sample.task}, sample {sample.index}: its scorer needs a label with {key}, given {sample.label!r}"
-        )
+        raise _unfit(sample, f"a label with {key}")
     return part
 
 
 def label_text(sample: Sample) -> str:
     """A sample's label as text. Raises InputError that names task and sample if the label is something else."""
     if not isinstance(sample.label, str):
-        raise InputError(
-            f"{sample.task}, sample {sample.index}: its scorer needs a text as label, given {sample.label!r}"
-        )
+        raise _unfit(sample, "a text as label")
     return sample.label
+
+
+def _unfit(sample: Sample, needed: str) -> InputError:
+    return InputError(f"{sample.task}, sample {sample.index}: its scorer needs {needed}, given {sample.label!r}")
 
 
 def quoted(items: Sequence[str]) -> str:

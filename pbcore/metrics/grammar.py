@@ -1,12 +1,23 @@
-"""The paper's grammar score: 1 if LanguageTool (en-US) reports no match, 0 if it reports one or the answer is empty."""
+"""The paper's grammar score: 1 if LanguageTool (en-US) reports no match, 0 if it reports one or the answer is empty.
 
+Verdicts are cached on disk, for later runs and for other workers of this run. `pbcore languagetool` installs the tool.
+"""
+
+from __future__ import annotations
+
+import argparse
 import atexit
 import hashlib
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sqlite3
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from pbcore.metrics.languagetool import Match, Unavailable
 from pbcore.metrics.languagetool.install import (
@@ -15,12 +26,15 @@ from pbcore.metrics.languagetool.install import (
     URL_VARIABLE,
     cache_folder,
     find_installation,
+    install,
+    java,
 )
 from pbcore.metrics.languagetool.server import Server, SharedServer, UserServer
-from pbcore.metrics.verdict_cache import VerdictCache
 
 LANGUAGE = "en-US"
 CACHE_FILE = "grammar.sqlite"
+TABLE = "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, matches TEXT NOT NULL) WITHOUT ROWID"
+BUSY_LIMIT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +53,47 @@ class Verdict:
         return float(not self.empty and not self.matches)
 
 
-class Checker:
-    """Checks texts with a server.
+class VerdictCache:
+    """A SQLite file that several processes may use at once. If it can't be used, it warns once and caches nothing."""
 
-    Each text is sent once; verdicts of earlier checks are read from the cache, without a server.
-    """
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._usable = True
+
+    def get(self, keys: Iterable[str]) -> dict[str, list[Match]]:
+        """The matches of each cached key; unknown keys are left out."""
+        rows = self._execute("SELECT key, matches FROM verdicts WHERE key = ?", ((name,) for name in keys))
+        return {name: [Match(**match) for match in json.loads(matches)] for name, matches in rows}
+
+    def put(self, verdicts: Mapping[str, Sequence[Match]]) -> None:
+        rows = ((name, json.dumps([asdict(match) for match in matches])) for name, matches in verdicts.items())
+        self._execute("INSERT OR REPLACE INTO verdicts VALUES (?, ?)", rows)
+
+    def __len__(self) -> int:
+        return sum(count for (count,) in self._execute("SELECT COUNT(*) FROM verdicts", [()]))
+
+    def _execute(self, statement: str, rows: Iterable[tuple[str, ...]]) -> list[tuple[Any, ...]]:
+        """The results of a statement for each row of values, in one transaction; none if the file can't be used. Opens
+        a connection each time: none may be used after a fork."""
+        if not self._usable:
+            return []
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self.path, timeout=BUSY_LIMIT)) as file, file:
+                file.execute(TABLE)
+                return [result for row in rows for result in file.execute(statement, row)]
+        except (OSError, sqlite3.Error) as error:
+            self._usable = False
+            remedy = "Remove it, or set PBCORE_CACHE to another folder."
+            warnings.warn(
+                f"grammar verdicts are not cached: {self.path} can't be used ({error}). {remedy}", stacklevel=3
+            )
+            return []
+
+
+class Checker:
+    """Checks texts with a server. Each text is sent once; verdicts of earlier checks are read from the cache, without a
+    server."""
 
     def __init__(self, server: Server, cache: VerdictCache | None = None) -> None:
         self.server = server
@@ -51,29 +101,22 @@ class Checker:
         self._gone = ""
 
     def check(self, texts: Sequence[str]) -> list[Verdict]:
-        """One verdict per stripped text.
-
-        Raises Unavailable if a server is needed and there is none, or none any more; once it has, it does so each time
-        a server is needed.
-        """
+        """One verdict per stripped text. Raises Unavailable if a server is needed and there is none, or none any more;
+        once it has, it does so each time a server is needed."""
         stripped = [text.strip() for text in texts]
-        results = self._results({text for text in stripped if text})
-        return [_verdict(results[text]) if text else Verdict(empty=True) for text in stripped]
+        keys = {text: _key(text, self.server.identity) for text in stripped if text}
+        cached = self._cache.get(keys.values()) if self._cache is not None else {}
+        verdicts = {text: Verdict(tuple(cached[key])) for text, key in keys.items() if key in cached}
+        if new := sorted(keys.keys() - verdicts.keys()):
+            for text, result in zip(new, self._request(new), strict=True):
+                verdicts[text] = Verdict(problem=result) if isinstance(result, str) else Verdict(tuple(result))
+            if self._cache is not None:
+                self._cache.put({keys[text]: verdicts[text].matches for text in new if not verdicts[text].problem})
+        return [verdicts[text] if text else Verdict(empty=True) for text in stripped]
 
     def close(self) -> None:
         """Releases the server."""
         self.server.stop()
-
-    def _results(self, texts: set[str]) -> dict[str, list[Match] | str]:
-        keys = {text: _key(text, self.server.identity) for text in texts}
-        cached = self._cache.get(keys.values()) if self._cache is not None else {}
-        results: dict[str, list[Match] | str] = {text: cached[name] for text, name in keys.items() if name in cached}
-        new = sorted(texts - results.keys())
-        if new:
-            results |= zip(new, self._request(new), strict=True)
-        if self._cache is not None:
-            self._cache.put({keys[text]: result for text in new if not isinstance(result := results[text], str)})
-        return results
 
     def _request(self, texts: list[str]) -> list[list[Match] | str]:
         from pbcore.metrics.languagetool.client import check_many
@@ -89,10 +132,8 @@ class Checker:
 
 def checker() -> Checker:
     """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the run's own, started on first use.
-    Where LanguageTool is not installed it is downloaded, unless $PBCORE_NO_DOWNLOAD is set.
-
-    Raises Unavailable, saying what to do, if there is neither.
-    """
+    Where LanguageTool is not installed it is downloaded, unless $PBCORE_NO_DOWNLOAD is set. Raises Unavailable, saying
+    what to do, if there is neither."""
     environment = tuple(
         os.environ.get(name, "") for name in (URL_VARIABLE, FOLDER_VARIABLE, "PBCORE_CACHE", NO_DOWNLOAD_VARIABLE)
     )
@@ -124,10 +165,8 @@ _OPEN: list[Checker] = []
 
 @cache
 def _checker(environment: tuple[str, ...]) -> Checker | Unavailable:
-    """The checker for these settings.
-
-    The result is cached, so a missing server is looked for once and not again for every cell.
-    """
+    """The checker for these settings. The result is cached, so a missing server is looked for once and not again for
+    every cell."""
     url = environment[0]
     try:
         server: Server = UserServer(url) if url else SharedServer(find_installation(download=True))
@@ -145,5 +184,25 @@ def _key(text: str, identity: str) -> str:
     return hashlib.sha256(json.dumps([text, identity, [["language", LANGUAGE]]]).encode()).hexdigest()
 
 
-def _verdict(result: list[Match] | str) -> Verdict:
-    return Verdict(problem=result) if isinstance(result, str) else Verdict(tuple(result))
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds `pbcore languagetool`."""
+    parser = subparsers.add_parser("languagetool", help="install the grammar checker, or show its status")
+    parser.add_argument("action", choices=("install", "status"), help="download it, or show whether it answers")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Exit status 0 if LanguageTool is there and, for `status`, a server answers; else 1."""
+    try:
+        url = os.environ.get(URL_VARIABLE)
+        if args.action == "status" and url:
+            print(f"LanguageTool {UserServer(url).identity} answers at {url} (from {URL_VARIABLE})")
+            return 0
+        print("LanguageTool is in", jars := install() if args.action == "install" else find_installation())
+        if args.action == "status":
+            print(f"Java: {java()}\nserver: answers at {(server := SharedServer(jars)).url()}")
+            server.stop()
+    except Unavailable as error:
+        print(error)
+        return 1
+    return 0

@@ -1,26 +1,37 @@
 """Scores of list answers: the correct answers of each operation, and a diagnosis of wrong ones."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
-from pbcore.metrics.answers import any_layout_list, label_part, label_text, lenient_list, quoted, strict_list
+from pbcore.metrics.answers import (
+    Judged,
+    any_layout_list,
+    label_part,
+    label_text,
+    lenient_list,
+    quoted,
+    score_each,
+    strict_list,
+)
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import by_last_name
-from pbcore.tasks.scoring import Scored, register_scorer
+from pbcore.tasks.registry import task_spec
+from pbcore.tasks.scoring import Scored, register_scorer, scorer
 
 Items = Sequence[str]
+_LIST = re.compile(r"\[[^\[\]]*\]?")
 BLANKS = {"\t": "a tab", "\u00a0": "a no-break space"}
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a list task expects. `known` are the items that may occur, `size` the length of a correct answer.
-
-    `needed` are the items that every correct answer contains. `near` lists wrong answers with a specific diagnosis:
-    (answer, failure, why).
-    """
+    """What a list task expects. `known` are the items that may occur, `size` the length of a correct answer. `needed`
+    are the items that every correct answer contains. `near` lists wrong answers with a specific diagnosis: (answer,
+    failure, why)."""
 
     accepts: Callable[[list[str]], bool]
     known: Items
@@ -74,24 +85,27 @@ def other_permutation(sample: Sample) -> Expected:
 def inserted(sample: Sample) -> Expected:
     """The new item at any position, the others in their order."""
     given, word = label_part(sample, "input", list), label_part(sample, "word", str)
-    right = [answer for _, answer in _everywhere(given, word, len(given) + 1)]
-    return Expected(lambda items: items in right, [*given, word], [*given, word], len(given) + 1)
+    return _anywhere(given, word, len(given) + 1, [*given, word])
 
 
 def removed(sample: Sample) -> Expected:
     """One item removed, the others in their order."""
     given = label_part(sample, "input", list)
-    right = [answer for _, answer in _everywhere(given, None, len(given) - 1)]
-    unchanged = (list(given), "unchanged", "nobody was removed")
-    return Expected(lambda items: items in right, given, [], len(given) - 1, (unchanged,))
+    return _anywhere(given, None, len(given) - 1, [], "nobody was removed")
 
 
 def replaced(sample: Sample) -> Expected:
     """The new item in place of any one item, the others unchanged."""
     given, word = label_part(sample, "input", list), label_part(sample, "word", str)
-    right = [answer for _, answer in _everywhere(given, word, len(given))]
-    unchanged = (list(given), "unchanged", f'"{word}" replaced nobody')
-    return Expected(lambda items: items in right, [*given, word], [word], len(given), (unchanged,))
+    return _anywhere(given, word, len(given), [word], f'"{word}" replaced nobody')
+
+
+def _anywhere(given: list[str], word: str | None, size: int, needed: Items, unchanged: str = "") -> Expected:
+    """Any result of insert, remove or replace; `unchanged` says what is wrong with the list itself."""
+    right = [answer for _, answer in _everywhere(given, word, size)]
+    known = given if word is None else [*given, word]
+    near = ((list(given), "unchanged", unchanged),) if unchanged else ()
+    return Expected(lambda items: items in right, known, needed, size, near)
 
 
 def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
@@ -122,8 +136,7 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
 
 def layout_fault(items: Sequence[str]) -> str:
     """Why a list that is right in any layout is wrong in the official reading; `items` are those of the official
-    reading.
-    """
+    reading."""
     kept = {sign for item in items for sign in item if sign.isspace() and sign != " "}
     blanks = sorted(sign for sign in kept if len(f"a{sign}b".splitlines()) == 1)
     causes = [
@@ -150,13 +163,12 @@ class ListScorer:
     @property
     def metrics(self) -> tuple[str, ...]:
         always = ("accuracy", "accuracy_strict", "accuracy_any_layout")
-        return (*always, *(("accuracy_as_asked",) if self.as_prompted else ()))
+        return (*always, "accuracy_as_asked") if self.as_prompted else always
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        """One result per answer; `details` explain wrong answers."""
-        return [self._one(text, sample, metrics) for text, sample in zip(predictions, samples, strict=True)]
+        return score_each(self._judge, predictions, samples, metrics)
 
-    def _one(self, text: str, sample: Sample, metrics: frozenset[str]) -> Scored:
+    def _judge(self, text: str, sample: Sample) -> Judged:
         expected = self.expect(sample)
         items, strict, free = lenient_list(text), strict_list(text), any_layout_list(text)
         right = expected.accepts(items)
@@ -167,14 +179,44 @@ class ListScorer:
         }
         if self.as_prompted:
             scores["accuracy_as_asked"] = float(items == self.as_prompted(sample))
-        details: dict[str, Any] = {}
         if not right and scores["accuracy_any_layout"]:
-            details = {"failure": "layout", "why": layout_fault(items)}
-        elif not right:
-            details["failure"], details["why"] = diagnosis(free, expected)
-        elif not scores["accuracy_strict"]:
-            details["why"] = "right, but not a list in brackets with every item in double quotes"
-        return Scored({metric: score for metric, score in scores.items() if metric in metrics}, details)
+            return scores, {"failure": "layout", "why": layout_fault(items)}
+        if not right:
+            return scores, dict(zip(("failure", "why"), diagnosis(free, expected), strict=True))
+        if not scores["accuracy_strict"]:
+            return scores, {"why": "right, but not a list in brackets with every item in double quotes"}
+        return scores, {}
+
+
+class SeveralScorer:
+    """Several list questions that are answered together, a list on each line. `accuracy`: the share of the questions
+    whose list is right, the i-th list for the i-th question, each scored as its own task does. `accuracy_all`: whether
+    all of them are, with no list more. `details` name the wrong questions, from 1, and what is wrong with the first."""
+
+    metrics = ("accuracy", "accuracy_all")
+
+    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
+        return score_each(_judge_several, predictions, samples, metrics)
+
+
+def _judge_several(text: str, sample: Sample) -> Judged:
+    questions, lists = label_part(sample, "questions", list), _LIST.findall(text)
+    wrong: dict[int, dict[str, Any]] = {}
+    for number, (question, answer) in enumerate(zip_longest(questions, lists[: len(questions)], fillvalue=""), 1):
+        asked = replace(sample, task=question["task"], input=question["input"], label=question["label"])
+        rule = scorer(task_spec(asked.task).scorer)
+        [scored] = rule.score([answer], [asked], frozenset(rule.metrics))
+        if not scored.scores["accuracy"]:
+            wrong[number] = scored.details
+    everything = not wrong and len(lists) == len(questions)
+    scores = {"accuracy": 1 - len(wrong) / len(questions), "accuracy_all": float(everything)}
+    if wrong:
+        first, details = next(iter(wrong.items()))
+        why = f"question {first}: {details['why']}"
+        return scores, {"wrong": list(wrong), "failure": details["failure"], "why": why}
+    if not everything:
+        return scores, {"failure": "extra list", "why": f"{len(lists)} lists for {len(questions)} questions"}
+    return scores, {}
 
 
 register_scorer("list_match", ListScorer(one_answer))
@@ -184,3 +226,4 @@ register_scorer("list_permutation", ListScorer(permutation))
 register_scorer("list_insert_random", ListScorer(inserted))
 register_scorer("list_remove_random", ListScorer(removed))
 register_scorer("list_replace_random", ListScorer(replaced))
+register_scorer("questions", SeveralScorer())

@@ -1,10 +1,10 @@
-"""Scores of puzzle answers: Latin squares of given symbols, and sudokus with one solution."""
+"""Scores of puzzle answers: Latin squares of given symbols, sudokus with one solution, and walks on a graph."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
 
 from pbcore.metrics.answers import (
+    Judged,
     any_layout_rows,
     ascii_digits,
     csv_rows,
@@ -13,14 +13,15 @@ from pbcore.metrics.answers import (
     label_part,
     label_text,
     lines,
+    score_each,
 )
 from pbcore.tasks.base import Sample
 from pbcore.tasks.scoring import Scored, register_scorer
+from pbcore.tasks.walks import is_walk, walked
 
 LAYOUT = "right in another layout, but not as the official benchmark reads it:"
 
 
-@dataclass(frozen=True, slots=True)
 class LatinSquareScorer:
     """`accuracy`: the first n valid rows form a Latin square. Any square of the symbols is correct; text between the
     rows is ignored.
@@ -30,42 +31,31 @@ class LatinSquareScorer:
     blanks, bars or semicolons between cells, quotes and brackets; it is never lower than `accuracy`.
     """
 
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        return ("accuracy", "accuracy_strict", "accuracy_any_layout", "accuracy_as_asked")
+    metrics = ("accuracy", "accuracy_strict", "accuracy_any_layout", "accuracy_as_asked")
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        """One result per answer; `details` explain wrong answers."""
-        return [self._one(text, sample, metrics) for text, sample in zip(predictions, samples, strict=True)]
+        return score_each(_judge_square, predictions, samples, metrics)
 
-    def _one(self, text: str, sample: Sample, metrics: frozenset[str]) -> Scored:
-        symbols = label_part(sample, "symbols", list)
-        rows = csv_rows(text, symbols)
-        wrong = latin_fault(rows, symbols)
-        exact = latin_fault([row for row in rows if len(row) == len(symbols)], symbols)
-        free = wrong and latin_fault(any_layout_rows(text, symbols), symbols)
-        scores = {
-            "accuracy": float(not wrong),
-            "accuracy_strict": float(not wrong),
-            "accuracy_any_layout": float(not free),
-            "accuracy_as_asked": float(not exact),
-        }
-        details: dict[str, Any] = {}
-        if wrong and not free:
-            details = {"failure": "layout", "why": f"{LAYOUT} bare cells between commas, a row a line"}
-        elif wrong:
-            details = {"failure": "malformed" if not rows else wrong[0], "why": wrong[1]}
-        elif exact:
-            details = {"why": f"accepted as by the official benchmark, but {exact[1]}"}
-        return Scored({metric: score for metric, score in scores.items() if metric in metrics}, details)
+
+def _judge_square(text: str, sample: Sample) -> Judged:
+    symbols = label_part(sample, "symbols", list)
+    rows = csv_rows(text, symbols)
+    wrong = latin_fault(rows, symbols)
+    exact = latin_fault([row for row in rows if len(row) == len(symbols)], symbols)
+    free = wrong and latin_fault(any_layout_rows(text, symbols), symbols)
+    faults = (wrong, wrong, free, exact)
+    scores = {name: float(not fault) for name, fault in zip(LatinSquareScorer.metrics, faults, strict=True)}
+    if wrong and not free:
+        return scores, {"failure": "layout", "why": f"{LAYOUT} bare cells between commas, a row a line"}
+    if wrong:
+        return scores, {"failure": wrong[0] if rows else "malformed", "why": wrong[1]}
+    return scores, {"why": f"accepted as by the official benchmark, but {exact[1]}"} if exact else {}
 
 
 def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[str, str] | None:
-    """Why the first n rows are not a Latin square, as a kind and a sentence; None if they are one.
-
-    The number of columns is the length of the shortest row: if every row has an extra cell, these form a further
-    column, which must contain every symbol too (the official rule).
-    """
+    """Why the first n rows are not a Latin square, as a kind and a sentence; None if they are one. The number of
+    columns is the length of the shortest row: if every row has an extra cell, these form a further column, which must
+    contain every symbol too (the official rule)."""
     side = len(symbols)
     if len(rows) < side:
         return "row missing", f"only {len(rows)} of {side} rows contain every symbol and nothing else"
@@ -76,7 +66,6 @@ def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[
     return None
 
 
-@dataclass(frozen=True, slots=True)
 class SudokuScorer:
     """`accuracy`: the lines with exactly four digits, read without other characters, equal the solution.
     `accuracy_strict`: all lines do.
@@ -85,33 +74,23 @@ class SudokuScorer:
     in order equal the solution, whatever its line breaks; it is never lower than `accuracy`.
     """
 
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        return ("accuracy", "accuracy_strict", "accuracy_any_layout")
+    metrics = ("accuracy", "accuracy_strict", "accuracy_any_layout")
 
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
-        """One result per answer; `details` explain wrong answers."""
-        return [self._one(text, sample, metrics) for text, sample in zip(predictions, samples, strict=True)]
+        return score_each(_judge_sudoku, predictions, samples, metrics)
 
-    def _one(self, text: str, sample: Sample, metrics: frozenset[str]) -> Scored:
-        solution = lines(label_text(sample))
-        rows = digit_rows(text)
-        right = rows == solution
-        scores = {
-            "accuracy": float(right),
-            "accuracy_strict": float(lines(ascii_digits(text)) == solution),
-            "accuracy_any_layout": float(right or digits(text) == "".join(solution)),
-        }
-        details: dict[str, Any] = {}
-        if not right and scores["accuracy_any_layout"]:
-            details = {"failure": "layout", "why": f"{LAYOUT} lines of exactly four digits"}
-        elif not right:
-            details["failure"], details["why"] = sudoku_fault(
-                rows, solution, lines(str(sample.input.get("sudoku", "")))
-            )
-        elif not scores["accuracy_strict"]:
-            details["why"] = "right, but with more than four lines of four digits"
-        return Scored({metric: score for metric, score in scores.items() if metric in metrics}, details)
+
+def _judge_sudoku(text: str, sample: Sample) -> Judged:
+    solution, rows = lines(label_text(sample)), digit_rows(text)
+    right, strict = rows == solution, lines(ascii_digits(text)) == solution
+    free = right or digits(text) == "".join(solution)
+    scores = {"accuracy": float(right), "accuracy_strict": float(strict), "accuracy_any_layout": float(free)}
+    if free and not right:
+        return scores, {"failure": "layout", "why": f"{LAYOUT} lines of exactly four digits"}
+    if not right:
+        failure, why = sudoku_fault(rows, solution, lines(str(sample.input.get("sudoku", ""))))
+        return scores, {"failure": failure, "why": why}
+    return scores, {} if strict else {"why": "right, but with more than four lines of four digits"}
 
 
 def sudoku_fault(rows: Sequence[str], solution: Sequence[str], puzzle: Sequence[str]) -> tuple[str, str]:
@@ -132,5 +111,33 @@ def sudoku_fault(rows: Sequence[str], solution: Sequence[str], puzzle: Sequence[
     return "wrong digit", f"row {row + 1}, column {column + 1}: {rows[row][column]} instead of {solution[row][column]}"
 
 
+class WalkScorer:
+    """`accuracy`: the walk begins where it should, has the asked length, and each step follows an edge (its validity in
+    arXiv 2606.22976). `edges`: the share of its steps that follow an edge. How often it goes where is for many answers
+    together: `metrics.answer_law`."""
+
+    metrics = ("accuracy", "edges")
+
+    def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
+        return score_each(_judge_walk, predictions, samples, metrics)
+
+
+def _judge_walk(text: str, sample: Sample) -> Judged:
+    label, nodes = sample.label, walked(sample.label, text)
+    edges = {frozenset(edge) for edge in label["edges"]}
+    steps = [frozenset(step) in edges for step in pairwise(nodes)]
+    right = is_walk(label, nodes)
+    scores = {"accuracy": float(right), "edges": sum(steps) / max(1, label["length"] - 1, len(steps))}
+    if right:
+        return scores, {}
+    if len(nodes) != label["length"]:
+        return scores, {"failure": "wrong length", "why": f"{len(nodes)} nodes instead of {label['length']}"}
+    if nodes[0] != label["start"]:
+        return scores, {"failure": "wrong start", "why": "it begins at another node"}
+    place = steps.index(False) + 1
+    return scores, {"failure": "no edge", "why": f"no edge leads from node {place} of the walk to the next"}
+
+
 register_scorer("latin_square", LatinSquareScorer())
 register_scorer("sudoku", SudokuScorer())
+register_scorer("walk", WalkScorer())

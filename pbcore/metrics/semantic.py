@@ -17,7 +17,11 @@ MODEL_VARIABLE = "PBCORE_BERTSCORE_MODEL"
 LAYER_VARIABLE = "PBCORE_BERTSCORE_LAYER"
 DEFAULT_MODEL, DEFAULT_LAYER = "roberta-large", 17
 BATCH = 64
-TOKENIZERS = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
+NEEDED = {
+    "config.json": ("config.json",),
+    "weights": ("*.safetensors", "pytorch_model*.bin"),
+    "a tokenizer": ("tokenizer.json", "vocab.json", "vocab.txt", "*.model"),
+}
 
 
 class Unavailable(PbcoreError, RuntimeError):
@@ -57,38 +61,23 @@ class BertScore:
         """F1 in [0, 1] of each pair of stripped texts; 0 for an empty one."""
         from bert_score.utils import bert_cos_score_idf
 
-        pairs = [
-            (prediction.strip(), reference.strip())
-            for prediction, reference in zip(predictions, references, strict=True)
-        ]
-        nonempty = [index for index, pair in enumerate(pairs) if all(pair)]
-        scores = [0.0] * len(pairs)
-        if nonempty:
-            weights: defaultdict[int, float] = defaultdict(lambda: 1.0)
-            weights |= {self._tokenizer.sep_token_id: 0.0, self._tokenizer.cls_token_id: 0.0}
-            measured = bert_cos_score_idf(
-                self._model,
-                [pairs[index][1] for index in nonempty],
-                [pairs[index][0] for index in nonempty],
-                self._tokenizer,
-                weights,
-                device=self.device,
-                batch_size=BATCH,
-            )  # (N, 3): precision, recall, F1
-            for index, value in zip(nonempty, measured[:, 2].tolist(), strict=True):
-                scores[index] = min(max(value, 0.0), 1.0)
-        return scores
+        pairs = [(text.strip(), other.strip()) for text, other in zip(predictions, references, strict=True)]
+        compared = [pair for pair in pairs if all(pair)]
+        if not compared:
+            return [0.0] * len(pairs)
+        weights: defaultdict[int, float] = defaultdict(lambda: 1.0)
+        weights |= {self._tokenizer.sep_token_id: 0.0, self._tokenizer.cls_token_id: 0.0}
+        ours, theirs = map(list, zip(*compared, strict=True))
+        measured = bert_cos_score_idf(
+            self._model, theirs, ours, self._tokenizer, weights, device=self.device, batch_size=BATCH
+        )  # (N, 3): precision, recall, F1
+        values = iter(measured[:, 2].clamp(0, 1).tolist())
+        return [next(values) if all(pair) else 0.0 for pair in pairs]
 
 
 def scorer() -> BertScore:
-    """This process's scorer, with the model of $PBCORE_BERTSCORE_MODEL (a name or a folder; default roberta-large).
-
-    Raises Unavailable if the model is missing.
-    """
-    result = _scorer(os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, os.environ.get(LAYER_VARIABLE) or "")
-    if isinstance(result, Unavailable):
-        raise Unavailable(str(result))
-    return result
+    """This process's scorer, with the chosen model. Raises Unavailable if the model is missing."""
+    return _scorer(*_settings())
 
 
 def available() -> bool:
@@ -101,30 +90,30 @@ def available() -> bool:
 
 
 def chosen() -> Source:
-    """The model of $PBCORE_BERTSCORE_MODEL (a folder or a name; default roberta-large).
+    """The model of $PBCORE_BERTSCORE_MODEL (a folder or a name; default roberta-large). Raises Unavailable if it can't
+    be used."""
+    return find(*_settings())
 
-    Raises Unavailable if it can't be used.
-    """
-    return find(os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, os.environ.get(LAYER_VARIABLE) or "")
+
+def _settings() -> tuple[str, str]:
+    return os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, os.environ.get(LAYER_VARIABLE) or ""
 
 
 def find(name: str, layer: str = "") -> Source:
-    """The model `name`: a local folder or a downloaded model.
+    """The model `name`: a local folder or a downloaded model. Raises Unavailable if it is neither, or lacks what
+    scoring needs; makes no network access."""
+    folder = Path(name)
+    if not folder.is_dir():
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
-    Raises Unavailable if it is neither, or lacks what scoring needs; makes no network access.
-    """
-    if Path(name).is_dir():
-        return _checked(Source(name, Path(name), _layer(name, layer)))
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-
-    try:
-        folder = Path(snapshot_download(name, local_files_only=True))
-    except (LocalEntryNotFoundError, HFValidationError) as error:
-        raise Unavailable(
-            f"BERTScore's model {name} is not on this machine: run `pbcore bertscore install`, "
-            f"or give a folder that holds it with --bertscore-model or {MODEL_VARIABLE}"
-        ) from error
+        try:
+            folder = Path(snapshot_download(name, local_files_only=True))
+        except (LocalEntryNotFoundError, HFValidationError) as error:
+            raise Unavailable(
+                f"BERTScore's model {name} is not on this machine: run `pbcore bertscore install`, "
+                f"or give a folder that holds it with --bertscore-model or {MODEL_VARIABLE}"
+            ) from error
     return _checked(Source(name, folder, _layer(name, layer)))
 
 
@@ -140,14 +129,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Adds `pbcore bertscore install|status`."""
     parser = subparsers.add_parser("bertscore", help="install BERTScore's model, or show whether it is installed")
     parser.add_argument("action", choices=("install", "status"))
-    parser.add_argument("--model", default=os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, help="default: %(default)s")
+    parser.add_argument("--model", default=_settings()[0], help="default: %(default)s")
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
     try:
-        layer = os.environ.get(LAYER_VARIABLE) or ""
-        source = install(args.model) if args.action == "install" else find(args.model, layer)
+        source = install(args.model) if args.action == "install" else find(args.model, _settings()[1])
     except (Unavailable, OSError) as error:
         print(error)
         return 1
@@ -156,18 +144,13 @@ def _run(args: argparse.Namespace) -> int:
 
 
 @cache
-def _scorer(name: str, layer: str) -> BertScore | Unavailable:
-    try:
-        return BertScore(find(name, layer))
-    except Unavailable as error:
-        return error
+def _scorer(name: str, layer: str) -> BertScore:
+    return BertScore(find(name, layer))
 
 
 def _layer(name: str, layer: str) -> int:
-    """The given layer, else bert-score's default for the model's name or its folder's name.
-
-    Raises Unavailable if it has none.
-    """
+    """The given layer, else bert-score's default for the model's name or its folder's name. Raises Unavailable if it
+    has none."""
     if layer:
         if not layer.isdecimal():
             raise Unavailable(f"{LAYER_VARIABLE}={layer}: give the number of a layer, such as 17")
@@ -187,12 +170,7 @@ def _checked(source: Source) -> Source:
     folder = source.folder
     if "t5" in str(folder) or str(folder).startswith("scibert"):
         raise Unavailable(f"bert-score treats every path that contains 't5' as a T5 model: rename or move {folder}")
-    needed = {
-        "config.json": ("config.json",),
-        "weights": ("*.safetensors", "pytorch_model*.bin"),
-        "a tokenizer": TOKENIZERS,
-    }
-    for what, patterns in needed.items():
+    for what, patterns in NEEDED.items():
         if not any(any(folder.glob(pattern)) for pattern in patterns):
             raise Unavailable(
                 f"BERTScore's model {folder} lacks {what} ({', '.join(patterns)}): give a whole checkpoint"

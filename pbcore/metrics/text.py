@@ -1,21 +1,28 @@
 """Scorers of the text tasks: grammar, each task's own metrics, and the composites of both benchmark versions.
 
-`v1` is the product shown in the paper's tables; `v2` is grammar alone, as in the 2026 rewrite. A metric that can't be
-measured is left out, with the reason in `details["absent"]`, and so are the composites that need it.
+ROUGE is computed by rouge-score, BLEU by sacrebleu. `v1` is the product shown in the paper's tables; `v2` is grammar
+alone, as in the 2026 rewrite. A metric that can't be measured is left out, with the reason in `details["absent"]`, and
+so are the composites that need it.
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from math import prod
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from pbcore.errors import InputError
 from pbcore.metrics import grammar, semantic
+from pbcore.metrics.answers import label_part
 from pbcore.metrics.languagetool import Match, Unavailable
-from pbcore.metrics.overlap import inv_bleu, rouge
 from pbcore.tasks.base import Sample
 from pbcore.tasks.scoring import Scored, register_scorer
+
+if TYPE_CHECKING:
+    from rouge_score.rouge_scorer import RougeScorer
+    from sacrebleu.metrics.bleu import BLEU
 
 _KIND_BY_RULE = {
     "ENGLISH_WORD_REPEAT_RULE": "repeated word",
@@ -38,9 +45,8 @@ _KINDS = (
     "casing",
     "other grammar",
 )
-
-
 _TOOLS = {"grammar": grammar.available, "bertscore": semantic.available}
+_ROUGE = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
 
 
 class CellScores(Protocol):
@@ -54,26 +60,30 @@ class CellScores(Protocol):
 
 @dataclass(slots=True)
 class Measured:
-    """Results for one answer so far: scores, reasons for absent scores, and errors with their kinds and matches."""
+    """Results for one answer so far: scores, reasons for absent ones, faults as (kind, sentence), grammar's matches."""
 
     scores: dict[str, float] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
-    kinds: list[str] = field(default_factory=list)
-    matches: list[Match] = field(default_factory=list)
+    faults: list[tuple[str, str]] = field(default_factory=list)
+    matches: tuple[Match, ...] = ()
+
+    def compose(self, name: str, factors: tuple[str, ...]) -> None:
+        """The product of scores; absent for the reason of the first that is."""
+        missing = [factor for factor in factors if factor not in self.scores]
+        if not missing:
+            self.scores[name] = prod(self.scores[factor] for factor in factors)
+        elif reasons := [f"{factor}: {self.absent[factor]}" for factor in missing if factor in self.absent]:
+            self.absent[name] = reasons[0]
 
     def scored(self, metrics: Collection[str]) -> Scored:
         details: dict[str, object] = {}
         if self.matches:
             details["matches"] = [asdict(match) for match in self.matches]
-        if self.wrong:
-            details |= {"why": "; ".join(self.wrong), "failure": self.kinds[0]}
+        if self.faults:
+            details |= {"why": "; ".join(why for _, why in self.faults), "failure": self.faults[0][0]}
         if absent := {name: why for name, why in self.absent.items() if name in metrics}:
             details["absent"] = absent
         return Scored({name: value for name, value in self.scores.items() if name in metrics}, details)
-
-
-Measure = Callable[[Sequence[str], Sequence[Sample], Collection[str], Sequence[Measured]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +92,7 @@ class TextScorer:
 
     own: tuple[str, ...]
     factors: tuple[str, ...]
-    measure: Measure
+    measure: Callable[[str, Sample, Collection[str], Measured], None]
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -93,14 +103,16 @@ class TextScorer:
         answers = [Measured() for _ in predictions]
         for prediction, answer in zip(predictions, answers, strict=True):
             if not prediction.strip():
-                answer.wrong.append("the answer is empty")
-                answer.kinds.append("empty")
+                answer.faults.append(("empty", "the answer is empty"))
         if "grammar" in needed:
             _measure_grammar(predictions, answers)
-        self.measure(predictions, samples, needed, answers)
+        for prediction, sample, answer in zip(predictions, samples, answers, strict=True):
+            self.measure(prediction, sample, needed, answer)
+        if "bertscore" in needed:
+            _measure_meaning(predictions, samples, answers)
         for answer in answers:
-            _compose(answer, "v1", self.factors)
-            _compose(answer, "v2", ("grammar",))
+            answer.compose("v1", self.factors)
+            answer.compose("v2", ("grammar",))
         return [answer.scored(metrics) for answer in answers]
 
 
@@ -116,21 +128,12 @@ def now_measurable(cell: CellScores) -> bool:
 
 def failure_kind(match: Match) -> str:
     """The kind of a grammatical error: one of those that the paper's Appendix H names for parallel decoding, or a
-    broader one.
-    """
+    broader one."""
     if match.rule in _KIND_BY_RULE:
         return _KIND_BY_RULE[match.rule]
     if match.category in _KIND_BY_CATEGORY:
         return _KIND_BY_CATEGORY[match.category]
     return "broken verb group" if _VERB_RULE.search(match.rule) else "other grammar"
-
-
-def _compose(answer: Measured, name: str, factors: tuple[str, ...]) -> None:
-    missing = [factor for factor in factors if factor not in answer.scores]
-    if not missing:
-        answer.scores[name] = prod(answer.scores[factor] for factor in factors)
-    elif reasons := [f"{factor}: {answer.absent[factor]}" for factor in missing if factor in answer.absent]:
-        answer.absent[name] = reasons[0]
 
 
 def _measure_grammar(predictions: Sequence[str], answers: Sequence[Measured]) -> None:
@@ -144,50 +147,17 @@ def _measure_grammar(predictions: Sequence[str], answers: Sequence[Measured]) ->
         if verdict.score is None:
             answer.absent["grammar"] = verdict.problem
             continue
-        answer.scores["grammar"] = verdict.score
-        answer.matches.extend(verdict.matches)
+        answer.scores["grammar"], answer.matches = verdict.score, verdict.matches
         if verdict.matches:
             worst = min(verdict.matches, key=lambda match: _KINDS.index(failure_kind(match)))
             span = prediction.strip()[worst.offset : worst.offset + worst.length]
-            answer.wrong.append(f"{failure_kind(worst)} at {span!r}: {worst.message} ({worst.rule})")
-            answer.kinds.append(failure_kind(worst))
+            why = f"{failure_kind(worst)} at {span!r}: {worst.message} ({worst.rule})"
+            answer.faults.append((failure_kind(worst), why))
 
 
-def _measure_words(
-    predictions: Sequence[str], samples: Sequence[Sample], needed: Collection[str], answers: Sequence[Measured]
-) -> None:
-    """`inclusion` as in the official benchmark: every word is a substring of the answer, case-sensitive ("Dog" differs
-    from "dog").
-    """
-    for prediction, sample, answer in zip(predictions, samples, answers, strict=True):
-        words = [str(word) for word in _field(sample, "words")]
-        missing = [word for word in words if word not in prediction]
-        answer.scores["inclusion"] = float(not missing)
-        answer.scores["inclusion_any_case"] = float(all(word.lower() in prediction.lower() for word in words))
-        if missing and "inclusion" in needed:
-            answer.wrong.append(f"missing words: {', '.join(missing)}")
-            answer.kinds.append("word missing")
-
-
-def _measure_summary(
-    predictions: Sequence[str], samples: Sequence[Sample], needed: Collection[str], answers: Sequence[Measured]
-) -> None:
-    for prediction, sample, answer in zip(predictions, samples, answers, strict=True):
-        summary = str(_field(sample, "summary"))
-        answer.scores |= rouge(prediction, summary)
-        answer.scores["rouge_l_unstemmed"] = rouge(prediction, summary, stemmed=False)["rouge_l"]
-
-
-def _measure_paraphrase(
-    predictions: Sequence[str], samples: Sequence[Sample], needed: Collection[str], answers: Sequence[Measured]
-) -> None:
-    sources = [str(_field(sample, "text")) for sample in samples]
-    for prediction, source, answer in zip(predictions, sources, answers, strict=True):
-        answer.scores["inv_bleu"] = inv_bleu(prediction, source)
-    if "bertscore" not in needed:
-        return
+def _measure_meaning(predictions: Sequence[str], samples: Sequence[Sample], answers: Sequence[Measured]) -> None:
     try:
-        values = semantic.scorer().f1(predictions, sources)
+        values = semantic.scorer().f1(predictions, [label_part(sample, "text", str) for sample in samples])
     except semantic.Unavailable as error:
         for answer in answers:
             answer.absent["bertscore"] = str(error)
@@ -196,14 +166,60 @@ def _measure_paraphrase(
         answer.scores["bertscore"] = value
 
 
-def _field(sample: Sample, name: str) -> str | Sequence[str]:
-    label = sample.label
-    if not isinstance(label, Mapping) or name not in label:
-        raise InputError(
-            f"{sample.task} sample {sample.index} has the label {label!r} without {name!r}; scoring needs it"
-        )
-    value: str | Sequence[str] = label[name]
-    return value
+def _measure_words(prediction: str, sample: Sample, needed: Collection[str], answer: Measured) -> None:
+    """`inclusion` as in the official benchmark: every word is a substring of the answer, case-sensitive ("Dog" differs
+    from "dog")."""
+    words = [str(word) for word in label_part(sample, "words", list)]
+    missing = [word for word in words if word not in prediction]
+    answer.scores["inclusion"] = float(not missing)
+    answer.scores["inclusion_any_case"] = float(all(word.lower() in prediction.lower() for word in words))
+    if missing and "inclusion" in needed:
+        answer.faults.append(("word missing", f"missing words: {', '.join(missing)}"))
+
+
+def _measure_summary(prediction: str, sample: Sample, needed: Collection[str], answer: Measured) -> None:
+    summary = label_part(sample, "summary", str)
+    answer.scores |= rouge(prediction, summary)
+    answer.scores["rouge_l_unstemmed"] = rouge(prediction, summary, stemmed=False)["rouge_l"]
+
+
+def _measure_paraphrase(prediction: str, sample: Sample, needed: Collection[str], answer: Measured) -> None:
+    answer.scores["inv_bleu"] = inv_bleu(prediction, label_part(sample, "text", str))
+
+
+def rouge(prediction: str, reference: str, *, stemmed: bool = True) -> dict[str, float]:
+    """F-measures `rouge_1`, `rouge_2` and `rouge_l` (Lin 2004) of two stripped texts. The first version of the
+    benchmark stems words (Porter), the 2026 rewrite does not."""
+    scores = _rouge_scorer(stemmed).score(reference.strip(), prediction.strip())
+    return {ours: float(scores[theirs].fmeasure) for theirs, ours in _ROUGE.items()}
+
+
+def bleu(prediction: str, reference: str) -> float:
+    """Sentence BLEU in [0, 1] with the official benchmark's settings: 13a tokens, 4-grams, no smoothing, no effective
+    order. It is 0 when the two texts share no run of four tokens."""
+    # For one sentence the corpus score is equal, and sacrebleu doesn't warn about the effective order.
+    return min(1.0, float(_bleu_scorer().corpus_score([prediction.strip()], [[reference.strip()]]).score) / 100)
+
+
+def inv_bleu(prediction: str, source: str) -> float:
+    """1 − BLEU against the text to be paraphrased: 0 for a copy. An empty prediction scores 0 too, as on every
+    metric."""
+    return 1.0 - bleu(prediction, source) if prediction.strip() else 0.0
+
+
+@cache
+def _rouge_scorer(stemmed: bool) -> RougeScorer:
+    # Imported on first use, here and below: the imports take seconds, and most runs don't need them.
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer(list(_ROUGE), use_stemmer=stemmed)
+
+
+@cache
+def _bleu_scorer() -> BLEU:
+    from sacrebleu.metrics.bleu import BLEU
+
+    return BLEU(tokenize="13a", max_ngram_order=4, smooth_method="none", effective_order=False)
 
 
 WORDS_TO_SENTENCE = TextScorer(("inclusion", "inclusion_any_case"), ("inclusion", "grammar"), _measure_words)

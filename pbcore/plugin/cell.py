@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pbcore.analysis.decoding_order import order_statistics
-from pbcore.analysis.exploration import exploration
+from pbcore.analysis.decoding import exploration, order_statistics
 from pbcore.ceilings.cells import Ceilings, mean_bits_lost
 from pbcore.decoding import decode
 from pbcore.decoding.sharing import ForwardStore
@@ -20,7 +19,7 @@ from pbcore.metrics.answer_law import answer_law
 from pbcore.metrics.text import TextScorer, now_measurable
 from pbcore.models.base import Generation, Model
 from pbcore.models.memory import Peak, peak_memory
-from pbcore.models.token_text import pieces
+from pbcore.models.tokenizer import pieces
 from pbcore.names import parse
 from pbcore.plugin import drilldown
 from pbcore.plugin.hookspecs import Asked

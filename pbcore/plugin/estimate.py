@@ -6,7 +6,7 @@ import pytest
 
 from pbcore.errors import PbcoreError
 from pbcore.grid.cellid import CellName
-from pbcore.plugin.state import cell_name, plan, settings
+from pbcore.plugin.state import cell_name, plan, say, settings
 from pbcore.printable import counted
 
 
@@ -28,13 +28,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
     if not settings(config).estimate or config.getoption("collectonly", False):
         return None
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
     cells = [name for item in session.items if (name := cell_name(item)) is not None]
     for model in dict.fromkeys(cell.model for cell in cells):
-        for line in _bill(config, model, [cell for cell in cells if cell.model == model]):
-            if terminal is not None:
-                terminal.ensure_newline()
-                terminal.write_line(line)
+        say(config, *_bill(config, model, [cell for cell in cells if cell.model == model]))
     return True
 
 

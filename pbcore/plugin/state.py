@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -80,6 +80,14 @@ def read_name(text: str) -> CellName | None:
     from pbcore.tasks import all_task_names
 
     return parse(text, all_task_names())
+
+
+def say(config: pytest.Config, *lines: str) -> None:
+    """Writes lines to the terminal, if this process has one."""
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
+    for line in lines if terminal is not None else ():
+        terminal.ensure_newline()
+        terminal.write_line(line)
 
 
 def cell_name(item: pytest.Item) -> CellName | None:

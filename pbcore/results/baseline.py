@@ -8,9 +8,8 @@ The file is sorted JSON with one line per cell, so that a diff shows which cells
     }}
 
 Values are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones and means over seeds as
-numbers with four decimals, forwards (summed over seeds) run-length encoded (`16x100 15x8`: sixteen a hundred times,
-then fifteen eight times), and so are rows, where they aren't the forwards.
-"""
+numbers with four decimals, forwards (summed over seeds) and rows, where they aren't the forwards, run-length encoded
+(`16x100 15x8`: sixteen a hundred times, then fifteen eight times)."""
 
 import json
 import re
@@ -46,8 +45,8 @@ class BaselineError(InputError):
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
     """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe` and `rows`: forwards and
-    canvases forwarded per index, summed over seeds; all in the order of `indices`. `official_text`: the
-    scores include text after the first EOS; `whole_cot`: they are of answers with their steps."""
+    canvases forwarded per index, summed over seeds. `official_text`: the scores include text after the first EOS;
+    `whole_cot`: they are of answers with their steps."""
 
     id: str
     model: str
@@ -70,14 +69,15 @@ class BaselineCell:
 
     @property
     def forwarded(self) -> tuple[int, ...]:
-        """The canvases forwarded per index, as `rows`; the forwards where those are left out."""
+        """The canvases forwarded per index."""
         return self.rows or self.nfe
 
     @property
     def failed(self) -> str | None:
         """Why the cell could not be run; None if it was."""
-        cell = self.stored and self.stored.cell
-        return None if cell is None or cell.status == "ok" else cell.error or "no cause recorded"
+        if self.stored is None or self.stored.cell.status == "ok":
+            return None
+        return self.stored.cell.error or "no cause recorded"
 
     def by_sample(self, name: str) -> dict[int, float]:
         """A score by the sample's index."""
@@ -128,8 +128,8 @@ def _summed(answers: Iterable[Sequence[SampleRecord]], count: Callable[[SampleRe
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
-    """Writes a baseline file atomically. Raises BaselineError if a cell failed or none is given: cells missing from the
-    baseline would pass in later runs without being judged."""
+    """Writes a baseline file atomically. Raises BaselineError if a cell failed or none is given: cells that the
+    baseline lacks would pass in later runs without being judged."""
     entries = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
     if failed or not entries:

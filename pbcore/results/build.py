@@ -1,15 +1,18 @@
-"""From decoded answers and their scores to a cell's record."""
+"""From decoded answers and their scores to a cell's record, and the check that a record's aggregates are theirs."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from pbcore.printable import printable
+from pbcore.results.check import LoadError
 from pbcore.results.json_values import plain
-from pbcore.results.record import CellRecord, FormerToken, SampleRecord, Score, by_index
+from pbcore.results.record import TOLERANCE, CellRecord, FormerToken, SampleRecord, Score, by_index
 from pbcore.results.stats import score_of
 from pbcore.tasks.scoring import Scored
 
@@ -86,10 +89,8 @@ def build_cell(
 def with_scores(
     cell: CellRecord, samples: Sequence[SampleRecord], scored: Sequence[Scored]
 ) -> tuple[CellRecord, list[SampleRecord]]:
-    """A cell's record and samples with the scores of a later scoring of the same answers, in the order of the samples.
-
-    Raises ValueError if the lengths differ, or a score of a sample is missing without a reason.
-    """
+    """A cell's record and samples with the scores of a later scoring of the same answers, in their order. Raises
+    ValueError if the lengths differ, or a score of a sample is missing without a reason."""
     each = zip(samples, scored, strict=True)
     again = [replace(sample, **_scoring(sample.index, result)) for sample, result in each]
     before = {name for sample in samples for name in sample.details.get("absent", {})}
@@ -107,10 +108,8 @@ def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
 def sample_record(
     index: int, answer: Generation, scored: Scored, seed: int = 0, pieces: Callable[[int], str] | None = None
 ) -> SampleRecord:
-    """One sample's record; with its tokens if `pieces` gives their texts.
-
-    Given positions (infilling; `steps` −1) count as neither canvas nor answer tokens, as they were not decoded.
-    """
+    """One sample's record; with its tokens if `pieces` gives their texts. Given positions (infilling; `steps` −1) count
+    as neither canvas nor answer tokens, as they were not decoded."""
     steps = [int(step) for step in answer.steps]
     told = answer.extra.get("served")
     nfe = int(answer.nfe) if answer.nfe else answer.prefill  # an answer may be the prefill's token
@@ -251,10 +250,7 @@ def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str
 
 
 def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:
-    """Every score's mean over samples.
-
-    The sample is the unit: answers of several seeds are averaged first, not counted as more samples.
-    """
+    """Every score's mean over samples: answers of several seeds are averaged first, not counted as more samples."""
     scores: dict[str, Score] = {}
     for name in dict.fromkeys(name for sample in samples for name in sample.scores):
         measured = [sample for sample in samples if name in sample.scores]
@@ -265,3 +261,35 @@ def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, 
             )
         scores[name] = score_of(name, [fmean(one.scores[name] for one in same) for same in by_index(measured).values()])
     return scores
+
+
+def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:
+    """Raises LoadError, which begins with `where` and names the field, if an aggregate of an evaluated cell differs
+    from what its samples give. Intervals are not computed again."""
+    if cell.status != "ok":
+        return
+    try:
+        aggregates = list(_aggregates(cell, samples))
+    except (ValueError, TypeError, ZeroDivisionError) as error:
+        raise LoadError(f"{where}: cell {printable(cell.id)}: its samples don't go together ({error})") from error
+    for name, told, computed in aggregates:
+        numbers = isinstance(told, (int, float)) and isinstance(computed, (int, float))
+        if told != computed and not (numbers and math.isclose(told, computed, rel_tol=TOLERANCE, abs_tol=TOLERANCE)):
+            values = [f"{one:.6g}" if isinstance(one, float) else printable(str(one), 120) for one in (told, computed)]
+            raise LoadError(
+                f"{where}: cell {printable(cell.id)}: field {name} is {values[0]}, its samples give {values[1]}: "
+                "edited or damaged"
+            )
+
+
+def _aggregates(cell: CellRecord, samples: Sequence[SampleRecord]) -> Iterator[tuple[str, Any, Any]]:
+    """(field, what the record says, what the samples give)."""
+    for name, score in cell.scores.items():
+        measured = by_index(sample for sample in samples if name in sample.scores)
+        means = [fmean(one.scores[name] for one in same) for same in measured.values()]
+        yield f"scores.{printable(name, 40)}.n", score.n, len(means)
+        yield f"scores.{printable(name, 40)}.mean", score.mean, fmean(means) if means else None
+    for name, value in forward_rates(cell.id, samples).items():
+        if (told := getattr(cell, name)) is not None:  # records written before there was such a field have none
+            yield name, told, value
+    yield "failures", cell.failures, failure_counts(samples)

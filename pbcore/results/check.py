@@ -37,19 +37,13 @@ def read_utf8(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON value in a file.
-
-    Raises LoadError unless it is valid JSON in UTF-8 with finite numbers, OSError if it can't be read.
-    """
+    """The JSON value in a file. Raises the errors of `read_utf8` and `parse_json`."""
     return parse_json(read_utf8(path), str(path))
 
 
 def parse_json(text: str, where: str) -> Any:
-    """The value of a JSON text.
-
-    Raises LoadError, which begins with `where`, unless it is valid JSON with finite numbers and without keys that are
-    there twice.
-    """
+    """The value of a JSON text. Raises LoadError, which begins with `where`, unless it is valid JSON with finite
+    numbers and without keys that are there twice."""
     twice: list[tuple[dict[str, Any], str]] = []
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -101,10 +95,7 @@ def _is_cell(key: str) -> bool:
 
 
 def json_lines(path: Path) -> list[tuple[str, Any]]:
-    """(place, value) of every line that isn't blank.
-
-    Lines end at `\\n` only, as U+2028 and U+0085 may stand within JSON texts.
-    """
+    """(place, value) of every line that isn't blank. They end at `\\n` only: JSON texts may hold U+2028 and U+0085."""
     lines = enumerate(read_utf8(path).split("\n"), 1)
     places = [(f"{path}, line {number}", line) for number, line in lines if line.strip()]
     return [(place, parse_json(line, place)) for place, line in places]
@@ -151,7 +142,7 @@ def shape(cls: type[Any], *, extra: Literal["forbid", "allow"] = "forbid", built
 
 def _shaped(hint: Any) -> Any:
     """A type with the shapes of the dataclasses in it."""
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         return shape(hint)
     origin = get_origin(hint)
     if origin not in (list, dict, Union, UnionType):

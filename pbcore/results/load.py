@@ -23,12 +23,11 @@ __all__ = ["LoadError", "load", "load_cells", "load_many", "load_samples", "load
 
 def load(path: str | Path) -> pd.DataFrame:
     """A DataFrame with a row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, rows,
-    tokens_per_step, tokens_per_row, tokens_per_forward, seconds … (all columns: `results.flat`).
+    tokens_per_step, tokens_per_row, tokens_per_forward, seconds … (all columns: `table_row.row`).
 
     `path` is a run directory (finished or interrupted), a results.json, a junit.xml or pytest-benchmark JSON written by
     our plugin, a run folder of the 2026 rewrite, or its table as CSV. Raises LoadError naming the path and the readable
-    formats.
-    """
+    formats."""
     source = Path(path)
     rows = published.read(source)
     if rows is None:
@@ -49,10 +48,8 @@ def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def load_cells(path: str | Path) -> list[CellRecord]:
-    """The cell records of a run directory or of one of our files.
-
-    Raises LoadError if there are none or they can't be read.
-    """
+    """The cell records of a run directory or of one of our files. Raises LoadError if there are none or they can't be
+    read."""
     source = Path(path)
     if source.is_dir():
         return _from_directory(source)

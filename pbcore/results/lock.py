@@ -18,7 +18,7 @@ LOCK, HOLDER = ".lock", ".holder.json"
 
 @dataclass(frozen=True, slots=True)
 class RunLock:
-    """A held lock. The system releases it when the process ends, however it ends; `release` also removes its files."""
+    """A held lock. The system releases it when the process ends; `release` also removes its files."""
 
     path: Path
     _lock: FileLock

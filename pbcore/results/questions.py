@@ -31,8 +31,8 @@ FOLDER = "questions"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One sample's question: `prompt` without its shots, of which there were `shots`; `answer` one correct answer (None
-    if the label has none), the only one if `only`; `length` the n of a list."""
+    """One sample's question: `prompt` without its `shots`; `answer` one correct answer (None if the label has none),
+    the only one if `only`; `length` the n of a list."""
 
     index: Count
     prompt: str
@@ -187,29 +187,23 @@ class Questions:
             yield recorded
 
 
-def selected(task: Task, indices: list[int]) -> Task:
-    """The task with the samples of these numbers only, in their order. Raises QuestionsError for an unknown number."""
-    known = {sample.index: sample for sample in task.samples}
-    missing = [index for index in indices if index not in known]
-    if missing:
-        raise QuestionsError(f"{task.name} has no sample {missing[0]}, which an answer names")
-    return replace(task, samples=tuple(known[index] for index in indices))
-
-
 def scored_again(stored: StoredCell, task: Task) -> StoredCell:
     """A cell whose kept answers are scored again; its answers, seconds and key stay. Raises QuestionsError for an
     answer to a sample that the task lacks."""
+    known = {sample.index: sample for sample in task.samples}
+    missing = next((answer.index for answer in stored.samples if answer.index not in known), None)
+    if missing is not None:
+        raise QuestionsError(f"{task.name} has no sample {missing}, which an answer names")
     official = bool(stored.cell.conditions.options.get("official_text"))
-    texts = [(official and sample.official_text) or sample.text for sample in stored.samples]
-    samples = selected(task, [sample.index for sample in stored.samples]).samples
-    cell = replace(stored.cell, headline=task.headline)
-    record, again = with_scores(cell, stored.samples, task.score_many(texts, samples))
+    texts = [(official and answer.official_text) or answer.text for answer in stored.samples]
+    scored = task.score_many(texts, [known[answer.index] for answer in stored.samples])
+    record, again = with_scores(replace(stored.cell, headline=task.headline), stored.samples, scored)
     return StoredCell(record, tuple(again))
 
 
 def redrawn(task: str, length: str, count: int, options: Mapping[str, Any], digest: str | None) -> Task | None:
-    """The samples of a record of generated data, drawn again: `length`, the number of samples, `options` and digest are
-    the record's. None if they differ now or can't be drawn."""
+    """The samples of a record of generated data, drawn again by its `length`, number of samples, `options` and digest.
+    None if they differ now or can't be drawn."""
     try:
         asked = task_spec(task).asked(options)
         drawn = load_task(task, n=lengths_of(length) or None, limit=count, seed=options.get("data_seed") or 0, **asked)

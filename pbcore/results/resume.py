@@ -59,9 +59,9 @@ def cell_key(
 
 
 def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
-    """The digests of a cell's user-registered code (`pbcore.source.source_of`): policy, model factory and the model's
-    class; empty for pbcore's own, which `code_version` covers. A user's scorer is part of `Task.identity`. Raises
-    SamplerNameError for an unreadable sampler name."""
+    """The digests of a cell's user-registered code (`pbcore.source.source_of`): policy, model factory and the
+    model's class; empty for pbcore's own, which `code_version` covers. Raises SamplerNameError for an unreadable
+    sampler name."""
     from pbcore.decoding.policies import policies
     from pbcore.models.registry import FACTORIES
     from pbcore.names import parse
@@ -90,9 +90,8 @@ def code_version(packages: tuple[str, ...] = CODE) -> str:
 def finished(
     run_dir: str | Path | Iterable[str | Path], say: Callable[[str], None] | None = None
 ) -> dict[str, tuple[str, StoredCell]]:
-    """id → (key, stored cell) of every cell with status `ok` in a run, or in several runs (later ones win). Failed
-    cells are not finished: a resumed run repeats them. Damaged files are left as they are and reported through `say`
-    (default: a warning).
+    """id → (key, stored cell) of every cell with status `ok` in a run, or in several runs (later ones win); a resumed
+    run repeats the others. Damaged files are left as they are and reported through `say` (default: a warning).
 
         done = finished("reports/20260102-030405-ab12")
         if cell_id in done and done[cell_id][0] == key: run.write_cell(done[cell_id][1].cell, done[cell_id][1].samples)
@@ -104,10 +103,11 @@ def finished(
 
 def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
     """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from these, plain values by
-    name; none for a run that was killed before it wrote them.
-    """
+    name; none for a run that was killed before it wrote them."""
     known = earlier.get("settings")
-    names = [] if known is None else sorted(known.keys() | settings.keys())
+    if known is None:
+        return []
+    names = sorted(known.keys() | settings.keys())
     both = [(name.replace("_", "-"), _shown(known.get(name)), _shown(settings.get(name))) for name in names]
     return [f"{name} was {before}, is {now}" for name, before, now in both if before != now]
 

@@ -36,9 +36,7 @@ def row(cell: CellRecord) -> dict[str, Any]:
     """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates, conditions.
 
     `n` is the number of samples, `length` the values of n among them, `prompts` the source of the questions (`v1`, the
-    paper's; `rewrite-2026`; `own` for other tasks), `nfe` and `rows` the means over samples; values that were not
-    measured are None (NaN in a DataFrame).
-    """
+    paper's; `rewrite-2026`; `own` for other tasks), `nfe` and `rows` the means over samples; None: not measured."""
     ran, headline, told = cell.status == "ok", cell.scores.get(cell.headline), cell.served
     flat: dict[str, Any] = {
         "id": cell.id,
@@ -90,10 +88,8 @@ def _prompts(cell: CellRecord) -> str:
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
-    """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers NaN.
-
-    Lone surrogates are written out (`\\udc80`): pandas can't hold them where pyarrow is installed.
-    """
+    """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers NaN. Lone surrogates
+    are written out (`\\udc80`): pandas can't hold them where pyarrow is installed."""
     import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
     rows = [{encodable(name): _text(value) for name, value in row(cell).items()} for cell in cells]

@@ -37,8 +37,7 @@ class Sample:
 
     def answer_limit(self, own: int) -> int:
         """The most tokens of an answer by a model without a canvas, whose own limit is `own`: what was asked for, else
-        the larger of that limit and the canvas length.
-        """
+        the larger of that limit and the canvas length."""
         return self.max_new_tokens if self.limited else max(self.max_new_tokens, own)
 
     @property
@@ -86,10 +85,8 @@ class Task:
         return category(self.name)
 
     def score(self, prediction: str, sample: Sample, metrics: Collection[str] | None = None) -> dict[str, float]:
-        """Scores of one answer, each in [0, 1]; `metrics` selects the scores to compute (default: all).
-
-        Raises InputError for a metric that this task does not have, and for a prediction that is not a string.
-        """
+        """Scores of one answer, each in [0, 1]; `metrics` selects the scores to compute (default: all). Raises
+        InputError for a metric that this task does not have, and for a prediction that is not a string."""
         return self.score_many([prediction], [sample], metrics)[0].scores
 
     def score_many(

@@ -3,11 +3,12 @@ scored."""
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 from pbcore.tasks.generators import Item
-from pbcore.tasks.lists import formatted
+from pbcore.tasks.lists import OPERATIONS, formatted
 
 ASKS = "Think step by step and give your final answer at the end as 'The answer is: {answer}'."  # Table 4
 NEW_TOKENS = 256
@@ -34,8 +35,7 @@ def question(prompt: str) -> str:
 
 def final_answer(text: str) -> str | None:
     """What follows the last "The answer is:", without quotes around the whole, straight double ones aside, which belong
-    to list items; None where it is missing.
-    """
+    to list items; None where it is missing."""
     found = list(_MARKER.finditer(text))
     if not found:
         return None
@@ -48,58 +48,30 @@ def final_answer(text: str) -> str | None:
 def worked(kind: str, item: Item, answer: str) -> str:
     """A solved example's answer with its steps; `kind` is the generator's name."""
     end = f"{_CLOSES}{chr(10) if chr(10) in answer else ' '}{answer}"
-    steps = _STEPS.get(kind)
-    if steps is None:
+    if kind not in OPERATIONS:
         return end
     before, after = json.loads(item.input["context"]), json.loads(answer)
-    return f"The list is {formatted(before)}.\n{steps(before, after, item.input)}\n{end}"
+    return f"The list is {formatted(before)}.\n{_steps(kind, before, after, item.input)}\n{end}"
 
 
-def _sort(before: list[str], after: list[str], _: Any) -> str:
-    names = ", ".join(item.rpartition(" ")[2] for item in after)
-    return f"In alphabetical order the last names are {names}."
-
-
-def _reverse(before: list[str], after: list[str], _: Any) -> str:
-    return "\n".join(f"Number {place} from the end is {item}." for place, item in enumerate(after, 1))
-
-
-def _shuffle(before: list[str], after: list[str], _: Any) -> str:
-    pairs = zip(before, after, strict=True)
-    differs = next((place for place, (old, new) in enumerate(pairs, 1) if old != new), None)
-    order = f"I draw them in this order: {', '.join(after)}."
-    return order if differs is None else f"{order}\nPlace {differs} has changed, so the order is a new one."
-
-
-def _index(place: int, values: Any) -> str:
-    return f"The index is {place}." if "index" in values else f"I draw index {place} at random."
-
-
-def _insert(before: list[str], after: list[str], values: Any) -> str:
-    place = after.index(values["word"])
-    where = f"after {before[place - 1]}" if place else "to the front"
-    return f"{_index(place, values)} {values['word']} goes there, {where}."
-
-
-def _remove(before: list[str], after: list[str], values: Any) -> str:
-    place = next(i for i, item in enumerate(before) if after[i : i + 1] != [item])
-    return f"{_index(place, values)} {before[place]}, who is there, leaves the list."
-
-
-def _replace(before: list[str], after: list[str], values: Any) -> str:
-    place = after.index(values["word"])
-    return f"{_index(place, values)} {before[place]} is there, and {values['word']} takes the place."
-
-
-_STEPS: dict[str, Callable[[list[str], list[str], Any], str]] = {
-    "copy": lambda before, after, _: "Nothing moves.",
-    "sort": _sort,
-    "reverse": _reverse,
-    "shuffle": _shuffle,
-    "insert_index": _insert,
-    "insert_random": _insert,
-    "remove_index": _remove,
-    "remove_random": _remove,
-    "replace_index": _replace,
-    "replace_random": _replace,
-}
+def _steps(operation: str, before: list[str], after: list[str], values: Mapping[str, Any]) -> str:
+    """What is done to a list, in words."""
+    if operation == "copy":
+        return "Nothing moves."
+    if operation == "sort":
+        return f"In alphabetical order the last names are {', '.join(item.rpartition(' ')[2] for item in after)}."
+    if operation == "reverse":
+        return "\n".join(f"Number {place} from the end is {item}." for place, item in enumerate(after, 1))
+    # Where the two differ first; people and symbols occur once.
+    place = next((i for i, pair in enumerate(zip_longest(before, after)) if pair[0] != pair[1]), None)
+    if operation == "shuffle":
+        order = f"I draw them in this order: {', '.join(after)}."
+        return order if place is None else f"{order}\nPlace {place + 1} has changed, so the order is a new one."
+    assert place is not None
+    index = f"The index is {place}." if "index" in values else f"I draw index {place} at random."
+    if operation.startswith("insert"):
+        where = f"after {before[place - 1]}" if place else "to the front"
+        return f"{index} {values['word']} goes there, {where}."
+    if operation.startswith("remove"):
+        return f"{index} {before[place]}, who is there, leaves the list."
+    return f"{index} {before[place]} is there, and {values['word']} takes the place."

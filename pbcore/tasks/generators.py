@@ -19,10 +19,8 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question: the values that fill the prompt, the official `answer` value, and the canvas for infilling.
-
-    `key` decides the split: items with equal keys are in the same split.
-    """
+    """One question: the values that fill the prompt, the official `answer` value, and the canvas for infilling. `key`
+    decides the split: items with equal keys are in the same split."""
 
     input: Mapping[str, Any]
     label: Any
@@ -42,9 +40,7 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Order:
     """A request to a generator. `name` is the task's; it enters the seed, so different tasks get different data.
-
-    `count` is the number of questions, all different; None: any number, with possible repeats.
-    """
+    `count` is the number of questions, all different; None: any number, with possible repeats."""
 
     name: str
     settings: Settings

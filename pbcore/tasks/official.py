@@ -10,8 +10,8 @@ from string import Formatter
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.printable import printable, shown
-from pbcore.tasks.files import UnreadableFile, read_json_lines
+from pbcore.printable import printable
+from pbcore.tasks.files import UnreadableFile, read_json_lines, wrong
 from pbcore.tasks.generators import Asked, Item
 from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.spec import TaskSpec
@@ -106,10 +106,8 @@ def _file(spec: TaskSpec, data_dir: Path, n: int | None) -> Path:
 
 def read_rows(path: Path, spec: TaskSpec) -> Iterator[Row]:
     """The questions of a file, one JSON object per line: `input` (the values of the prompt, and `icl_examples`),
-    `answer`, `metadata`.
-
-    Raises FileNotFoundError, or RowError that names file, line, field, the given value and the allowed ones.
-    """
+    `answer`, `metadata`. Raises FileNotFoundError, or RowError that names file, line, field, the given value and the
+    allowed ones."""
     if not isfile(path):
         raise FileNotFoundError(
             f"{spec.name}: no file {printable(str(path))}; give the path of a .jsonl file, relative to the tasks file"
@@ -131,7 +129,7 @@ def _question(row: Any, spec: TaskSpec, place: str) -> Asked:
         check_label(row["answer"], spec)
         examples = row["input"].get("icl_examples", [])
         if not isinstance(examples, list):
-            raise _wrong("input.icl_examples", examples, "a list of rows")
+            raise wrong("input.icl_examples", examples, "a list of rows")
         question = Asked(item, tuple(_item(example, spec) for example in examples))
         spec.messages(question.item, question.shots)
     except KeyError as error:
@@ -144,7 +142,7 @@ def _question(row: Any, spec: TaskSpec, place: str) -> Asked:
 def _item(row: Any, spec: TaskSpec) -> Item:
     """One row, or one of its examples, with every field checked."""
     if not isinstance(row, dict):
-        raise _wrong("the row", row, "an object with input and answer")
+        raise wrong("the row", row, "an object with input and answer")
     given = field_of(row, "input", dict, "an object with the values of the prompt")
     label = field_of(row, "answer", (str, dict), "a text or an object")
     metadata = field_of({"metadata": None, **row}, "metadata", (dict, type(None)), "an object, or omit it")
@@ -161,7 +159,7 @@ def row_length(label: Any, metadata: Mapping[str, Any], spec: TaskSpec) -> int |
         name, length = "the number of words", len(label["words"])
     allowed = spec.generator.lengths if spec.generator and spec.generator.lengths else range(MOST_LENGTH + 1)
     if length is not None and (type(length) is not int or length not in allowed):
-        raise _wrong(name, length, f"an integer from {allowed[0]} to {allowed[-1]}")
+        raise wrong(name, length, f"an integer from {allowed[0]} to {allowed[-1]}")
     return length
 
 
@@ -171,17 +169,17 @@ def _check_values(values: Mapping[str, Any], spec: TaskSpec) -> None:
     for name in sorted(names & set(values)):
         value = values[name]
         if type(value) not in (str, int, float):
-            raise _wrong(f"input.{name}", value, "a text or a number")
+            raise wrong(f"input.{name}", value, "a text or a number")
         if spec.generator is None:
             continue
         if name in ("index", "size") and type(value) is not int:
-            raise _wrong(f"input.{name}", value, "an integer")
+            raise wrong(f"input.{name}", value, "an integer")
         if name not in ("index", "size") and not isinstance(value, str):
-            raise _wrong(f"input.{name}", value, "a text")
+            raise wrong(f"input.{name}", value, "a text")
         if name == "context" and not _is_list(value):
-            raise _wrong("input.context", value, 'a list of texts as text, such as ["A B", "C D"]')
+            raise wrong("input.context", value, 'a list of texts as text, such as ["A B", "C D"]')
         if name == "sudoku" and not re.fullmatch(r"([0-4]{4}\n){3}[0-4]{4}\n?", value):
-            raise _wrong("input.sudoku", value, "four lines of four digits from 0 to 4")
+            raise wrong("input.sudoku", value, "four lines of four digits from 0 to 4")
 
 
 def _is_list(text: str) -> bool:
@@ -193,24 +191,27 @@ def _is_list(text: str) -> bool:
 
 
 def check_label(label: Any, spec: TaskSpec) -> None:
-    """Raises ValueError for a label that lacks what the task's scorer needs.
-
-    Scorers of users check their labels themselves.
-    """
+    """Raises ValueError for a label that lacks what the task's scorer needs. Scorers of users check their labels
+    themselves."""
     _check_parts(label, spec)
     needed = LABELS.get(spec.scorer)
     if needed == () and not isinstance(label, str):
-        raise _wrong("answer", label, f"a text, which the scorer {spec.scorer} needs")
+        raise wrong("answer", label, f"a text, which the scorer {spec.scorer} needs")
     if spec.scorer == "sudoku" and not _SUDOKU.fullmatch(label):
-        raise _wrong("answer", label, "four lines of four digits from 1 to 4")
+        raise wrong("answer", label, "four lines of four digits from 1 to 4")
     if needed and not (isinstance(label, dict) and set(needed) <= set(label)):
-        raise _wrong("answer", label, f"an object with {' and '.join(needed)}, which the scorer {spec.scorer} needs")
+        raise wrong("answer", label, f"an object with {' and '.join(needed)}, which the scorer {spec.scorer} needs")
 
 
 def _check_parts(label: Any, spec: TaskSpec) -> None:
-    if isinstance(label, dict) and spec.scorer in LABELS:
-        for key in FIELDS.keys() & label.keys():
-            _check_field(f"answer.{key}", label[key], FIELDS[key])
+    if not isinstance(label, dict) or spec.scorer not in LABELS:
+        return
+    for key in FIELDS.keys() & label.keys():
+        value, kind = label[key], FIELDS[key]
+        texts = isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+        if not (isinstance(value, str) and kind != "texts") and not (texts and kind != "text"):
+            allowed = {"text": "a text", "texts": "a list of texts", "either": "a text or a list of texts"}[kind]
+            raise wrong(f"answer.{key}", value, allowed)
 
 
 def field_of(row: Mapping[str, Any], name: str, types: type | tuple[type, ...], allowed: str) -> Any:
@@ -218,16 +219,5 @@ def field_of(row: Mapping[str, Any], name: str, types: type | tuple[type, ...], 
     if name not in row:
         raise InputError(f"{name} is missing; give {allowed}")
     if not isinstance(row[name], types):
-        raise _wrong(name, row[name], allowed)
+        raise wrong(name, row[name], allowed)
     return row[name]
-
-
-def _check_field(name: str, value: Any, kind: str) -> None:
-    texts = isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
-    if not (isinstance(value, str) and kind != "texts") and not (texts and kind != "text"):
-        allowed = {"text": "a text", "texts": "a list of texts", "either": "a text or a list of texts"}[kind]
-        raise _wrong(name, value, allowed)
-
-
-def _wrong(name: str, value: Any, allowed: str) -> InputError:
-    return InputError(f"{name} {shown(value)}; give {allowed}")

@@ -24,10 +24,8 @@ _PEERS = [
 
 
 def latin_square(symbols: Sequence[str], rng: Random) -> list[list[str]]:
-    """A random Latin square, row by row: each row is a random order that repeats no symbol of a column.
-
-    A Latin rectangle can always be completed (Hall), so backtracking stays within the current row.
-    """
+    """A random Latin square, row by row: each row is a random order that repeats no symbol of a column. A Latin
+    rectangle can always be completed (Hall), so backtracking stays within the current row."""
     rows: list[list[str]] = []
     while len(rows) < len(symbols):
         used = [{row[column] for row in rows} for column in range(len(symbols))]
@@ -59,10 +57,8 @@ def allowed(grid: str, cell: int) -> list[str]:
 
 
 def solutions(grid: str) -> Iterator[str]:
-    """All solutions, in increasing order, of a sudoku given as 16 digits in reading order with 0 for a blank.
-
-    Raises InputError for a text that is not such a grid.
-    """
+    """All solutions, in increasing order, of a sudoku given as 16 digits in reading order with 0 for a blank. Raises
+    InputError for a text that is not such a grid."""
     if len(grid) != CELLS or set(grid) - set(BLANK + DIGITS):
         raise InputError(f"sudoku {grid!r}: give 16 digits from 0 to 4, row by row, 0 for a blank")
     if all(grid[cell] == BLANK or grid[cell] in allowed(grid, cell) for cell in range(CELLS)):

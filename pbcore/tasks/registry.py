@@ -68,12 +68,9 @@ def task_spec(name: str) -> TaskSpec:
 
 
 def add_tasks_file(path: str | Path) -> list[str]:
-    """Adds the tasks of a user's YAML file and returns their names; docs/tasks.md shows an example.
-
-    Paths in the file are relative to it. Adding the same file again reads it again. Raises ValueError that names file,
-    task and key for any invalid entry, and both files for a name that another file has given; FileNotFoundError for a
-    missing file.
-    """
+    """Adds the tasks of a user's YAML file and returns their names; docs/tasks.md shows an example. Paths in the file
+    are relative to it. Adding the same file again reads it again. Raises ValueError that names file, task and key for
+    any invalid entry, and both files for a name that another file has given; FileNotFoundError for a missing file."""
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"no tasks file {file}; give a YAML file with one entry per task")
@@ -196,10 +193,8 @@ def load_task(
 
 def generate(name: str, split: str = "train", seed: int = 0, n: int | Sequence[int] | None = None) -> Iterator[Sample]:
     """Generated samples of a task, without end (texts: until the grammar is exhausted; then ValueError gives their
-    number).
-
-    Samples may repeat; those of `load_task` don't. Raises the errors of `load_task`, before the first sample is drawn.
-    """
+    number). Samples may repeat; those of `load_task` don't. Raises the errors of `load_task`, before the first sample
+    is drawn."""
     spec = task_spec(name)
     _check_integer("seed", seed, 0)
     if spec.generator is None:
@@ -210,10 +205,8 @@ def generate(name: str, split: str = "train", seed: int = 0, n: int | Sequence[i
 
 def identity(spec: TaskSpec) -> str:
     """A digest of a task's declaration (prompts, lengths, settings …), its headline, its scorer's scores and the
-    scorer's code.
-
-    The samples have their own digest, so the location of a file of rows and the number of samples are not part of it.
-    """
+    scorer's code. The samples have their own digest, so the location of a file of rows and the number of samples are
+    not part of it."""
     left_out = {"rows", "count", "official", "canvas", "asked_by", *(() if spec.cot else ("cot", "cot_answer"))}
     declared = {name: value for name, value in asdict(spec).items() if name not in left_out}
     chosen = scorers()[spec.scorer]
@@ -256,10 +249,8 @@ def _from_folder(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None, 
 def _samples(
     spec: TaskSpec, rows: Iterable[tuple[int, Asked]], source: str, most: int | None = None
 ) -> Iterator[Sample]:
-    """The samples of numbered questions, with the first `most` of their shots (None: all).
-
-    Raises InputError for a question with fewer.
-    """
+    """The samples of numbered questions, with the first `most` of their shots (None: all). Raises InputError for a
+    question with fewer."""
     for index, question in rows:
         item, shots = question.item, question.shots
         if most is not None and most > len(shots):

@@ -34,12 +34,9 @@ def article(following: str) -> str:
 
 
 def inflect(value: str, form: str | None) -> str:
-    """A slot's value in a form; unchanged if `form` is None.
-
-    Of a verb: `past`, `pp` (participle), `ing`. Of a noun: `det`, its indefinite determiner (`some`, or `a/an` until
-    the next word is known), or `it`, its pronoun. Of a name or a relative: `he`, `him` or `his`, or the feminine form.
-    Raises ValueError for other forms.
-    """
+    """A slot's value in a form; unchanged if `form` is None. Of a verb: `past`, `pp` (participle), `ing`. Of a noun:
+    `det`, its indefinite determiner (`some`, or `a/an` until the next word is known), or `it`, its pronoun. Of a name
+    or a relative: `he`, `him` or `his`, or the feminine form. Raises ValueError for other forms."""
     if form is None:
         return value
     head = value.rsplit(" ", 1)[-1]  # the last word of a noun phrase decides number, mass and gender

@@ -27,11 +27,9 @@ Written = tuple[Sequence[str], Row] | None
 
 
 def word_sets(difficulty: str, *, split: str, seed: int, words: int = 4) -> Iterator[Row]:
-    """Rows `{"words": [...], "example": sentence}`; the sentence contains every word verbatim, in lower case.
-
-    `easy`: simple words of one scene; `medium`: harder words of one scene; `hard`: words of unrelated scenes. Raises
-    ValueError for an unknown difficulty or split, `words` outside 1..7, and after the last row.
-    """
+    """Rows `{"words": [...], "example": sentence}`; the sentence contains every word verbatim, in lower case. `easy`:
+    simple words of one scene; `medium`: harder words of one scene; `hard`: words of unrelated scenes. Raises ValueError
+    for an unknown difficulty or split, `words` outside 1..7, and after the last row."""
     if difficulty not in DIFFICULTIES:
         raise ValueError(f"difficulty {difficulty!r}: give one of {', '.join(DIFFICULTIES)}")
     if words not in WORD_COUNTS:
@@ -49,19 +47,14 @@ def dialogues(*, split: str, seed: int) -> Iterator[Row]:
 
 
 def paraphrases(*, split: str, seed: int) -> Iterator[Row]:
-    """Rows `{"text": sentence, "examples": [...]}`: 2 to 5 other wordings of the same meaning.
-
-    Raises ValueError for an unknown split, and after the last row.
-    """
+    """Rows `{"text": sentence, "examples": [...]}`: 2 to 5 other wordings of the same meaning. Raises ValueError for an
+    unknown split, and after the last row."""
     return collect(_paraphrase, PARAPHRASES, "paraphrase", split, seed)
 
 
 def collect(write: Callable[[int], Written], scenes: int, kind: str, split: str, seed: int) -> Iterator[Row]:
-    """The distinct rows of a split, in the seed's order.
-
-    A row belongs to a split if all its keys do; it is distinct if its first key is new. Raises ValueError for an
-    unknown split, and after the last row.
-    """
+    """The distinct rows of a split, in the seed's order. A row belongs to a split if all its keys do; it is distinct if
+    its first key is new. Raises ValueError for an unknown split, and after the last row."""
     if split not in SPLITS:
         raise ValueError(f"split {split!r}: give one of {', '.join(SPLITS)}")
     seen: set[str] = set()

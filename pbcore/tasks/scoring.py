@@ -21,12 +21,9 @@ class ScorerError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Scores of one answer, each in [0, 1], and details that explain them.
-
-    `details` keys in use: `why` (one sentence on a wrong answer), `failure` (its kind, e.g. `recombined`, `item
-    missing`), `matches` (grammar: rule id, message, span), `absent` (metric → why it was not measured). Plain JSON
-    values only.
-    """
+    """Scores of one answer, each in [0, 1], and details that explain them. `details` keys in use: `why` (one sentence
+    on a wrong answer), `failure` (its kind, e.g. `recombined`, `item missing`), `matches` (grammar: rule id, message,
+    span), `absent` (metric → why it was not measured). Plain JSON values only."""
 
     scores: dict[str, float]
     details: dict[str, Any] = field(default_factory=dict)
@@ -45,10 +42,8 @@ SCORERS: Registry[Scorer] = Registry("scorer", "pbcore.scorers", builtins="pbcor
 
 
 def register_scorer(name: str, scorer: Scorer) -> None:
-    """Makes `scorer` available to tasks under `name`. Raises ValueError if another scorer has that name.
-
-    Packages register scorers by entry points of the group `pbcore.scorers`, named like the scorer.
-    """
+    """Makes `scorer` available to tasks under `name`. Raises ValueError if another scorer has that name. Packages
+    register scorers by entry points of the group `pbcore.scorers`, named like the scorer."""
     SCORERS.register(name, scorer)
 
 

@@ -154,10 +154,8 @@ class TaskSpec:
 
 
 def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, TaskSpec]:
-    """The tasks of a YAML text; `where` names it in errors, and paths of `samples` are relative to `folder`.
-
-    Raises ValueError that names the task, the key, the given value and the allowed ones.
-    """
+    """The tasks of a YAML text; `where` names it in errors, and paths of `samples` are relative to `folder`. Raises
+    ValueError that names the task, the key, the given value and the allowed ones."""
     loaded = read_yaml(text, where)
     if not isinstance(loaded, dict) or not loaded:
         raise InputError(f"{where}: give one entry per task, `category/name:` with its keys below it")
@@ -205,10 +203,8 @@ def _spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
 
 
 def with_headline(spec: TaskSpec, where: str) -> TaskSpec:
-    """The task with its headline score filled in, by default the scorer's first.
-
-    Raises ValueError if the scorer is not registered or lacks that score.
-    """
+    """The task with its headline score filled in, by default the scorer's first. Raises ValueError if the scorer is not
+    registered or lacks that score."""
     check_value(f"{where}: scorer", spec.scorer, known := scorers())
     metrics = known[spec.scorer].metrics
     check_value(f"{where}: headline", headline := spec.headline or metrics[0], metrics)
@@ -216,10 +212,8 @@ def with_headline(spec: TaskSpec, where: str) -> TaskSpec:
 
 
 def check_lengths(where: str, kind: str, given: Any) -> tuple[int, ...]:
-    """`n` or `lengths`, one integer or several, as a sorted tuple.
-
-    Raises ValueError for lengths that the generator doesn't support.
-    """
+    """`n` or `lengths`, one integer or several, as a sorted tuple. Raises ValueError for lengths that the generator
+    doesn't support."""
     generator = GENERATORS.get(kind)
     if generator is None or generator.lengths is None:
         raise InputError(f"{where}: n = {shown(given)}, but {kind} has no n; omit it")

@@ -87,18 +87,14 @@ class _Decoding:
     temperature: float
 
     def shuffled(self, m: int, b: int, step: int) -> Iterator[tuple[int, float]]:
-        """(number revealed, probability).
-
-        All confidences are 1/m; noise lifts a greedy token's, and half of the drawn ones.
-        """
+        """(number revealed, probability). All confidences are 1/m; noise lifts a greedy token's, and half of the drawn
+        ones."""
         return self.reveals([(1, m, b, 1.0 if self.temperature == 0 and m > 1 else 0.5)], b, step)
 
     def replaced(self, m: int, b: int, step: int) -> Iterator[tuple[int, int, float]]:
-        """(positions that keep their item, positions that take the new one, probability).
-
-        Positions that drew their own item have confidence (m−1)/m and are revealed first; those that drew the new one
-        have 1/m. With two items left both tokens have probability ½, so each revealed position is a fair coin.
-        """
+        """(positions that keep their item, positions that take the new one, probability). Positions that drew their own
+        item have confidence (m−1)/m and are revealed first; those that drew the new one have 1/m. With two items left
+        both tokens have probability ½, so each revealed position is a fair coin."""
         if m == 1:
             yield 0, 1, 1.0
             return
@@ -197,10 +193,8 @@ def _threshold(name: SamplerName) -> Reveals:
 
 
 def _factor(name: SamplerName) -> Reveals:
-    """The largest n with (n + 1)(1 − cₙ) < f, at least one.
-
-    At equality n counts if the noise lifts the n-th confidence.
-    """
+    """The largest n with (n + 1)(1 − cₙ) < f, at least one. At equality n counts if the noise lifts the n-th
+    confidence."""
     f = _parameter(name, "f")
 
     def reveals(groups: Sequence[Group], left: int, step: int) -> Iterator[tuple[int, float]]:

@@ -74,17 +74,13 @@ def step_bound(
 
 def optimal_bound(op: str, n: int, T: int) -> float:
     """L*_T in bits: the least L_T over all partitions into T nonempty steps (Theorem 2); falls from C(Y|X) at T = 1 to
-    0.
-
-    Raises InputError for a T outside 1 … positions, and for more than 10 positions that are not interchangeable.
-    """
+    0. Raises InputError for a T outside 1 … positions, and for more than 10 positions that are not interchangeable."""
     return least_bound(_entropy(op, n), positions(op, n), T, exchangeable=op in EXCHANGEABLE)
 
 
 def least_bound(entropy: Entropy, count: int, T: int, *, exchangeable: bool = False) -> float:
     """L*_T in bits of `count` positions with this entropy of a subset, by dynamic programming over the revealed
-    positions: over their number alone if positions are exchangeable. Errors as above.
-    """
+    positions: over their number alone if positions are exchangeable. Errors as above."""
     if type(T) is not int or not 1 <= T <= count:
         raise InputError(f"T is the number of steps, 1 to {count}, not {T!r}")
     if not exchangeable and count > MOST_POSITIONS:
@@ -126,11 +122,9 @@ def partition_bound(entropy: Entropy, steps: Sequence[Collection[int]]) -> float
 
 
 def answers_entropy(answers: NDArray[Any], chances: Sequence[float] | None = None) -> Entropy:
-    """A function that gives the entropy in bits of a subset of positions of the answers (A, P).
-
-    All answers are equally likely, unless `chances` (A,) says otherwise. Raises InputError for chances that don't fit
-    the answers, are negative or don't add up to 1.
-    """
+    """A function that gives the entropy in bits of a subset of positions of the answers (A, P). All answers are equally
+    likely, unless `chances` (A,) says otherwise. Raises InputError for chances that don't fit the answers, are negative
+    or don't add up to 1."""
     weights = None if chances is None else np.asarray(chances, dtype=np.float64)
     if weights is not None and (
         weights.shape != (len(answers),) or (weights < 0).any() or abs(weights.sum() - 1) > 1e-9
@@ -177,8 +171,7 @@ def _replace_entropy(n: int, size: int) -> float:
 
 def changed_entropy(n: int, size: int) -> float:
     """Entropy in bits: each ordered choice of `size` items has (n − size)! completions; the list's own beginning has
-    one fewer.
-    """
+    one fewer."""
     answers, completions = factorial(n) - 1, factorial(n - size)
     others = factorial(n) // completions - 1
     total = others * (completions / answers) * log2(answers / completions)

@@ -23,21 +23,17 @@ class NoDistribution(InputError):
 
 class AnswerDistribution(Protocol):
     """The law of a sample's valid answers, each padded with EOS to `length` tokens; uniform, but for `chains.Chain`.
-
     `vocabulary` holds the tokens that occur, EOS last; ids are indices into it. `canvas` has the sample's given tokens,
-    MASKED elsewhere.
-    """
+    MASKED elsewhere."""
 
     vocabulary: tuple[str, ...]
     length: int
     canvas: Ids
 
     def marginals(self, canvas: Ids) -> Probabilities:
-        """p(token at i | revealed tokens), (L, v), for a canvas (L,) with MASKED at hidden positions.
-
-        If no valid answer has all revealed tokens, some are ignored: going from left to right, each token that is
-        impossible given those before it. Ids outside the vocabulary are always impossible.
-        """
+        """p(token at i | revealed tokens), (L, v), for a canvas (L,) with MASKED at hidden positions. If no valid
+        answer has all revealed tokens, some are ignored: going from left to right, each token that is impossible given
+        those before it. Ids outside the vocabulary are always impossible."""
         ...
 
 

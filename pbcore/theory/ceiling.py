@@ -12,11 +12,9 @@ KINDS: tuple[Kind, ...] = ("closed", "exact", "sampled")
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The ideal model's expected accuracy on a cell's samples under its sampler, in [0, 1].
-
-    `kind`: `closed`, by a formula; `exact`, by enumeration of all that can happen; `sampled`, by decoding, with a 95 %
-    interval (`low` to `high`, which are the mean itself for the other kinds).
-    """
+    """The ideal model's expected accuracy on a cell's samples under its sampler, in [0, 1]. `kind`: `closed`, by a
+    formula; `exact`, by enumeration of all that can happen; `sampled`, by decoding, with a 95 % interval (`low` to
+    `high`, which are the mean itself for the other kinds)."""
 
     mean: Share
     kind: Kind

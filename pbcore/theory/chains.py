@@ -19,10 +19,8 @@ def stationary(kernel: Kernel) -> NDArray[np.float64]:
 
 
 class Chain:
-    """Walks of `steps` nodes from node `first` under the kernel P (s, s); one token per node, then EOS.
-
-    Not uniform: a walk's probability is P(x₁, x₂) P(x₂, x₃) … .
-    """
+    """Walks of `steps` nodes from node `first` under the kernel P (s, s); one token per node, then EOS. Not uniform: a
+    walk's probability is P(x₁, x₂) P(x₂, x₃) … ."""
 
     def __init__(
         self,
@@ -49,8 +47,7 @@ class Chain:
 
     def messages(self, canvas: Ids) -> tuple[Probabilities, Probabilities]:
         """p(node at t | tokens up to t) and p(tokens after t | node at t) up to a factor, (n, s) each, without tokens
-        that are impossible given those before them.
-        """
+        that are impossible given those before them."""
         states = len(self.kernel)
         seen = np.ones((self.steps, states))
         forward, backward = np.empty_like(seen), np.ones_like(seen)
@@ -72,17 +69,16 @@ class Chain:
         total, last = 0.0, None
         for position in sorted(positions):
             if last is None:
-                total += _bits(law[position])
+                total += law_entropy(law[position])
             else:
                 jumps = np.linalg.matrix_power(self.kernel, position - last)
-                total += sum(law[last, node] * _bits(jumps[node]) for node in range(len(jumps)))
+                total += sum(law[last, node] * law_entropy(jumps[node]) for node in range(len(jumps)))
             last = position
         return float(total)
 
     def bits_lost(self, when: Ids) -> float:
-        """L_T in bits of revealing the node at t at step when[t], (n,): the sum over steps of
-        Σᵢ H(yᵢ | before) − H(all of the step | before).
-        """
+        """L_T in bits of revealing the node at t at step when[t], (n,): the sum over steps of Σᵢ H(yᵢ | before) − H(all
+        of the step | before)."""
         known: list[int] = []
         total, before = 0.0, 0.0
         for step in np.unique(when):
@@ -93,7 +89,7 @@ class Chain:
         return max(0.0, total)
 
 
-def _bits(law: Probabilities) -> float:
+def law_entropy(law: Probabilities) -> float:
     """The entropy of a law (s,) in bits."""
     chances = law[law > 0]
     return float(-(chances * np.log2(chances)).sum())

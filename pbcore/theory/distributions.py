@@ -212,10 +212,8 @@ class Shuffled:
 
 
 def _kind(sample: Sample) -> str | None:
-    """The operation whose answers the sample's task accepts; None: the label's only.
-
-    Raises NoDistribution for other tasks.
-    """
+    """The operation whose answers the sample's task accepts; None: the label's only. Raises NoDistribution for other
+    tasks."""
     if isinstance(sample.label, Mapping) and "answers" in sample.label:
         return None
     scorer = task_spec(sample.task).scorer

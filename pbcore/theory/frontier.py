@@ -51,10 +51,8 @@ WRONG: Hull = ((0.0, 0.0),)
 
 @cache
 def states(op: str, n: int) -> States:
-    """The states of knowledge of an operation on n items (a Latin square of side n).
-
-    Raises InputError for an unknown operation, and for more items than `MOST`.
-    """
+    """The states of knowledge of an operation on n items (a Latin square of side n). Raises InputError for an unknown
+    operation, and for more items than `MOST`."""
     check_operation(op, n)
     if op in DETERMINISTIC or (n == 1 and op != "insert_random"):
         return Shuffle(1)
@@ -100,10 +98,8 @@ def frontier_of(known: States, most: int, *, greedy: bool = False, seen: bool = 
 
 def least_bits(op: str, n: int, T: int) -> float:
     """The fewest bits that a decision tree of at most T steps loses: KL(data ‖ sampler) at τ = 1, where the positions
-    of a step follow from the tokens revealed before. Fixed partitions are trees, so it is at most L*_T (Theorem 2).
-
-    A sampler that chooses among trees at random can lose less still; `fewest_bits` is the bound for those.
-    """
+    of a step follow from the tokens revealed before. Fixed partitions are trees, so it is at most L*_T (Theorem 2). A
+    sampler that chooses among trees at random can lose less still; `fewest_bits` is the bound for those."""
     _check_steps(T)
     known = states(op, n)
 
@@ -131,10 +127,8 @@ def fewest_bits(op: str, n: int, T: int, *, seen: bool = False) -> float:
 
 @cache
 def accuracy_hull(op: str, n: int, *, greedy: bool = False, seen: bool = False) -> Hull:
-    """The best expected accuracy over the mean number of steps; mixtures of samplers included.
-
-    A sampler may stop trying: reveal all at once where that pays.
-    """
+    """The best expected accuracy over the mean number of steps; mixtures of samplers included. A sampler may stop
+    trying: reveal all at once where that pays."""
     known = states(op, n)
 
     @cache
@@ -186,10 +180,8 @@ def _best_of(hulls: Iterable[Sequence[Corner]]) -> Hull:
 
 
 def _mean_of(weighted: Sequence[tuple[float, Hull]]) -> Hull:
-    """The trade-off where chance decides which of several applies: steps go first to where they gain most.
-
-    The weights may add up to less than 1; what they lack takes no steps and has value 0.
-    """
+    """The trade-off where chance decides which of several applies: steps go first to where they gain most. The weights
+    may add up to less than 1; what they lack takes no steps and has value 0."""
     steps = sum(weight * hull[0][0] for weight, hull in weighted)
     value = sum(weight * hull[0][1] for weight, hull in weighted)
     edges = [

@@ -22,10 +22,8 @@ Sides = tuple[float, float, float]  # P(token says: the place is before, here, a
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a move can reveal, with its probability in the data, by independent draws at τ = 1, and greedily.
-
-    `after` is the next state; None: a single answer is left.
-    """
+    """What a move can reveal, with its probability in the data, by independent draws at τ = 1, and greedily. `after` is
+    the next state; None: a single answer is left."""
 
     data: float
     drawn: float
@@ -35,11 +33,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A set of positions revealed in one step.
-
-    `bits`: their conditional total correlation. `last`: none stays masked. What the probabilities of the outcomes lack
-    to 1 goes to tokens that no answer has together.
-    """
+    """A set of positions revealed in one step. `bits`: their conditional total correlation. `last`: none stays masked.
+    What the probabilities of the outcomes lack to 1 goes to tokens that no answer has together."""
 
     last: bool
     bits: float
@@ -48,11 +43,8 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Tokens predicted at all masked positions, before the sampler chooses which to keep.
-
-    `right`: together they are an answer. `options`: the states after keeping some of them, with a position still
-    masked.
-    """
+    """Tokens predicted at all masked positions, before the sampler chooses which to keep. `right`: together they are an
+    answer. `options`: the states after keeping some of them, with a position still masked."""
 
     chance: float
     right: bool
@@ -128,9 +120,7 @@ class Replace(_Counted):
 @dataclass(frozen=True)
 class Places(_Counted):
     """The new item, or the gap, is at one of n places, equally likely. `new`: a position can hold the new item itself.
-
-    With the new item, position i of K says before, here or after; a gap is before or after each of K − 1 tokens.
-    """
+    With the new item, position i of K says before, here or after; a gap is before or after each of K − 1 tokens."""
 
     new: bool
 

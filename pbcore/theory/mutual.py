@@ -16,10 +16,7 @@ Matrix = NDArray[np.float64]
 
 def mutual_information(distribution: AnswerDistribution, canvas: Ids) -> Matrix:
     """I(yᵢ; yⱼ | revealed tokens) in nats, (L, L), for a canvas (L,) with MASKED at hidden positions; 0 on the diagonal
-    and wherever a position is known.
-
-    Raises InputError for a distribution of another kind than the package's own.
-    """
+    and wherever a position is known. Raises InputError for a distribution of another kind than the package's own."""
     if isinstance(distribution, Listed):
         return _listed(distribution, canvas)
     if isinstance(distribution, Shuffled):

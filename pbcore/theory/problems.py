@@ -28,20 +28,16 @@ class NotExact(InputError):
 
 
 class Group(NamedTuple):
-    """Open positions with the same probabilities, and so with exchangeable noise.
-
-    `chances` are those of a position's tokens, highest first.
-    """
+    """Open positions with the same probabilities, and so with exchangeable noise. `chances` are those of a position's
+    tokens, highest first."""
 
     chances: tuple[float, ...]
     positions: int
 
 
 class Problem(Protocol):
-    """A sample's answers in parts. A state stands for the answers that are left.
-
-    `sizes` are the numbers of masked positions of the parts.
-    """
+    """A sample's answers in parts. A state stands for the answers that are left. `sizes` are the numbers of masked
+    positions of the parts."""
 
     sizes: tuple[int, ...]
     start: Any
@@ -56,8 +52,7 @@ class Problem(Protocol):
 
     def moves(self, state: Any, part: int, counts: Sequence[int] | int, temperature: float) -> Mapping[Any, float]:
         """State → probability after a step that reveals, of each group, so many positions drawn at random; with one
-        number, so many of all open positions. What contradicts every answer is left out.
-        """
+        number, so many of all open positions. What contradicts every answer is left out."""
         ...
 
 
@@ -107,11 +102,8 @@ def chosen(chances: Sequence[float], temperature: float) -> list[float]:
 
 
 class ListedProblem:
-    """Listed answers; a state is the set of those that are left, as bits.
-
-    Sets that split alike in every position, taken in order, are one state. This is looked for among at most `FEW`
-    answers.
-    """
+    """Listed answers; a state is the set of those that are left, as bits. Sets that split alike in every position,
+    taken in order, are one state. This is looked for among at most `FEW` answers."""
 
     def __init__(self, distribution: Listed, parts: NDArray[np.int64], sizes: tuple[int, ...]) -> None:
         self.sizes = sizes

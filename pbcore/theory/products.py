@@ -10,10 +10,8 @@ from pbcore.theory.canvas import EOS, MASKED, AnswerDistribution, Ids, Probabili
 
 class Product:
     """The answers of `parts`, each independent of the others, joined by `between` and padded with EOS to `length`.
-
     Every part's canvas has exactly the length of its answers. What is revealed of one tells nothing of another, so k
-    questions need the steps of one: the ideal speed-up is k.
-    """
+    questions need the steps of one: the ideal speed-up is k."""
 
     def __init__(
         self,

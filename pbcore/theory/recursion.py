@@ -23,10 +23,7 @@ Counts = Callable[[tuple[Group, ...], int, int, int], Sequence[Outcome]]
 
 def expected_accuracy(problem: Problem, counts: Counts, temperature: float, *, scheduled: bool = False) -> float:
     """The probability that decoding reveals an answer. `counts` is the sampler; with `scheduled` it reads the number of
-    steps done.
-
-    Raises NotExact for too many states or outcomes, and what `counts` raises.
-    """
+    steps done. Raises NotExact for too many states or outcomes, and what `counts` raises."""
     counted = cache(counts)
     seen = 0
 

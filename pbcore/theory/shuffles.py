@@ -16,10 +16,8 @@ TIED = 1_000_000  # an excluded order among so many shifts a probability by less
 
 
 def problem(distribution: AnswerDistribution, parts: NDArray[np.int64]) -> Problem:
-    """The problem of a distribution; `parts` (L,) numbers the part of each masked position from 0.
-
-    Raises NotExact for shuffles of many people some of whom have their place already.
-    """
+    """The problem of a distribution; `parts` (L,) numbers the part of each masked position from 0. Raises NotExact for
+    shuffles of many people some of whom have their place already."""
     masked = targets(distribution)
     sizes = tuple(np.bincount(parts[masked]).tolist()) if len(masked) else ()
     if isinstance(distribution, Shuffled):
@@ -35,10 +33,8 @@ State = tuple[tuple[int, ...], bool]
 
 class ShuffledProblem:
     """Orders of people by counting. A state is the number of free slots of each type, and whether all people placed so
-    far stand where they stood in a list that is no answer.
-
-    A slot's type is the parts that its names belong to. Slots of a type are interchangeable.
-    """
+    far stand where they stood in a list that is no answer. A slot's type is the parts that its names belong to. Slots
+    of a type are interchangeable."""
 
     def __init__(self, distribution: Shuffled, parts: NDArray[np.int64], sizes: tuple[int, ...]) -> None:
         self.sizes = sizes
@@ -106,8 +102,7 @@ def _people(n: int, excluded: bool) -> tuple[float, ...]:
 @lru_cache(maxsize=1 << 12)
 def _hits(free: int, width: int, most: int, excluded: bool) -> tuple[tuple[int, int, int, int, int], ...]:
     """Ways to reveal up to `most` of `width` names in each of `free` slots: (slots at home, their names, slots
-    elsewhere, their names, ways). Without an excluded order all slots count as elsewhere.
-    """
+    elsewhere, their names, ways). Without an excluded order all slots count as elsewhere."""
     found = []
     for j in range(free + 1 if excluded and width else 1):
         for m in range(free - j + 1 if width else 1):

@@ -18,10 +18,8 @@ def conditional_total_correlation(entropy: Entropy, together: Collection[int], k
 def lemma1(
     entropy: Entropy, first: Collection[int], second: Collection[int], known: Collection[int] = ()
 ) -> tuple[float, float]:
-    """Both sides of Lemma 1: E[C(A ∪ B | Z)] ≥ E[C(A | Z)] + E[C(B | Z, A)], in bits; A, B and Z are disjoint.
-
-    A step that is divided into two never loses more. Raises InputError for positions that occur twice.
-    """
+    """Both sides of Lemma 1: E[C(A ∪ B | Z)] ≥ E[C(A | Z)] + E[C(B | Z, A)], in bits; A, B and Z are disjoint. A step
+    that is divided into two never loses more. Raises InputError for positions that occur twice."""
     whole = [*first, *second]
     if len({*whole, *known}) < len(whole) + len(known):
         raise InputError(f"{sorted(first)}, {sorted(second)} and {sorted(known)} must have no position in common")

@@ -37,7 +37,7 @@ def new_network(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForC
                 scale_by_sigma=recipe.graph == "absorb",
             )
         )
-        embedding = model.vocab_embed.embedding
+        embedding = model.vocab_embed["embedding"]
     else:
         config = LlamaConfig(
             vocab_size=len(tokenizer),

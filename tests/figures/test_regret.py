@@ -2,6 +2,7 @@ from dataclasses import replace
 from math import inf, log2
 
 import pytest
+from pbcore.theory.concave_hull import value_at
 
 from pbcore import load_model
 from pbcore.analysis.frontier_gap import kind
@@ -10,7 +11,6 @@ from pbcore.figures.measured import Measured, measure, within
 from pbcore.figures.questions import questions
 from pbcore.figures.regret import Regret, above, regrets
 from pbcore.theory import accuracy
-from pbcore.theory.concave_hull import value_at
 from pbcore.theory.frontier import accuracy_hull
 
 

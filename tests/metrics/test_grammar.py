@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from pbcore.metrics import agreement, grammar
-from pbcore.metrics.grammar import Checker, Verdict
+from pbcore.metrics.grammar import Checker, Verdict, VerdictCache
 from pbcore.metrics.languagetool import Match, Unavailable
 from pbcore.metrics.languagetool.server import UserServer
-from pbcore.metrics.verdict_cache import VerdictCache
 from pbcore.tasks.scenes import dialogues, paraphrases, word_sets
 from tests.metrics import fake_java
 from tests.reference import reference

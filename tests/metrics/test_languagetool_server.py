@@ -15,11 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pbcore.metrics.grammar import Checker
+from pbcore.metrics.grammar import Checker, VerdictCache
 from pbcore.metrics.languagetool import Unavailable
 from pbcore.metrics.languagetool.install import find_installation
 from pbcore.metrics.languagetool.server import RUN_VARIABLE, SharedServer
-from pbcore.metrics.verdict_cache import VerdictCache
 from tests.metrics import fake_java
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from math import exp
 
 import pytest
 
-from pbcore.metrics.overlap import bleu, inv_bleu, rouge
+from pbcore.metrics.text import bleu, inv_bleu, rouge
 from tests.reference import reference
 
 

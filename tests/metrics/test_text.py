@@ -245,5 +245,5 @@ class TestRegistry:
             SUMMARIZATION,
             PARAPHRASING,
         ]
-        with pytest.raises(ValueError, match=r"text_writing/any sample 0 has the label .* without 'words'"):
+        with pytest.raises(ValueError, match="text_writing/any, sample 0: its scorer needs a label with words"):
             score(WORDS_TO_SENTENCE, "x", {"summary": "y"}, "inclusion")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.metrics.grammar import VerdictCache
 from pbcore.metrics.languagetool import Match
-from pbcore.metrics.verdict_cache import VerdictCache
 
 
 class TestVerdictCache:

@@ -19,7 +19,7 @@ from tests.models.checkpoints import edit_config, llama_checkpoint, split_shards
 
 
 def parameters(model: Any) -> dict[str, torch.Tensor]:
-    return dict(model.network._module.named_parameters(remove_duplicate=False))
+    return dict(model.network.module.named_parameters(remove_duplicate=False))
 
 
 class TestLoading:

@@ -46,7 +46,7 @@ class TestLoading:
             str(block_checkpoint(tmp_path, family)), **({"block": 8} if family == "llada2" else {})
         )
         made: Any = block_model(family)
-        before, after = made.network._module.state_dict(), loaded.network._module.state_dict()
+        before, after = made.network.module.state_dict(), loaded.network.module.state_dict()
         assert before.keys() == after.keys()
         assert all(torch.equal(before[name], after[name]) for name in before)
         assert loaded.info["family"] == family

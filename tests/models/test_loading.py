@@ -11,10 +11,10 @@ import torch
 
 from pbcore.models.architecture import Architecture
 from pbcore.models.checkpoints import quantization, refuse, shards
-from pbcore.models.device import find_device
+from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.loading import _needed, _settled, find_dtype, plain_info, read_top_k
+from pbcore.models.loading import first_id, plain_info, read_top_k, with_block
 
 
 class TestFindDtype:
@@ -78,7 +78,7 @@ class TestBlockLength:
     def settled(self, *, blocks: bool = True, own: Any = 4, entry: int | None = None, **options: Any) -> Architecture:
         config: Any = SimpleNamespace(max_position_embeddings=64)
         arch = Architecture("x", None, config, {}, None, None, False, blocks, own, ("first",))
-        return _settled(arch, ModelEntry("x", "masked", block=entry), LoadOptions(**options))
+        return with_block(arch, ModelEntry("x", "masked", block=entry), LoadOptions(**options))
 
     def test_given_then_the_entrys_then_the_checkpoints(self) -> None:
         """The first that there is; nothing is wrong with it."""
@@ -116,17 +116,17 @@ class TestBlockLength:
 class TestIds:
     def test_the_first_that_is_known(self) -> None:
         """0 is an id; without one the key and the option are named."""
-        assert (_needed("mask_id", 0, 5, "x"), _needed("mask_id", None, 5, "x")) == (0, 5)
+        assert (first_id("mask_id", 0, 5, where="x"), first_id("mask_id", None, 5, where="x")) == (0, 5)
         for what, key in (("mask_id", "mask_token_id"), ("eos_id", "eos_token_id")):
             with pytest.raises(ModelError, match=f"x: config.json has no {key}; pass {what}=…"):
-                _needed(what, None, None, "x")
+                first_id(what, None, None, where="x")
 
 
 class TestInfo:
     def info(self, entry: ModelEntry, **options: Any) -> dict[str, Any]:
         module: Any = torch.nn.Linear(3, 2)
         module.config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(num_hidden_layers=5))
-        return plain_info(entry, LoadOptions(**options), "llada", module, torch.bfloat16, "sdpa")
+        return plain_info(entry, LoadOptions(**options), "llada", module, torch.bfloat16)
 
     def test_what_a_record_says_of_a_model(self) -> None:
         """Plain values."""

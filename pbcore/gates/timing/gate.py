@@ -26,10 +26,7 @@ LEAST_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class TimingVerdict:
-    """`judged` false: the timings are not comparable, `reason` says why.
-
-    `ratio`: median head seconds / median base seconds.
-    """
+    """`judged` false: the timings are not comparable, `reason` says why. `ratio`: median head / median base seconds."""
 
     judged: bool
     ok: bool
@@ -94,8 +91,7 @@ def judge_timing(
 
     Slower means that the fastest head round took longer than the slowest base round by more than `margin` (0.1 for 10
     %). Not judged: different machines, a device shared between workers, fewer than three rounds on a side. Raises
-    InputError for a negative margin.
-    """
+    InputError for a negative margin."""
     if margin < 0:
         raise InputError(f"margin {margin}: give a share >= 0, e.g. 0.1 for 10 %")
     reason = _obstacle(head, base, head_machine, base_machine, shared)

@@ -12,7 +12,7 @@ from pbcore.integrations.servers.reply import Ask, Reply
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.base import Generation, Prompt
 from pbcore.models.errors import ModelError
-from pbcore.models.token_text import EOS
+from pbcore.models.tokenizer import EOS
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample
 

@@ -12,7 +12,7 @@ from pbcore.errors import PbcoreError
 from pbcore.grid.cellid import CellName
 from pbcore.integrations.servers.options import ServerOptions
 from pbcore.plugin.rundir import run_dir
-from pbcore.plugin.state import drilled, plan, settings
+from pbcore.plugin.state import drilled, plan, say, settings
 from pbcore.printable import counted
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     try:
         lines = estimate_lines(plan(config), unfinished, specs, lambda name: _store(config, name.cell_id).known)
         warnings = [warning for spec in specs if (warning := short_key(spec)) is not None]
-        _say(config, [f"pbcore: {line}" for line in (*lines, *warnings)])
+        say(config, *(f"pbcore: {line}" for line in (*lines, *warnings)))
         for spec in () if config.getoption("collectonly", False) else specs:
             client_of(spec).check()
             check_sampler(spec)
@@ -135,12 +135,3 @@ def _budget(config: pytest.Config) -> Budget | None:
     folder = run_dir(config).cells_dir
     folder.mkdir(parents=True, exist_ok=True)
     return Budget(limit, folder / LEDGER)
-
-
-def _say(config: pytest.Config, lines: list[str]) -> None:
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is None:
-        return
-    for line in lines:
-        terminal.ensure_newline()
-        terminal.write_line(line)

@@ -61,10 +61,8 @@ def find_installation(download: bool = False) -> Path:
 
 
 def install() -> Path:
-    """Downloads each recorded file that is missing or has another digest; returns the pinned version's folder.
-
-    Of several processes one downloads, and the others wait for it. Raises Unavailable if a file can't be had.
-    """
+    """Downloads each recorded file that is missing or has another digest; returns the pinned version's folder. Of
+    several processes one downloads, and the others wait for it. Raises Unavailable if a file can't be had."""
     from jgo.constants import MAVEN_CENTRAL_URL
 
     repository = (os.environ.get(REPOSITORY_VARIABLE) or MAVEN_CENTRAL_URL).rstrip("/")

@@ -50,10 +50,8 @@ class UserServer:
 
 class SharedServer:
     """The server of the jars in a folder, started by the first process of a run that needs it, used by all of them.
-
     Each process holds a lock in `state`. The watchdog starts Java again if it dies, once, and ends it when no process
-    is left. `identity` has LanguageTool's version and a digest of the jars' names and sizes.
-    """
+    is left. `identity` has LanguageTool's version and a digest of the jars' names and sizes."""
 
     def __init__(self, jars: Path, state: Path | None = None) -> None:
         """Starts nothing yet."""

@@ -10,7 +10,7 @@ from pbcore.integrations.servers import plugin
 from pbcore.integrations.servers.session import AnswerStore, Session
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.plugin import rundir
-from tests.plugin.fakes import Config, Terminal
+from tests.plugin.fakes import Config
 
 
 class TestPlugin:
@@ -66,10 +66,3 @@ class TestPlugin:
         drilled: Any = Config(tmp_path, out=tmp_path / "b", max_cost=1.0, drilled=True)
         assert plugin._budget(drilled) is not None
         assert not (tmp_path / "b").exists()
-
-    def test_lines_go_to_the_terminal(self, tmp_path: Path) -> None:
-        """Where there is one."""
-        terminal = Terminal()
-        plugin._say(Config(tmp_path, plugins={"terminalreporter": terminal}), ["a", "b"])  # type: ignore[arg-type]
-        plugin._say(Config(tmp_path), ["a"])  # type: ignore[arg-type]
-        assert terminal.lines == ["a", "b"]

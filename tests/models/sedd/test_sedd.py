@@ -18,9 +18,8 @@ from pbcore.models import load_model
 from pbcore.models.base import Request
 from pbcore.models.errors import ModelError
 from pbcore.models.sedd.config import SeddConfig, read, to_json
-from pbcore.models.sedd.diffusion import PREDICTORS, Graph, Noise, denoised, draw
-from pbcore.models.sedd.load import save
-from pbcore.models.sedd.model import OPEN, Sedd, times
+from pbcore.models.sedd.diffusion import PREDICTORS, Graph, Noise, denoised, draw_tokens
+from pbcore.models.sedd.model import OPEN, Sedd, save, times
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.names import SamplerNameError, parse
 from pbcore.train.noise import Row
@@ -218,7 +217,7 @@ class TestDistributions:
 
     def test_draw_takes_negative_probabilities_as_zero(self) -> None:
         probabilities = torch.tensor([[0.5, -0.3, 0.5], [-1.0, 2.0, 0.0]])
-        token, share = draw(probabilities, torch.tensor([0.5, 0.999], dtype=torch.float64))
+        token, share = draw_tokens(probabilities, torch.tensor([0.5, 0.999], dtype=torch.float64))
         assert token.tolist() == [2, 1]
         assert share.tolist() == [0.5, 1.0]
 

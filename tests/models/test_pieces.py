@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from pbcore.models import load_model
-from pbcore.models.token_text import pieces
+from pbcore.models.tokenizer import pieces
 from pbcore.tasks import load_task
 
 

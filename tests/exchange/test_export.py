@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.cli import main
-from pbcore.exchange.tables import defused, tables, write_csv, write_parquet
+from pbcore.exchange.export import defused, tables, write_csv, write_parquet
 from pbcore.results import RunDir, create, error_cell, questions
 from pbcore.tasks import load_task
 from tests.results import factory

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from pbcore.analysis.exploration import exploration, pass_at, returns
+from pbcore.analysis.decoding import exploration, pass_at, returns
 from pbcore.errors import InputError
 from pbcore.results.record import FormerToken, SampleRecord
 
