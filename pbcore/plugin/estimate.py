@@ -42,7 +42,7 @@ def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[
     import torch
 
     from pbcore.decoding.run import default_batch
-    from pbcore.grid.cost_estimate import bill, lines
+    from pbcore.grid.cost_estimate import bill
     from pbcore.models import load_model
     from pbcore.models.base import BatchDecoder, OwnDecoder
 
@@ -56,4 +56,4 @@ def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterable[
         unknown = "it decodes by itself, so its forwards are not known beforehand"
         return [f"{model}: {counted(len(cells), 'cell')}; {unknown}"]
     threads, size = counted(torch.get_num_threads(), "thread"), requested.rows or default_batch(loaded)
-    return lines(bill(plan(config), loaded, cells), f"{requested.place}, {threads}, batches of {size}")
+    return bill(plan(config), loaded, cells, f"{requested.place}, {threads}, batches of {size}")
