@@ -26,12 +26,7 @@ LIBRARIES = (
 REQUIREMENT = re.compile(r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"]")  # a package, and the extra that brings it
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `pbcore doctor`."""
-    subparsers.add_parser("doctor").set_defaults(run=_run)
-
-
-def _run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Prints a line for each check: what is there, or `MISSING` and what to do."""
     kept = cache_folder() / CACHE_FILE
     checks: dict[str, Callable[[], str]] = {

@@ -181,8 +181,7 @@ def verified_table(checked: list[Checked]) -> str:
 
 
 def run_text(path: Path) -> str:
-    """Official and corrected scores of a run: a row per task and score, then examples. Raises LoadError or
-    RunDirError."""
+    """Official and corrected scores of a run by task, with examples. Raises LoadError or RunDirError."""
     samples = load_samples(path)
     compared = differences(load_cells(path), samples)
     total = sum(map(len, samples.values()))

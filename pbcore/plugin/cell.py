@@ -77,7 +77,7 @@ class Cell:
         benchmark.extra_info["cell"] = self.id
         decoded = self._timed(model, task.samples, benchmark)
         answers = decoded.answers
-        self._has_text_scorer(task)
+        self._prepare_scorer(task)
         scored = task.score_many([self._text(one.answer) for one in answers], [one.sample for one in answers])
         if drilled(self.item.config):
             drilldown.judge(self.item, model, task, answers, scored)
@@ -87,35 +87,32 @@ class Cell:
 
     def key(self, model: Model, task: Task) -> str:
         """Digest of all that decides the outcome; equal keys mean that a finished cell need not be run again."""
+        requested = self.settings
+        more: dict[str, Any] = {"official_text": requested.official_text, "level": factors_of(self.name.level)}
+        more |= {"max_new_tokens": requested.max_new_tokens, **requested.load_options}
         return cell_key(
             model=self.name.model,
             model_identity=dict(model.info),
             task=task.name,
             data_hash=task.data_hash,
             sampler=self.name.sampler,
-            settings={
-                "rounds": self.settings.rounds,
-                **({"official_text": True} if self.settings.official_text else {}),
-                **({"max_new_tokens": self.settings.max_new_tokens} if self.settings.max_new_tokens else {}),
-                **({"level": factors_of(self.name.level)} if self.name.level else {}),
-                **self.settings.load_options,
-            },
-            dtype=str(model.info.get("dtype", self.settings.dtype or "")),
-            seeds=self.settings.seed,
+            settings={"rounds": requested.rounds, **{name: value for name, value in more.items() if value}},
+            dtype=str(model.info.get("dtype", requested.dtype or "")),
+            seeds=requested.seed,
             task_identity=task.identity,
             own_code=user_code(self.name.model, model, self.name.sampler),
         )
 
     def rescored(self, task: Task, stored: StoredCell) -> StoredCell:
         """A stored cell, scored again and written if its scores lacked a tool that is here now."""
-        if not stored.cell.absent or not self._has_text_scorer(task) or not now_measurable(stored.cell):
+        if not stored.cell.absent or not self._prepare_scorer(task) or not now_measurable(stored.cell):
             return stored
         again = scored_again(stored, task)
         run_dir(self.item.config).write_cell(again.cell, again.samples)
         return again
 
-    def _has_text_scorer(self, task: Task) -> bool:
-        """Whether the task's texts are scored; downloads the grammar checker then, with progress on the terminal."""
+    def _prepare_scorer(self, task: Task) -> bool:
+        """Downloads the grammar checker for a task whose texts are scored, and says whether it is such a task."""
         if not isinstance(scorer(task.scorer), TextScorer):
             return False
         capture = self.item.config.pluginmanager.getplugin("capturemanager")
@@ -164,9 +161,8 @@ class Cell:
         peak, asked, shared = decoded.peak, decoded.asked, decoded.shared
         known, absent = (asked.rates(), asked.absent()) if asked is not None else ({}, {})
         if shared is not None:
-            known |= {"forwards_shared": shared.shared, "forwards_computed": shared.computed}
-            known |= {"seconds_estimated": shared.seconds}
-            absent |= ABSENT
+            known, absent = {"forwards_shared": shared.shared, "forwards_computed": shared.computed}, ABSENT
+            known["seconds_estimated"] = shared.seconds
         under = conditions(config, self.name, model, task)
         facts = CellRecord(
             self.id,

@@ -121,10 +121,9 @@ class Outcome:
                 report, *plots = write_report(run.path, found)
                 self.written = [path.name for path in (*assembled, report, write_page(run.path, found), *plots)]
             except OSError as error:
-                self.notes.append(
-                    f"the report could not be written ({error}); the finished cells are in {run.cells_dir}, and this "
-                    f"writes it from them: {resume_command(self._config)}"
-                )
+                how = f"the finished cells are in {run.cells_dir}, and this writes it from them"
+                command = resume_command(self._config)
+                self.notes.append(f"the report could not be written ({error}); {how}: {command}")
                 _fail(session)
         if settings(self._config).gated:
             from pbcore.gates.run_verdict import rule
