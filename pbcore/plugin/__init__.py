@@ -11,7 +11,7 @@ an option of the group, `benches`, workers, or a test that is marked. Importing 
 | omp_wait_policy | | how torch's threads wait, chosen before torch is imported |
 | rundir | configure, configure_node, report_header, unconfigure | the run directory, run.json, the copy of junit.xml |
 | collection | itemcollected, collection_modifyitems, report_header | cells and samples as items |
-| fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` holds the work (`cell.Cell`) |
+| fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` is a `cell.Cell` |
 | recording | pyfunc_call, runtest_makereport | resumed cells, records of cells that failed |
 | benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | timing in xdist's
 workers |

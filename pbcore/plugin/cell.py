@@ -21,14 +21,15 @@ from pbcore.models.base import Generation, Model
 from pbcore.models.memory import Peak, peak_memory
 from pbcore.models.tokenizer import pieces
 from pbcore.names import parse
-from pbcore.plugin import drilldown
 from pbcore.plugin.hookspecs import Asked
+from pbcore.plugin.options import rerun
 from pbcore.plugin.recording import RECORDED, conditions, show
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
 from pbcore.plugin.state import drilled
+from pbcore.report.answer_trace import story, wrong
 from pbcore.results import questions
-from pbcore.results.build import build_cell, generated, length_text
+from pbcore.results.build import build_cell, generated, length_text, sample_record
 from pbcore.results.questions import scored_again
 from pbcore.results.record import CellRecord
 from pbcore.results.resume import cell_key, user_code
@@ -80,7 +81,7 @@ class Cell:
         self._prepare_scorer(task)
         scored = task.score_many([self._text(one.answer) for one in answers], [one.sample for one in answers])
         if drilled(self.item.config):
-            drilldown.judge(self.item, model, task, answers, scored)
+            self._judge(model, task, answers, scored)
         else:
             self._record(model, task, decoded, scored, benchmark)
         return scored
@@ -154,6 +155,20 @@ class Cell:
     def _text(self, answer: Generation) -> str:
         """What is scored: the answer up to the first EOS, or with --official-text the whole canvas."""
         return (self.settings.official_text and answer.official_text) or answer.text
+
+    def _judge(self, model: Model, task: Task, answers: Sequence[Answered], scored: Sequence[Scored]) -> None:
+        """The drill-down: fails at the first wrong answer, and shows how it came about and the command that runs it
+        again; skips if the headline score could not be measured."""
+        for (sample, seed, answer), result in zip(answers, scored, strict=True):
+            if task.headline not in result.scores:
+                why = result.details.get("absent", {}).get(task.headline, "no reason given")
+                pytest.skip(f"sample {sample.index}: {task.headline} was not measured ({why})")
+            entry = sample_record(sample.index, answer, result)
+            forwards = [] if entry.nfe is None else [("nfe", entry.nfe)]
+            self.item.user_properties.extend([("sample", entry.index), *forwards, *entry.scores.items()])
+            if wrong(task.headline, result.scores[task.headline]):
+                command = rerun(self.item.config, self.item.nodeid, sample.index, seed)
+                pytest.fail("\n".join(story(model, task, sample, answer, result, command)), pytrace=False)
 
     def _record(self, model: Model, task: Task, decoded: Decoded, scored: Sequence[Scored], benchmark: Any) -> None:
         config = self.item.config
