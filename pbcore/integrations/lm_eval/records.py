@@ -13,7 +13,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.integrations.lm_eval.tasks import KIND, PREFIX, metric_name, scored
-from pbcore.models.rows import Generation
+from pbcore.models.base import Generation
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results.build import absent_metrics, build_cell
@@ -93,7 +93,7 @@ def _cell(
     by_filter: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_filter.setdefault(row["filter"], []).append(row)
-    documents = next(iter(by_filter.values()))
+    documents = by_filter[rows[0]["filter"]]
     known = told["tasks"].get(task, {"requests": [], "seconds": 0.0})
     requests: dict[int, list[dict[str, Any]]] = {place: [] for place in range(len(documents))}
     for one in known["requests"]:

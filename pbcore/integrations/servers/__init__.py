@@ -13,6 +13,6 @@ INTEGRATION = Integration(
     options=f"{HERE}.options:ServerOptions",
     models=f"{HERE}.declared:MODELS",
     served=f"{HERE}.record:Served",
-    report=f"{HERE}.report:SECTION",
+    report=f"{HERE}.record:SECTION",
     decides=True,
 )

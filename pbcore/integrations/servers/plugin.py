@@ -18,8 +18,8 @@ from pbcore.printable import counted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pbcore.integrations.servers.budget import Budget
     from pbcore.integrations.servers.model import ServerModel
+    from pbcore.integrations.servers.money import Budget
     from pbcore.integrations.servers.session import Session
     from pbcore.models.base import Model
 
@@ -39,8 +39,8 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
         return
     from pbcore.integrations.servers.clients import client_of
     from pbcore.integrations.servers.engines import check_sampler
-    from pbcore.integrations.servers.estimate import estimate_lines
     from pbcore.integrations.servers.keys import short_key
+    from pbcore.integrations.servers.money import estimate_lines
 
     try:
         lines = estimate_lines(plan(config), unfinished, specs, lambda name: _store(config, name.cell_id).known)
@@ -69,7 +69,7 @@ def pytest_pbcore_asking(item: pytest.Item, cell_id: str, model: Model) -> Abstr
 
 @contextmanager
 def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Session]:
-    from pbcore.integrations.servers.budget import CostLimitError
+    from pbcore.integrations.servers.money import CostLimitError
 
     chosen = settings(item.config).part(ServerOptions).concurrency
     only = chosen[0] if len(chosen) == 1 else None
@@ -125,7 +125,7 @@ def _store(config: pytest.Config, cell_id: str) -> Any:
 
 def _budget(config: pytest.Config) -> Budget | None:
     """The limit of --max-cost, shared by all workers of a run."""
-    from pbcore.integrations.servers.budget import Budget
+    from pbcore.integrations.servers.money import Budget
 
     limit = settings(config).part(ServerOptions).max_cost
     if limit is None:

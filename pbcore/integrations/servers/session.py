@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pbcore.integrations.servers.budget import Budget
+from pbcore.integrations.servers.money import Budget
 from pbcore.integrations.servers.record import Served, served
 from pbcore.integrations.servers.reply import Reply
 from pbcore.integrations.servers.spec import ServerSpec
