@@ -31,7 +31,7 @@ def mutual_information(distribution: AnswerDistribution, canvas: Ids) -> Matrix:
 
 def _listed(distribution: Listed, canvas: Ids) -> Matrix:
     """By counting pairs of tokens among the answers that agree with the canvas."""
-    answers = distribution._consistent(canvas)  # (a, L)
+    answers = distribution.consistent(canvas)  # (a, L)
     result = np.zeros((distribution.length, distribution.length))
     open_ = ((answers != answers[0]).any(0) & (canvas == MASKED)).nonzero()[0]  # (W,)
     if len(open_):

@@ -50,7 +50,7 @@ class Problem(Protocol):
         """The open positions of a part."""
         ...
 
-    def moves(self, state: Any, part: int, counts: Sequence[int] | int, temperature: float) -> Mapping[Any, float]:
+    def moves(self, state: Any, part: int, counts: tuple[int, ...] | int, temperature: float) -> Mapping[Any, float]:
         """State → probability after a step that reveals, of each group, so many positions drawn at random; with one
         number, so many of all open positions. What contradicts every answer is left out."""
         ...
@@ -141,7 +141,7 @@ class ListedProblem:
     def groups(self, state: int, part: int) -> tuple[Group, ...]:
         return tuple(Group(chances, sum(of.values())) for chances, of in self._classes(state, part).items())
 
-    def moves(self, state: int, part: int, counts: Sequence[int] | int, temperature: float) -> Mapping[int, float]:
+    def moves(self, state: int, part: int, counts: tuple[int, ...] | int, temperature: float) -> Mapping[int, float]:
         classes = self._classes(state, part)
         reached: Mapping[int, float] = {state: 1.0}
         if isinstance(counts, int):
@@ -154,7 +154,7 @@ class ListedProblem:
             return reached
         merged: defaultdict[int, float] = defaultdict(float)
         for answers, weight in reached.items():
-            merged[self._first_alike(answers)] += weight
+            merged[self._seen.setdefault(self._alike(answers), answers)] += weight  # the first state seen of its like
         return merged
 
     def _merged(
@@ -172,10 +172,6 @@ class ListedProblem:
             key = used, first.setdefault((later, self._alike(answers)), answers)
             merged[key] = merged.get(key, 0.0) + weight
         return merged
-
-    def _first_alike(self, state: int) -> int:
-        """The first state seen that differs from this one in nothing that matters."""
-        return self._seen.setdefault(self._alike(state), state)
 
     @lru_cache(maxsize=1 << 16)  # noqa: B019  # lives as long as the problem
     def _alike(self, state: int) -> Hashable:
