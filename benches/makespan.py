@@ -21,11 +21,9 @@ from random import Random
 import pandas as pd
 
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import forwards
-from pbcore.grid.cost_model import LEAST, weights
-from pbcore.grid.plan import make_plan, masked_tokens
+from pbcore.grid.cost import LEAST, forwards, weights
+from pbcore.grid.plan import make_plan, masked_tokens, shard_of
 from pbcore.grid.settings import Settings
-from pbcore.grid.shards import shard_of
 from pbcore.names import parse
 from pbcore.plugin.scheduling import ModelScheduling
 from pbcore.results import load
@@ -98,7 +96,7 @@ def costs(model: str, forward: float) -> tuple[Cost, Cost]:
     """The paper's grid for a model: what its cells take, and what they can take at most."""
     plan = make_plan(Settings(profile="paper", model=(model,)))
     most, chance = weights(plan, attrgetter("high")), Random(0)
-    high = {name: most(name) / LEAST * forward for name in plan.items().values()}
+    high = {name: most(name) / LEAST * forward for name in plan.items.values()}
     true = {}
     for name, seconds in high.items():
         rule = forwards(parse(name.sampler), masked_tokens(plan.task(name.task, model).samples[0]))

@@ -11,10 +11,11 @@ import sys
 import tempfile
 import time
 import urllib.request
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+from pbcore.models.rows import Generation
 from pbcore.results import CellRecord, Conditions, RunDir, build_cell, create
 from pbcore.results.questions import keep
 from pbcore.tasks import load_task
@@ -24,20 +25,6 @@ from pbcore.tasks.scoring import Scored
 MODELS = ("ideal", "tiny", "large", "larger")
 POLICIES = ("confidence", "random", "margin", "entropy", "left_to_right")
 CANVAS = 32
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Shaped like a Generation."""
-
-    text: str
-    token_ids: tuple[int, ...]
-    nfe: int
-    answer_tokens: int
-    steps: tuple[int, ...]
-    confidences: tuple[float, ...]
-    text_after_eos: bool = False
-    rows: int | None = None
 
 
 def make(root: Path, cells: int, answers: int) -> RunDir:
@@ -63,7 +50,10 @@ def make(root: Path, cells: int, answers: int) -> RunDir:
         ]
         steps = tuple(place // k for place in range(CANVAS))
         sure = tuple(round(random.random(), 3) for _ in range(CANVAS))
-        told = [Answer(f"answer {i}", tuple(range(CANVAS)), CANVAS // k, 18, steps, sure) for i in range(answers)]
+        told = [
+            Generation(f"answer {i}", tuple(range(CANVAS)), CANVAS // k, 18, steps, sure, text_after_eos=False)
+            for i in range(answers)
+        ]
         record, samples = build_cell(facts, told, scored, rounds=[1.5])
         words = [*(f"w{place}" for place in range(18)), *["<eos>"] * (CANVAS - 18)]
         run.write_cell(record, [replace(one, tokens=words, text="".join(words[:18])) for one in samples])

@@ -21,8 +21,7 @@ from pbcore.decoding import Step, decode, resolve
 from pbcore.decoding.joint_draws import together
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.samplers import policy
-from pbcore.decoding.step_parts import PerRow, PerSlot, Setting
-from pbcore.decoding.what_if import Answers
+from pbcore.decoding.what_if import Answers, Forwards
 from pbcore.models.base import Query, Request
 
 WIDTH, VOCABULARY, SLOTS, ROWS, ROUNDS = 4096, 126_464, 32, 8, 3
@@ -43,10 +42,22 @@ def a_step(logits: Tensor, temperature: float) -> Step:
     whole, zero = torch.ones(1, SLOTS, dtype=torch.bool), torch.zeros(1, dtype=torch.long)
     full = zero + SLOTS
     return Step(
-        Setting(SLOTS, mask_id=0, temperature=temperature),
-        PerSlot(whole, places, places),
-        PerRow(zero, zero, zero, full, full, full, full, zero.bool(), lambda: full),
-        whole,
+        inside=whole,
+        position=places,
+        column=places,
+        masked=whole,
+        key=zero,
+        index=zero,
+        nfe=zero,
+        slots=full,
+        size=full,
+        requested=full,
+        targets=full,
+        left=full,
+        stale=zero.bool(),
+        asked=SLOTS,
+        mask_id=0,
+        temperature=temperature,
         token=token[None],
         confidence=confidence[None],
         _logits=logits,
@@ -59,7 +70,8 @@ def answered(step: Step, probe: Any, logits: Tensor) -> Answers:
     canvas = torch.where(probe.write, probe.token, step.mask_id)
     at = torch.arange(count * SLOTS).view(count, SLOTS).masked_fill(probe.write, -1)
     where = step.column.expand(count, SLOTS)
-    return Answers(probe.row, ~probe.write, canvas, where, at, logits, 0.0, None, lambda chances, row: None)
+    forwards = Forwards(canvas, step.nfe.expand(count), at, logits)
+    return Answers(probe.row, ~probe.write, forwards, where, 0.0, None, lambda chances, row: None)
 
 
 def median(work: Callable[[], object]) -> float:

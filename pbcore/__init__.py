@@ -1,7 +1,4 @@
-"""Measures parallel decoding in diffusion LLMs.
-
-This is the public API; names are imported on first use, so `import pbcore` is fast.
-"""
+"""Measures parallel decoding in diffusion LLMs. The public API: names are imported on first use."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -45,9 +45,8 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one subcommand and returns its exit status; for invalid input it is the error's, with one line on stderr,
-    and if the reader of its output has gone 141.
-    """
+    """Runs one subcommand and returns its exit status: the error's for invalid input, with one line on stderr, and 141
+    if the reader of its output has gone."""
     completing = "_ARGCOMPLETE" in os.environ  # the shell asks for what can follow
     arguments = list(sys.argv[1:] if argv is None else argv)
     if completing:

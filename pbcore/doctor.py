@@ -33,10 +33,13 @@ LIBRARIES = (
 REQUIREMENT = re.compile(r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"]")  # a package, and the extra that brings it
 
 
-def report() -> str:
-    """A line each for Python, cores, torch and GPU, libraries, extras, Java, LanguageTool, BERTScore, caches, and
-    whether API keys are set.
-    """
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds `pbcore doctor`."""
+    subparsers.add_parser("doctor").set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Prints a line for each check: what is there, or `MISSING` and what to do."""
     checks: dict[str, Callable[[], str]] = {
         "Python": lambda: f"{platform.python_version()} ({sys.executable}) on {platform.platform()}",
         "cores": lambda: (
@@ -47,7 +50,7 @@ def report() -> str:
         "extras": _extras,
         "Java": _java,
         "LanguageTool": _languagetool,
-        "BERTScore": _bertscore,
+        "BERTScore": lambda: "{0}, in {0.folder}".format(semantic.chosen()),
         "cache": _cache,
         "grammar verdicts": _verdicts,
         "Hugging Face cache": _hub,
@@ -60,19 +63,7 @@ def report() -> str:
         except (Unavailable, semantic.Unavailable) as error:
             lines.append((name, f"MISSING: {error}"))
     width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name:<{width}}  {result}" for name, result in lines)
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `pbcore doctor`."""
-    parser = subparsers.add_parser(
-        "doctor", help="show what is installed on this machine: torch, Java, LanguageTool, models, caches, keys"
-    )
-    parser.set_defaults(run=_run)
-
-
-def _run(args: argparse.Namespace) -> int:
-    print(report())
+    print("\n".join(f"{name:<{width}}  {result}" for name, result in lines))
     return 0
 
 
@@ -121,14 +112,10 @@ def _languagetool() -> str:
     return f"jars in {find_installation()}"
 
 
-def _bertscore() -> str:
-    source = semantic.chosen()
-    return f"{source}, in {source.folder}"
-
-
 def _cache() -> str:
     folder = cache_folder()
-    return f"{folder}, {_megabytes(folder)}" if folder.is_dir() else f"{folder}, not created yet"
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
+    return f"{folder}, {size:.0f} MiB" if folder.is_dir() else f"{folder}, not created yet"
 
 
 def _verdicts() -> str:
@@ -142,7 +129,3 @@ def _hub() -> str:
     folder = Path(HF_HUB_CACHE)
     models = sorted(path.name.removeprefix("models--").replace("--", "/") for path in folder.glob("models--*"))
     return f"{folder}, {', '.join(models) or 'no models'}"
-
-
-def _megabytes(folder: Path) -> str:
-    return f"{sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()) / 2**20:.0f} MiB"

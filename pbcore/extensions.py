@@ -1,8 +1,7 @@
 """What integrations add to the core. Each package of `pbcore/integrations/` declares itself by an `Integration` named
 `INTEGRATION`; a place that it adds to reads `provided(…)`. The core imports no integration by name.
 
-Reading the declarations imports nothing else: what they name is imported where it is used.
-"""
+Reading the declarations imports nothing else: what they name is imported where it is used."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,5 @@
-"""torch, imported at its first use: to list samplers or cells takes none of it.
-
-`from pbcore.lazy_torch import Tensor, torch` stands for the imports of the same names in the modules that define
-samplers and protocols.
-"""
+"""torch, imported at its first use, so that samplers and cells are listed without it: `from pbcore.lazy_torch import
+Tensor, torch` stands for the imports of the same names."""
 
 from collections.abc import Callable
 from functools import wraps

@@ -2,14 +2,15 @@
 
 This module only parses and prints names; `decoding.samplers` checks that the policy exists and takes the parameters.
 Names consist of characters that pytest's `-k` accepts (letters, digits, `_`, `-`, `.`, `+`), so they can be part of a
-node id.
-"""
+node id."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import shown
@@ -22,6 +23,32 @@ _POSITIVE = r"[1-9][0-9]{0,8}"
 _SEVERAL = r"[2-9]|[1-9][0-9]{1,8}"
 _NUMBER = rf"{_WHOLE}(?:\.[0-9]{{1,20}})?"
 _ARGUMENT = re.compile(rf"([a-z_]*)((?:{_NUMBER})?)")
+_MODIFIERS = [  # groups are fields of SamplerName
+    re.compile(pattern)
+    for pattern in (
+        rf"b(?P<block>{_POSITIVE})",
+        "(?P<cache>prefix|dual)",
+        rf"s(?P<counts>{_WHOLE}(_{_WHOLE})*)",
+        rf"(?P<schedule>linear|cosine)(?P<schedule_steps>{_POSITIVE})",
+        "(?P<remask>rcr)(-(?P<remask_variant>max))?",
+        rf"(?P<remask>remdm)(?P<remask_rounds>{_POSITIVE})(-(?P<remask_variant>early))?",
+        rf"adas(?P<adas>{_NUMBER})",
+        "(?P<together>counts|rounding)",
+        rf"gap(?P<gap>{_SEVERAL})",
+        rf"ahead(?P<ahead>{_SEVERAL})",
+        "(?P<eos_stop>eos_stop)",
+        "(?P<no_early_eos>no_early_eos)",
+        "(?P<eos_last>eos_last)",
+        rf"t(?P<temperature>{_NUMBER})",
+        rf"x(?P<at_once>{_POSITIVE})",
+    )
+]
+_READ: dict[str, Callable[[str], Any]] = {  # a field's value; others are the text itself
+    **dict.fromkeys(("block", "schedule_steps", "remask_rounds", "gap", "ahead", "at_once"), int),
+    **dict.fromkeys(("eos_stop", "no_early_eos", "eos_last"), bool),
+    **dict.fromkeys(("adas", "temperature"), float),
+    "counts": lambda text: tuple(map(int, text.split("_"))),
+}
 
 
 class SamplerNameError(InputError):
@@ -39,8 +66,7 @@ class SamplerName:
     `schedule_steps` steps. `together` is how the tokens of a step are chosen together (`counts`, `rounding`), None for
     each by itself; `gap` the least distance of unsure positions that one step reveals, 0 for any. `ahead` is the most
     canvases of a row that one forward has, 0 for the present one alone. `at_once` says how many rows are decoded, or
-    requests sent, at a time (0: as the run says); it changes speed and no rule.
-    """
+    requests sent, at a time (0: as the run says); it changes speed and no rule."""
 
     policy: str
     arguments: tuple[tuple[str, str], ...] = ()
@@ -63,37 +89,24 @@ class SamplerName:
     at_once: int = 0
 
     def __str__(self) -> str:
-        parts = ["-".join([self.policy, *(word + number for word, number in self.arguments)])]
-        if self.block is not None:
-            parts.append(f"b{self.block}")
-        if self.cache:
-            parts.append(self.cache)
-        if self.counts is not None:
-            parts.append("s" + "_".join(map(str, self.counts)))
-        if self.schedule:
-            parts.append(f"{self.schedule}{self.schedule_steps}")
-        if self.remask:
-            rounds = str(self.remask_rounds) if self.remask_rounds else ""
-            parts.append(self.remask + rounds + (f"-{self.remask_variant}" if self.remask_variant else ""))
-        if self.adas is not None:
-            parts.append("adas" + plain(self.adas).removesuffix(".0"))
-        if self.together:
-            parts.append(self.together)
-        if self.gap:
-            parts.append(f"gap{self.gap}")
-        if self.ahead:
-            parts.append(f"ahead{self.ahead}")
-        if self.eos_stop:
-            parts.append("eos_stop")
-        if self.no_early_eos:
-            parts.append("no_early_eos")
-        if self.eos_last:
-            parts.append("eos_last")
-        if self.temperature:
-            parts.append(f"t{plain(self.temperature)}")
-        if self.at_once:
-            parts.append(f"x{self.at_once}")
-        return "+".join(parts)
+        counts = "_".join(map(str, self.counts or ()))
+        variant = f"-{self.remask_variant}" if self.remask_variant else ""
+        parts = [
+            "-".join([self.policy, *(word + number for word, number in self.arguments)]),
+            f"b{self.block}" if self.block is not None else "",
+            self.cache or "",
+            f"s{counts}" if self.counts is not None else "",
+            f"{self.schedule}{self.schedule_steps}" if self.schedule else "",
+            f"{self.remask}{self.remask_rounds or ''}{variant}" if self.remask else "",
+            f"adas{plain(self.adas).removesuffix('.0')}" if self.adas is not None else "",
+            self.together or "",
+            f"gap{self.gap}" if self.gap else "",
+            f"ahead{self.ahead}" if self.ahead else "",
+            *(word for word in ("eos_stop", "no_early_eos", "eos_last") if getattr(self, word)),
+            f"t{plain(self.temperature)}" if self.temperature else "",
+            f"x{self.at_once}" if self.at_once else "",
+        ]
+        return "+".join(filter(None, parts))
 
     @property
     def greedy(self) -> bool:
@@ -118,27 +131,31 @@ def parse(name: str) -> SamplerName:
     if len(name) > MOST_CHARACTERS:
         raise SamplerNameError(f"sampler {shown(name)} has {len(name)} characters; give at most {MOST_CHARACTERS}")
     head, *modifiers = name.split("+")
-    policy, *arguments = head.split("-")
+    policy, *words = head.split("-")
     if not POLICY.fullmatch(policy):
         raise SamplerNameError(
             f"sampler {shown(name)}: {shown(policy)} is not a policy name; write e.g. confidence-k2+b8"
         )
-    result = SamplerName(policy, tuple(_argument(name, text) for text in arguments))
-    seen: set[str] = set()
+    arguments: list[tuple[str, str]] = []
+    for text in words:
+        match = _ARGUMENT.fullmatch(text)
+        if not text or match is None:
+            raise SamplerNameError(
+                f"sampler {shown(name)}: {shown(text)} is not a parameter; "
+                "write a number (0.9; up to 9 digits before the point), a letter and a number (k2), or a word (ref)"
+            )
+        arguments.append((match[1], match[2]))
+    fields: dict[str, Any] = {}
     for text in modifiers:
         changes = _modifier(name, text)
-        twice = seen & set(changes)
-        if twice:
-            raise SamplerNameError(
-                f"sampler {shown(name)}: +{text} sets {sorted(twice)[0]} a second time; give it once"
-            )
-        seen |= set(changes)
-        result = replace(result, **changes)  # type: ignore[arg-type]
-    if result.counts is not None and result.schedule:
+        if twice := sorted(fields.keys() & changes):
+            raise SamplerNameError(f"sampler {shown(name)}: +{text} sets {twice[0]} a second time; give it once")
+        fields |= changes
+    if {"counts", "schedule"} <= fields.keys():
         raise SamplerNameError(
-            f"sampler {shown(name)}: give counts (+s…) or a schedule (+{result.schedule}…), not both"
+            f"sampler {shown(name)}: give counts (+s…) or a schedule (+{fields['schedule']}…), not both"
         )
-    return result
+    return SamplerName(policy, tuple(arguments), **fields)
 
 
 def canonical(name: str) -> str:
@@ -146,58 +163,11 @@ def canonical(name: str) -> str:
     return str(parse(name))
 
 
-def _argument(name: str, text: str) -> tuple[str, str]:
-    match = _ARGUMENT.fullmatch(text)
-    if not text or match is None:
-        raise SamplerNameError(
-            f"sampler {shown(name)}: {shown(text)} is not a parameter; "
-            "write a number (0.9; up to 9 digits before the point), a letter and a number (k2), or a word (ref)"
-        )
-    return match[1], match[2]
-
-
-def _modifier(name: str, text: str) -> dict[str, object]:
+def _modifier(name: str, text: str) -> dict[str, Any]:
     """The fields that one `+modifier` sets."""
-    if text in ("prefix", "dual"):
-        return {"cache": text}
-    if text in ("eos_stop", "no_early_eos", "eos_last"):
-        return {text: True}
-    if text in ("rcr", "rcr-max"):
-        return {"remask": "rcr", "remask_variant": text[4:]}
-    if text in ("counts", "rounding"):
-        return {"together": text}
-    for word, number in (
-        ("gap", _SEVERAL),
-        ("ahead", _SEVERAL),
-        ("remdm", rf"{_POSITIVE}(-early)?"),
-        ("linear", _POSITIVE),
-        ("cosine", _POSITIVE),
-        ("adas", _NUMBER),
-        ("b", _POSITIVE),
-        ("t", _NUMBER),
-        ("x", _POSITIVE),
-        ("s", rf"{_WHOLE}(_{_WHOLE})*"),
-    ):
-        if text.startswith(word) and re.fullmatch(number, text[len(word) :]):
-            value = text[len(word) :]
-            match word:
-                case "gap" | "ahead":
-                    return {word: int(value)}
-                case "remdm":
-                    rounds, _, variant = value.partition("-")
-                    return {"remask": word, "remask_rounds": int(rounds), "remask_variant": variant}
-                case "adas":
-                    return {"adas": float(value)}
-                case "b":
-                    return {"block": int(value)}
-                case "t":
-                    return {"temperature": float(value)}
-                case "x":
-                    return {"at_once": int(value)}
-                case "s":
-                    return {"counts": tuple(map(int, value.split("_")))}
-                case _:
-                    return {"schedule": word, "schedule_steps": int(value)}
+    for pattern in _MODIFIERS:
+        if match := pattern.fullmatch(text):
+            return {field: _READ.get(field, str)(value or "") for field, value in match.groupdict().items()}
     raise SamplerNameError(
         f"sampler {shown(name)}: unknown modifier {shown('+' + text)}; known: "
         "+b8 (block length), +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early "

@@ -40,8 +40,8 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def fixed(value: float, places: int = 1) -> str:
-    """A number with so many decimals, the same wherever it is shown: halves go up, whatever the last bit is
-    (90.25 → 90.3, and also as 90.24999999999999)."""
+    """A number with so many decimals, the same wherever it is shown: halves go up, whatever the last bit is (90.25 →
+    90.3, and also as 90.24999999999999)."""
     return f"{value + 1e-9 if value >= 0 else value - 1e-9:,.{places}f}"
 
 

@@ -1,9 +1,7 @@
-"""A registry: objects by name, from pbcore itself, from user code and from installed packages.
-
-Policies, models and scorers use it.
-"""
+"""Objects by name, from pbcore, user code and installed packages: policies, models and scorers."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
@@ -16,45 +14,33 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
+@dataclass(eq=False)
 class Registry(Generic[T]):
     """Objects of one kind by name.
 
-    `kind` names them in errors (`policy`). Installed packages add objects by entry points of the group
-    `entry_point_group`, named like the object; `load` turns an entry point into an object. pbcore's own objects
-    register themselves when the module `builtins` is imported, which happens at the first look-up, so the code that
-    looks up a name need not import the modules that define the objects. `check(name, object)` raises an exception for
-    an invalid name or object.
+    `kind` names them in errors (`policy`). Installed packages add objects by entry points of the group `group`, named
+    like the object; `load` turns an entry point into an object. pbcore's own objects register themselves when the
+    module `builtins` is imported, at the first look-up, so that who looks up a name need not import what defines the
+    objects. `check(name, object)` raises an exception for an invalid name or object.
 
         SCORERS: Registry[Scorer] = Registry("scorer", "pbcore.scorers", builtins="pbcore.metrics")
         SCORERS.register("mine", scorer)
         SCORERS["mine"]
     """
 
-    def __init__(
-        self,
-        kind: str,
-        entry_point_group: str,
-        builtins: str | None = None,
-        check: Callable[[str, Any], None] | None = None,
-        load: Callable[[EntryPoint], Any] = EntryPoint.load,
-    ) -> None:
-        self.kind = kind
-        self.group = entry_point_group
-        self._builtins = builtins
-        self._check = check
-        self._load = load
-        self._registered: dict[str, T] = {}
+    kind: str
+    group: str
+    builtins: str | None = None
+    check: Callable[[str, Any], None] = lambda name, value: None
+    load: Callable[[EntryPoint], Any] = EntryPoint.load
+    _registered: dict[str, T] = field(default_factory=dict)
 
     def register(self, name: str, value: T) -> None:
-        """Makes `value` available as `name`. Registering the same object, or the same class defined again, changes
-        nothing.
-
-        Raises ValueError if the name belongs to another object, and the exceptions of `check`.
-        """
-        if self._check is not None:
-            self._check(name, value)
-        known = self._registered.get(name)
-        if known is not None and known is not value and (not _is_class(known) or place(known) != place(value)):
+        """Makes `value` available as `name`; again for the same object, or the same class defined again, changes
+        nothing. Raises ValueError if the name belongs to another object, and the exceptions of `check`."""
+        self.check(name, value)
+        known: Any = self._registered.get(name)
+        if known is not None and known is not value and not (isinstance(known, type) and place(known) == place(value)):
             raise InputError(f"{self.kind} name {name!r} is already taken by {place(known)}; choose another name")
         self._registered[name] = value
 
@@ -69,18 +55,17 @@ class Registry(Generic[T]):
 
     def all(self) -> Mapping[str, T]:
         """All objects by name, sorted: registered ones, and those of entry points with other names."""
-        if self._builtins is not None:
-            import_module(self._builtins)
+        if self.builtins is not None:
+            import_module(self.builtins)
         return dict(sorted({**self._installed, **self._registered}.items()))
 
     @cached_property
     def _installed(self) -> dict[str, T]:
         """The objects of entry points; found once, since installed packages don't change while a process runs."""
         points = [point for point in entry_points(group=self.group) if point.name not in self._registered]
-        installed = {point.name: self._load(point) for point in points}
+        installed = {point.name: self.load(point) for point in points}
         for name, value in installed.items():
-            if self._check is not None:
-                self._check(name, value)
+            self.check(name, value)
         return installed
 
     def __getitem__(self, name: str) -> T:
@@ -104,7 +89,3 @@ def place(value: Any) -> str:
     """Where an object, or an instance's class, is defined: `module.name`."""
     owner = value if hasattr(value, "__qualname__") else type(value)
     return f"{owner.__module__}.{owner.__qualname__}"
-
-
-def _is_class(value: Any) -> bool:
-    return isinstance(value, type)

@@ -18,9 +18,7 @@ _KNOWN: dict[int, tuple[Any, str]] = {}  # the object is kept, so that its id st
 
 
 def source_digest(roots: Mapping[str, Path]) -> str:
-    """A digest of all .py and .yaml files under each root, by the root's name and their relative path; line endings are
-    normalised.
-    """
+    """A digest of all .py and .yaml files under each root, by root and relative path, whatever the line ends."""
     digest = hashlib.sha256()
     for name, root in roots.items():
         for file in sorted(file for pattern in ("*.py", "*.yaml") for file in root.rglob(pattern)):
@@ -37,8 +35,7 @@ def source_of(value: Any) -> str:
     base classes, the fields of a dataclass instance, and the values that a function has bound. An attribute `version`
     (text or integer) of the object or its class replaces all this: then only a new version changes the digest. Other
     code, such as a module beside a conftest.py, doesn't count. The digest is taken at the first call and kept for the
-    process.
-    """
+    process."""
     known = _KNOWN.get(id(value))
     if known is None:
         parts = sorted(set(_parts(value, set())))
@@ -48,10 +45,7 @@ def source_of(value: Any) -> str:
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[str]:
-    """The texts that identify an object's code and values; none for pbcore's own code.
-
-    `seen` are the ids of objects under way.
-    """
+    """The texts that identify an object's code and values, none for pbcore's own; `seen`: ids of objects under way."""
     if id(value) in seen:
         return
     seen.add(id(value))
@@ -117,10 +111,7 @@ def _version(value: Any) -> str | None:
 
 def _module(name: str, file: str | None, otherwise: str) -> Iterator[str]:
     """The source of a module and its package; `otherwise` for a module without a file. Nothing for pbcore and the
-    standard library.
-
-    `file` is the object's own source file if known: two conftest.py have the same module name.
-    """
+    standard library. `file` is the object's own source file if known: two conftest.py have the same module name."""
     top = name.partition(".")[0]
     if top != _OURS and (top not in sys.stdlib_module_names or top == "__main__"):
         digest = _package(name, file)
@@ -129,9 +120,8 @@ def _module(name: str, file: str | None, otherwise: str) -> Iterator[str]:
 
 @cache
 def _package(name: str, given: str | None) -> str | None:
-    """The digest of a module's file and of its top-level package, or the version of an installed distribution; None
-    without a file.
-    """
+    """The digest of a module's file and top-level package, or an installed distribution's version; None without a
+    file."""
     top = name.partition(".")[0]
     file = _file(name, given)
     if file is None:
@@ -144,9 +134,7 @@ def _package(name: str, given: str | None) -> str | None:
 
 
 def _installed(top: str) -> str:
-    """Distribution and version of an installed package; its own name first, as the table of all packages takes seconds
-    to read.
-    """
+    """Distribution and version of a package; its own name first, as the table of all packages takes seconds to read."""
     try:
         return f"{top}=={version(top)}"
     except PackageNotFoundError:

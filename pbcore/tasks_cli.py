@@ -10,15 +10,9 @@ from tabulate import tabulate
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `tasks` to the command line."""
-    tasks = subparsers.add_parser("tasks", help="list the tasks")
-    tasks.add_argument(
-        "--tasks",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="YAML file with your own tasks (repeatable)",
-    )
+    tasks = subparsers.add_parser("tasks")
+    own = "YAML file with your own tasks (repeatable)"
+    tasks.add_argument("--tasks", type=Path, action="append", default=[], metavar="FILE", help=own)
     tasks.set_defaults(run=run_tasks)
 
 

@@ -15,7 +15,6 @@ from pbcore.analysis.score_differences import Difference, differences
 from pbcore.errors import InputError
 from pbcore.printable import counted
 from pbcore.results.load import load_cells, load_samples
-from pbcore.results.record import SampleRecord
 from pbcore.tasks import Sample, Task, TaskSpec, load_task, task_names, task_spec
 from pbcore.tasks.files import UnreadableFile, read_text, read_yaml
 from pbcore.tasks.lists import formatted, operate, parse_context
@@ -38,10 +37,7 @@ EXAMPLES = 3  # of answers that two scores count differently, per task and score
 
 @dataclass(slots=True)
 class Checked:
-    """The checks of one official file.
-
-    `labels` were scored, `right` of them score 1; `notes` name inconsistencies, `errors` faults.
-    """
+    """The checks of one official file: `right` of the `labels` scored are 1; `notes` name inconsistencies."""
 
     task: str
     n: int | None
@@ -53,20 +49,15 @@ class Checked:
 
 
 def verify(data_dir: str | Path) -> list[Checked]:
-    """Checks every official file of a folder: all 17 tasks, and the other sizes in the folder (`waiting_line_n15` …).
-
-    Raises FileNotFoundError for a folder that doesn't exist or contains none of the groups.
-    """
+    """Checks every official file of a folder: the 17 tasks, and other sizes there (`waiting_line_n15` …). Raises
+    FileNotFoundError for a folder that doesn't exist or contains none of the groups."""
     folder = Path(data_dir)
     groups = sorted({group for group, _ in map(_place, task_names())})
+    named = ", ".join(f"{group}/" for group in groups)
     if not folder.is_dir():
-        raise FileNotFoundError(
-            f"no folder {folder}; give the folder that contains {', '.join(f'{group}/' for group in groups)}"
-        )
+        raise FileNotFoundError(f"no folder {folder}; give the folder that contains {named}")
     if not any((folder / group).is_dir() for group in groups):
-        raise FileNotFoundError(
-            f"{folder} is not the official data: it contains none of {', '.join(f'{group}/' for group in groups)}"
-        )
+        raise FileNotFoundError(f"{folder} is not the official data: it contains none of {named}")
     return [_check(name, n, folder) for name in task_names() for n in (None, *_other_sizes(name, folder))]
 
 
@@ -147,11 +138,8 @@ def _check_labels(task: Task, folder: Path, checked: Checked) -> None:
 
 
 def follows(task: Task, sample: Sample) -> bool:
-    """Whether a list's or puzzle's label belongs to its question: an answer derived from the question alone must score
-    1.
-
-    For sort, a label ordered by the whole names is accepted too. Text labels belong to any question.
-    """
+    """Whether a list's or puzzle's label is the answer to its question alone, for sort also in the order of whole
+    names. Text labels belong to any question."""
     values, label = sample.input, sample.label
     if task.kind == "sudoku":
         answers = [rows(grid) for grid in solutions(values["sudoku"].replace("\n", ""))]
@@ -180,38 +168,23 @@ def _shots(task: Task, folder: Path, n: int | None) -> Iterator[Sample]:
 
 def verified_table(checked: list[Checked]) -> str:
     """The checks as text: a row per file, then all faults."""
-    cells = [
-        [
-            one.task,
-            one.n if one.n is not None else "default",
-            one.samples,
-            f"{one.right} of {one.labels}" if one.labels else "–",
-            "FAULT" if one.errors else "ok",
-            "; ".join(one.notes),
-        ]
-        for one in checked
-    ]
+    cells = []
+    for one in checked:
+        right, verdict = f"{one.right} of {one.labels}" if one.labels else "–", "FAULT" if one.errors else "ok"
+        n = "default" if one.n is None else one.n
+        cells.append([one.task, n, one.samples, right, verdict, "; ".join(one.notes)])
     headers = ["task", "n", "samples", "labels score 1", "", "known inconsistencies and remarks"]
     text = tabulate(cells, headers, maxcolwidths=[None] * 5 + [64])
     faults = [f"{one.task}: {error}" for one in checked for error in one.errors]
     samples, labels = sum(one.samples for one in checked), sum(one.labels for one in checked)
     verdict = f"faults: {len(faults)}" if faults else "no fault"
-    return "\n".join(
-        [
-            text,
-            "",
-            *faults,
-            f"{counted(len(checked), 'file')}, {counted(samples, 'sample')}, {labels} labels scored; {verdict}",
-        ]
-    )
+    totals = f"{counted(len(checked), 'file')}, {counted(samples, 'sample')}, {labels} labels scored; {verdict}"
+    return "\n".join([text, "", *faults, totals])
 
 
 def run_text(path: Path) -> str:
-    """Official and corrected scores of one run directory: a row per task and corrected score, then examples of
-    differences.
-
-    Raises LoadError or RunDirError if the directory contains no samples.
-    """
+    """Official and corrected scores of a run: a row per task and score, then examples. Raises LoadError or
+    RunDirError."""
     samples = load_samples(path)
     compared = differences(load_cells(path), samples)
     total = sum(map(len, samples.values()))
@@ -231,18 +204,12 @@ def _examples(difference: Difference) -> Iterator[str]:
     """The first few answers that two scores rate differently, each with its sample's number and the reason."""
     for cell, answer in (*difference.higher, *difference.lower)[:EXAMPLES]:
         scores = ", ".join(f"{name} {answer.scores[name]:g}" for name in (difference.official, difference.score))
-        yield f"{cell}, sample {answer.index}{_seed(answer)}: {scores}; {answer.details.get('why', 'no remark')}"
-
-
-def _seed(answer: SampleRecord) -> str:
-    return f", seed {answer.seed}" if answer.seed else ""
+        seed = f", seed {answer.seed}" if answer.seed else ""
+        yield f"{cell}, sample {answer.index}{seed}: {scores}; {answer.details.get('why', 'no remark')}"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the checks; 0 without faults, 1 with faults, 2 for unusable arguments (raised as InputError).
-
-    Scores that differ are not faults.
-    """
+    """Prints the checks; 1 with faults, which scores that differ are not. Raises InputError for unusable arguments."""
     if args.data_dir is None and not args.runs:
         raise InputError("give --data-dir DIR, --run RUN, or both")
     faults = False
@@ -257,12 +224,8 @@ def run(args: argparse.Namespace) -> int:
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the `verify` command."""
-    parser = subparsers.add_parser(
-        "verify",
-        help="check a copy of the official data, or compare official and corrected scores on the answers of runs",
-    )
+    parser = subparsers.add_parser("verify")
     parser.add_argument("--data-dir", metavar="DIR", help="the folder that contains waiting_line/, puzzle/ …")
-    parser.add_argument(
-        "--run", dest="runs", nargs="+", type=Path, default=[], metavar="RUN", help="run directories, such as reports/…"
-    )
+    runs = "run directories, such as reports/…"
+    parser.add_argument("--run", dest="runs", nargs="+", type=Path, default=[], metavar="RUN", help=runs)
     parser.set_defaults(run=run)

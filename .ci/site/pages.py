@@ -19,7 +19,7 @@ import pbcore
 from pbcore.decoding.cli import GROUPS, described
 from pbcore.decoding.policies import policies
 from pbcore.models.masked import MaskedModel
-from pbcore.models.token_text import pieces
+from pbcore.models.tokenizer import pieces
 from pbcore.tasks.base import Sample
 
 ROOT = Path(__file__).resolve().parents[2]

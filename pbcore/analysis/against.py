@@ -1,5 +1,6 @@
 """A run's scores beside published figures of the same model, task and sampler, and what differs between the two."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,7 @@ DIFFUSION = ("LLaDA", "LLaDA 1.5", "Dream 7B", "DiffuCoder")
 SAMPLERS = {"Mercury": "server"}  # of the paper's other models; the rest are autoregressive
 METRICS = ("accuracy", "accuracy_strict", "grammar", "inclusion", "rouge_l", "bertscore", "inv_bleu")
 CACHES = ("dual", "prefix")
+Row = Mapping[Any, Any]  # of a frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,35 +74,31 @@ def against(
     a name in `same` that is on neither side.
     """
     same = same or {}
-    _check_names(same, cells, published)
-    found: list[Beside] = []
-    figures: dict[str, list[dict[str, Any]]] = {}
-    for row in published.to_dict("records"):
-        figures.setdefault(str(row["task"]), []).append({str(key): value for key, value in row.items()})
-    for cell in cells[cells["status"] == "ok"].to_dict("records"):
-        ours = {str(key): value for key, value in cell.items()}
-        names = {ours["model"], sources.get(ours["model"]), same.get(ours["model"])} - {None}
-        for theirs in figures.get(ours["task"], ()):
-            if _same_model(names, theirs) and _same_sampler(ours["sampler"], theirs):
-                joined = theirs["model"] == same.get(ours["model"])
-                found += _besides(ours, theirs, [f"model: ours is {ours['model']}, by --as"] if joined else [])
-    return sorted(found, key=_order)
-
-
-def _check_names(same: Mapping[str, str], cells: pd.DataFrame, published: pd.DataFrame) -> None:
     for ours, theirs in same.items():
         for name, known, where in ((ours, cells, "these runs"), (theirs, published, "the published figures")):
             models = list(dict.fromkeys(known["model"]))
             if name not in models:
                 raise InputError(f"no model {name!r} in {where}; they have {', '.join(map(str, models))}")
+    found: list[Beside] = []
+    figures: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in published.to_dict("records"):
+        figures[row["task"]].append(row)
+    for cell in cells[cells["status"] == "ok"].to_dict("records"):
+        joined = same.get(cell["model"])
+        names = {cell["model"], sources.get(cell["model"]), joined} - {None}
+        for figure in figures[cell["task"]]:
+            if _same_model(names, figure) and _same_sampler(cell["sampler"], figure):
+                note = [f"model: ours is {cell['model']}, by --as"] if figure["model"] == joined else []
+                found += _besides(cell, figure, (*note, *_differs(cell, figure)))
+    return sorted(found, key=_order)
 
 
-def _same_model(names: set[str | None], theirs: Mapping[str, Any]) -> bool:
+def _same_model(names: set[Any], theirs: Row) -> bool:
     published = theirs["model"]
     return published in names or any(source in names for source in PAPER_MODELS.get(published, ()))
 
 
-def _same_sampler(ours: str, theirs: Mapping[str, Any]) -> bool:
+def _same_sampler(ours: str, theirs: Row) -> bool:
     wanted = theirs["sampler"]
     if wanted == PAPER:
         wanted = "confidence-k2" if theirs["model"] in DIFFUSION else SAMPLERS.get(theirs["model"], "ar")
@@ -119,15 +117,17 @@ def _numbers(sampler: str) -> tuple[str | float, ...]:
     return tuple(float(part) if part.replace(".", "", 1).isdecimal() else part for part in sampler.split("-"))
 
 
-def _besides(ours: Mapping[str, Any], theirs: Mapping[str, Any], notes: Sequence[str]) -> Iterator[Beside]:
+def _besides(ours: Row, theirs: Row, differs: tuple[str, ...]) -> Iterator[Beside]:
+    rewrite, table = theirs["prompts"] == REWRITE, _known(theirs, "table")
+    source = "2026 rewrite" if rewrite else "published" if table is None else f"paper, Table {int(table)}"
     for metric in METRICS:
-        mine = "rouge_l_unstemmed" if metric == "rouge_l" and theirs["prompts"] == REWRITE else metric
-        score, figure = _known(ours, mine), _known(theirs, metric)
-        low, high = _known(ours, f"{mine}_low"), _known(ours, f"{mine}_high")
+        mine = "rouge_l_unstemmed" if metric == "rouge_l" and rewrite else metric
+        score, low, high = (_known(ours, f"{mine}{end}") for end in ("", "_low", "_high"))
+        figure = _known(theirs, metric)
         if score is None or figure is None:
             continue
         yield Beside(
-            _source(theirs),
+            source,
             ours["model"],
             theirs["model"],
             ours["task"],
@@ -140,22 +140,11 @@ def _besides(ours: Mapping[str, Any], theirs: Mapping[str, Any], notes: Sequence
             figure,
             _known(ours, "tokens_per_step"),
             _known(theirs, "tokens_per_step"),
-            (*notes, *_differs(ours, theirs)),
+            differs,
         )
 
 
-def _source(theirs: Mapping[str, Any]) -> str:
-    table = _known(theirs, "table")
-    return (
-        "2026 rewrite"
-        if theirs["prompts"] == REWRITE
-        else f"paper, Table {int(table)}"
-        if table is not None
-        else "published"
-    )
-
-
-def _differs(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
+def _differs(ours: Row, theirs: Row) -> Iterator[str]:
     """What is known to differ, or can't be known, between a cell and a published figure."""
     rewrite = theirs["prompts"] == REWRITE
     if (ours["prompts"] == REWRITE) != rewrite:
@@ -172,12 +161,8 @@ def _differs(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str
     cache = _parts(ours["sampler"])[1]
     if theirs["sampler"] != PAPER or theirs["model"] in DIFFUSION:
         yield f"cache: ours {', '.join(cache) or 'none'}, theirs not published"
-    options = ours.get("options")
-    if (
-        category(ours["task"]) == "text_writing"
-        and not rewrite
-        and not (isinstance(options, dict) and options.get("official_text"))
-    ):
+    official = isinstance(options := ours.get("options"), dict) and options.get("official_text")
+    if category(ours["task"]) == "text_writing" and not rewrite and not official:
         yield "text: ours up to the first EOS, theirs the whole canvas (--official-text)"
     if rewrite:
         yield "NFE and tokens per step: theirs per batch"
@@ -185,7 +170,7 @@ def _differs(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str
         yield "checkpoint: the paper doesn't say which DiffuCoder"
 
 
-def _known(row: Mapping[str, Any], name: str) -> float | None:
+def _known(row: Row, name: str) -> float | None:
     """A number of a row, None where it is missing."""
     value = row.get(name)
     if value is None or isinstance(value, str | bool) or pd.isna(value):
@@ -201,9 +186,7 @@ def _order(row: Beside) -> tuple[Any, ...]:
 
 def shared_differences(rows: Sequence[Beside]) -> dict[str, dict[str, int]]:
     """Source → what differs → in how many of its rows, the most frequent first."""
-    counts: dict[str, dict[str, int]] = {}
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
-        for note in row.differs:
-            of = counts.setdefault(row.source, {})
-            of[note] = of.get(note, 0) + 1
-    return {source: dict(sorted(of.items(), key=lambda item: -item[1])) for source, of in counts.items()}
+        counts[row.source].update(row.differs)
+    return {source: dict(of.most_common()) for source, of in counts.items()}

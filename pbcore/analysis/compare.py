@@ -13,7 +13,7 @@ from pbcore.analysis.paired import compare, holm, interval, two_sided
 from pbcore.analysis.pairs import Pair, pair_cells
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.printable import first_line
-from pbcore.results.baseline import BaselineCell, baseline_cell
+from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import rate
 
@@ -39,12 +39,10 @@ class CellComparison:
     """One cell of run A (`head`) beside the same cell of run B (`base`), or the one that the given names join it with.
 
     `status`: compared; refused (other questions, no common score, see `reason`); missing (in B only); new (in A only);
-    error (could not be run in A or B). Scores are means in [0, 1]; `change` = head − base with its 95 % interval `low`
-    to `high` (`analysis.paired.interval`), over `n` samples; `p` is two-sided, `p_adjusted` Holm's over all compared
-    cells. `worse` and `better` are the flipped answers, in the order of the samples; `differs` names conditions that
-    differ, e.g. the dtype, though the questions are the same. `rates`: name of `RATES` → (base, head), None where not
-    measured; `nfe_differs` counts the samples with another NFE or other rows.
-    """
+    error (could not be run in A or B). Scores are means in [0, 1]; `change` = head − base over `n` samples with its 95
+    % interval; `p` is two-sided, `p_adjusted` Holm's over all compared cells. `worse` and `better` are the flipped
+    answers, in the order of the samples; `differs` names conditions that differ, e.g. the dtype. `rates`: name of
+    `RATES` → (base, head), None where not measured; `nfe_differs` counts the samples with another NFE or other rows."""
 
     pair: Pair
     status: str
@@ -97,7 +95,7 @@ class Overall:
 class Comparison:
     """All cells of two runs, sorted by id; `level` is the chance of any false alarm among them. `models` and `samplers`
     are the given names, A's → B's; `left_out` counts the cells of A and of B under other names, `lacking` are ids that
-    A never had. `overall` has the mean of the compared cells."""
+    A never had."""
 
     cells: tuple[CellComparison, ...]
     level: float
@@ -138,28 +136,22 @@ def compare_runs(
     """Run A (`head`) beside run B (`base`, its cells or a baseline file as `read_baseline` gives it), cell by cell.
 
     Samples are paired by their index; of several seeds a sample counts once, by its mean. Cells whose questions differ
-    are refused, other settings and models of the same name are only reported. Binary scores: exact McNemar test;
-    others: `paired.graded_drop`; both two-sided.
-
-    Cells are paired by id, or by `models` and `samplers`, names of A → names of B: then only cells of the named models
-    and samplers are compared, and A and B may be the same run. Raises InputError for names that a run lacks, and if
-    nothing has a partner.
+    are refused, other settings and models of the same name are only reported. Cells are paired by id, or by `models`
+    and `samplers`, names of A → names of B, as in `pairs.pair_cells`; then A and B may be the same run. Raises
+    InputError for names that a run lacks, and if nothing has a partner.
 
         comparison = compare_runs(load_stored("reports/new"), load_stored("reports/old"))
         [(cell.id, cell.change, [flip.index for flip in cell.worse]) for cell in comparison.worst_first()]
         compare_runs(run, run, samplers={"my_sampler-k2": "confidence-k2"})
     """
-    heads, bases = _sides(head), _sides(base)
-    rows, others = ({name: side.row for name, side in sides.items()} for sides in (heads, bases))
+    rows, others = rows_by_id(head), rows_by_id(base)
     pairs = pair_cells(rows, others, models, samplers)
-    cells = [_compared(pair, heads.get(pair.head or ""), bases.get(pair.base or "")) for pair in pairs.pairs]
-    tested = [i for i, cell in enumerate(cells) if cell.p is not None]
-    adjusted = dict(zip(tested, holm([cells[i].p or 0.0 for i in tested]), strict=True))
-    final = tuple(replace(cell, p_adjusted=adjusted.get(i)) for i, cell in enumerate(cells))
+    cells = [_compared(pair, rows.get(pair.head or ""), others.get(pair.base or "")) for pair in pairs.pairs]
+    adjusted = iter(holm([cell.p for cell in cells if cell.p is not None]))
+    final = tuple(cell if cell.p is None else replace(cell, p_adjusted=next(adjusted)) for cell in cells)
+    compared = [(cell, cell.pair.head or "", cell.pair.base or "") for cell in final if cell.status == "compared"]
     both = [
-        (pair.task, rows[pair.head or ""].by_sample(cell.metric), others[pair.base or ""].by_sample(cell.metric))
-        for pair, cell in zip(pairs.pairs, final, strict=True)
-        if cell.status == "compared"
+        (cell.pair.task, rows[a].by_sample(cell.metric), others[b].by_sample(cell.metric)) for cell, a, b in compared
     ]
     return Comparison(final, level, models or {}, samplers or {}, pairs.left_out, pairs.lacking, overall(both))
 
@@ -167,10 +159,8 @@ def compare_runs(
 def overall(pairs: Sequence[tuple[str, Mapping[int, float], Mapping[int, float]]]) -> Overall:
     """The mean over pairs (task, head's and base's scores by sample), all in [0, 1].
 
-    Cells of one task ask the same questions, so that their differences belong together: a sample counts once, by its
-    mean over them. Tasks are independent: their intervals (`paired.interval`) make that of the mean
-    (`tradeoff.mean_interval`), weighted by their cells.
-    """
+    Cells of one task ask the same questions: a sample counts once, by its mean over them. Tasks are independent: their
+    intervals make that of the mean (`tradeoff.mean_interval`), weighted by their cells."""
     if not pairs:
         return Overall(0, nan, nan, nan, nan, nan)
     groups: dict[tuple[str, tuple[int, ...]], list[tuple[Mapping[int, float], Mapping[int, float]]]] = {}
@@ -187,79 +177,53 @@ def overall(pairs: Sequence[tuple[str, Mapping[int, float], Mapping[int, float]]
     return Overall(len(pairs), before, after, *mean_interval(parts, sizes))
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """One side of a pair: its row, and what was stored where it comes from a run."""
-
-    row: BaselineCell
-    stored: StoredCell | None = None
-
-
-def _sides(cells: Sequence[StoredCell] | Mapping[str, BaselineCell]) -> dict[str, _Side]:
-    if isinstance(cells, Mapping):
-        return {name: _Side(row) for name, row in cells.items()}
-    return {entry.cell.id: _Side(baseline_cell(entry), entry) for entry in cells}
-
-
-def _compared(pair: Pair, head: _Side | None, base: _Side | None) -> CellComparison:
+def _compared(pair: Pair, head: BaselineCell | None, base: BaselineCell | None) -> CellComparison:
+    for run, row in (("A", head), ("B", base)):
+        if row is not None and row.failed is not None:
+            return CellComparison(pair, "error", f"could not be run in {run}: {first_line(row.failed, 300)}")
     facts: dict[str, Any] = {"rates": {name: (_rate(base, name), _rate(head, name)) for name in RATES}}
-    for run, side in (("A", head), ("B", base)):
-        if side is not None and side.stored is not None and side.stored.cell.status != "ok":
-            cause = first_line(side.stored.cell.error or "no cause recorded", 300)
-            return CellComparison(pair, "error", f"could not be run in {run}: {cause}")
-    for side, column in ((base, "base"), (head, "head")):
-        if side is not None:
-            facts |= _scored(side.row, column)
+    for row, side in ((base, "base"), (head, "head")):
+        if row is not None:
+            values = row.scores.get(row.headline)
+            facts |= {"metric": row.headline, "n": len(row.indices)}
+            facts[side] = sum(values) / len(values) if values else None
     if head is None or base is None:
         status, run = ("new", "A") if base is None else ("missing", "B")
         return CellComparison(pair, status, f"in {run} only", **facts)
-    both = [
-        name for name in (base.row.headline, *base.row.scores) if name in base.row.scores and name in head.row.scores
-    ]
-    facts |= {"metric": both[0] if both else "", "differs": tuple(_differing(head.row, base.row))}
-    reason = _refusal(head.row, base.row) or ("" if both else "no score was measured in both runs")
+    metric = next((name for name in (base.headline, *base.scores) if name in base.scores and name in head.scores), "")
+    facts |= {"metric": metric, "differs": tuple(_differing(head, base))}
+    reason = _refusal(head, base) or ("" if metric else "no score was measured in both runs")
     if reason:
         return CellComparison(pair, "refused", reason, **facts)
-    return CellComparison(pair, "compared", **{**facts, **_difference(head, base, both[0])})
-
-
-def _scored(row: BaselineCell, side: str) -> dict[str, Any]:
-    """The mean headline score of a cell without a partner."""
-    values = row.scores.get(row.headline)
-    return {"metric": row.headline, "n": len(row.indices), side: sum(values) / len(values) if values else None}
-
-
-def _difference(head: _Side, base: _Side, metric: str) -> dict[str, Any]:
-    """The scores, their difference with interval and test, and the flips, of a pair that can be compared."""
-    paired = compare(head.row.by_sample(metric), base.row.by_sample(metric))
+    paired, flips = compare(head.by_sample(metric), base.by_sample(metric)), _flips(head, base, metric)
     low, high = interval(paired.differences, paired.binary)
-    flips = _flips(head, base, metric)
-    counts = [list(zip(row.nfe, row.forwarded, strict=True)) for row in (head.row, base.row)]
-    forwards = zip(*counts, strict=True) if all(counts) else ()
-    return {
-        **{name: getattr(paired, name) for name in ("n", "base", "head", "change")},
-        "low": low,
-        "high": high,
-        "p": two_sided(paired.differences, paired.binary),
-        "worse": tuple(flip for flip in flips if flip.head < flip.base),
-        "better": tuple(flip for flip in flips if flip.head > flip.base),
-        "nfe_differs": sum(new != old for new, old in forwards),
-    }
+    counts = [list(zip(row.nfe, row.forwarded, strict=True)) for row in (head, base)]
+    facts |= {name: getattr(paired, name) for name in ("n", "base", "head", "change")}
+    return CellComparison(
+        pair,
+        "compared",
+        low=low,
+        high=high,
+        p=two_sided(paired.differences, paired.binary),
+        worse=tuple(flip for flip in flips if flip.head < flip.base),
+        better=tuple(flip for flip in flips if flip.head > flip.base),
+        nfe_differs=sum(new != old for new, old in zip(*counts, strict=True)) if all(counts) else 0,
+        **facts,
+    )
 
 
-def _flips(head: _Side, base: _Side, metric: str) -> list[Flip]:
+def _flips(head: BaselineCell, base: BaselineCell, metric: str) -> list[Flip]:
     """The answers with another score: by sample and seed where both sides know them, else by sample."""
     scores, others = (
-        {one.place: one.scores[metric] for one in side.stored.samples} if side.stored else {} for side in (head, base)
+        {one.place: one.scores[metric] for one in row.stored.samples} if row.stored else {} for row in (head, base)
     )
     if scores and scores.keys() == others.keys():
-        return [
-            Flip(*place, others[place], scores[place]) for place in sorted(scores) if scores[place] != others[place]
-        ]
-    seeds = head.row.seeds
-    seed = seeds[0] if len(seeds) == 1 and seeds == base.row.seeds else None
-    rows = zip(head.row.indices, base.row.scores[metric], head.row.scores[metric], strict=True)
-    return [Flip(index, seed, old, new) for index, old, new in rows if old != new]
+        flips = [Flip(*place, others[place], scores[place]) for place in sorted(scores)]
+    else:
+        seed = head.seeds[0] if len(head.seeds) == 1 and head.seeds == base.seeds else None
+        rows = zip(head.indices, base.scores[metric], head.scores[metric], strict=True)
+        flips = [Flip(index, seed, old, new) for index, old, new in rows]
+    return [flip for flip in flips if flip.head != flip.base]
 
 
 def _refusal(head: BaselineCell, base: BaselineCell) -> str:
@@ -285,12 +249,11 @@ def _differing(head: BaselineCell, base: BaselineCell) -> list[str]:
     return [f"{name} {first_line(old, 40)} → {first_line(new, 40)}" for name, old, new in pairs if old != new]
 
 
-def _rate(side: _Side | None, name: str) -> float | None:
-    if side is None:
+def _rate(row: BaselineCell | None, name: str) -> float | None:
+    if row is None:
         return None
-    if side.stored is not None:
-        return rate(side.stored.cell, name)
-    row = side.row
+    if row.stored is not None:
+        return rate(row.stored.cell, name)
     if name in ("nfe", "rows"):
         counts = row.nfe if name == "nfe" else row.forwarded
         return sum(counts) / len(counts) / max(1, len(row.seeds)) if counts else None

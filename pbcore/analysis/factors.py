@@ -1,12 +1,12 @@
-"""What changes when one factor of a run changes and all else stays: answers, scores and means (the question of
-arXiv 2604.13413). Two runs with equal means can still differ in many answers.
-"""
+"""What changes when one factor of a run changes and all else stays (the question of arXiv 2604.13413): runs with equal
+means can still differ in many answers."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any, Protocol
+
+import pandas as pd
 
 from pbcore.analysis.order import natural
 from pbcore.analysis.paired import interval
@@ -14,9 +14,7 @@ from pbcore.results.record import CellRecord, SampleRecord, Score
 from pbcore.results.stats import score_of
 
 SEED, DTYPE = "seed", "dtype"
-Level = tuple[tuple[str, Any], ...]  # factor and value
-Answers = dict[tuple[int, int], SampleRecord]  # index and seed → answer
-Cell = tuple[str, str, str]  # model, task, sampler
+Cell = tuple[str, str, str, str]  # model, task, sampler, metric
 
 
 class Entry(Protocol):
@@ -32,10 +30,9 @@ class Entry(Protocol):
 class FactorChange:
     """One cell's answers when `factor` goes from its first value `base` to `head`, all other factors alike.
 
-    `answers` is the share of answers whose text changes, `scores` the share whose `metric` changes, each with its 95 %
-    interval. `before` and `after` are the mean scores; `low` to `high` is the 95 % interval of their difference.
-    The unit is the sample: what other levels and seeds say of the same one is averaged first.
-    """
+    `answers` is the share of answers whose text changes, `scores` the share whose `metric` changes; `before` and
+    `after` are the mean scores, `low` to `high` the 95 % interval of their difference. The unit is the sample: what
+    other levels and seeds say of the same one is averaged first."""
 
     model: str
     task: str
@@ -58,74 +55,44 @@ class FactorChange:
 
 def factor_changes(cells: Iterable[Entry]) -> list[FactorChange]:
     """The changes of every cell by every factor of a run (`--factor`), and by the seed where each sample was answered
-    with several; by cell, then factor. Cells that failed, or lack scores, are left out.
-
-    The seeds of a cell are one factor: the first against each of the others. Where the dtype varies, the other factors
-    stand by dtype: `batch-size in float32`.
-    """
-    levels: defaultdict[Cell, dict[Level, Entry]] = defaultdict(dict)
+    with several (the first against each of the others); by cell, then factor. Cells that failed, or lack scores, are
+    left out. Where the dtype varies, the other factors stand by dtype: `batch-size in float32`."""
+    answers: defaultdict[Cell, list[dict[str, Any]]] = defaultdict(list)
     for entry in cells:
-        one = entry.cell
-        if one.status == "ok" and one.headline in one.scores:
-            levels[one.model, one.task, _alone(one)][_level(one)] = entry
-    found = [change for cell, stored in levels.items() for change in _of_cell(cell, stored)]
+        cell, metric = entry.cell, entry.cell.headline
+        if cell.status == "ok" and metric in cell.scores:
+            sampler = cell.sampler.removesuffix(f"+x{cell.conditions.at_once}")
+            answers[cell.model, cell.task, sampler, metric] += [
+                {**_level(cell), SEED: one.seed, "sample": one.index, "text": one.text, "score": one.scores[metric]}
+                for one in entry.samples
+                if metric in one.scores
+            ]
+    found = [change for cell, rows in answers.items() for change in _of_cell(*cell, pd.DataFrame(rows, dtype=object))]
     return sorted(found, key=lambda one: (one.task, one.model, natural(one.sampler)))
 
 
-def _level(cell: CellRecord) -> Level:
+def _level(cell: CellRecord) -> dict[str, Any]:
     """A cell's factors: how many rows or requests at a time (`+x8`), and those of --factor."""
     at_once, level = cell.conditions.at_once, cell.conditions.level or {}
-    rows = {} if at_once is None else {"batch-size" if cell.served is None else "concurrency": at_once}
-    return tuple((rows | level).items())
+    return ({} if at_once is None else {"batch-size" if cell.served is None else "concurrency": at_once}) | level
 
 
-def _alone(cell: CellRecord) -> str:
-    """The sampler without how many rows it decodes at a time, the end of its name."""
-    return cell.sampler.removesuffix(f"+x{cell.conditions.at_once}")
-
-
-def _of_cell(cell: Cell, stored: dict[Level, Entry]) -> Iterator[FactorChange]:
-    metric = next(iter(stored.values())).cell.headline
-    known = {
-        level: {one.place: one for one in entry.samples if metric in one.scores} for level, entry in stored.items()
-    }
-    for factor in dict.fromkeys(name for level in known for name in dict(level)):
-        for within, of in _by_dtype(known).items() if factor != DTYPE else [("", known)]:
-            base, *others = sorted({dict(level)[factor] for level in of if factor in dict(level)}, key=_as_given)
-            for head in others:
-                pairs = [
-                    (answers, of[other])
-                    for level, answers in of.items()
-                    if dict(level).get(factor) == base and (other := _moved(level, factor, head)) in of
-                ]
-                both = [(one[place], two[place]) for one, two in pairs for place in one.keys() & two.keys()]
-                if both:
-                    yield _change((*cell, factor + within, str(base), str(head)), metric, both)
-    for within, of in _by_dtype(known).items():
-        first, *rest = sorted({seed for answers in of.values() for _, seed in answers}) or [0]
-        both = [
-            (answers[index, first], one)
-            for answers in of.values()
-            for (index, seed), one in sorted(answers.items())
-            if seed != first and (index, first) in answers
-        ]
-        if both:
-            yield _change((*cell, SEED + within, str(first), ",".join(map(str, rest))), metric, both)
-
-
-def _by_dtype(known: dict[Level, Answers]) -> dict[str, dict[Level, Answers]]:
-    """` in float32` → the levels of this dtype: what float32 leaves alone may change in bfloat16. Without the factor,
-    all of them.
-    """
-    found: defaultdict[str, dict[Level, Answers]] = defaultdict(dict)
-    for level, answers in known.items():
-        dtype = dict(level).get(DTYPE)
-        found[f" in {dtype}" if dtype else ""][level] = answers
-    return found
-
-
-def _moved(level: Level, factor: str, value: Any) -> Level:
-    return tuple((name, value if name == factor else own) for name, own in level)
+def _of_cell(model: str, task: str, sampler: str, metric: str, answers: pd.DataFrame) -> Iterator[FactorChange]:
+    """The changes of one cell; `answers` has a row per answer: its factors, seed, sample, text and score."""
+    factors = [*(name for name in answers if name not in (SEED, "sample", "text", "score")), SEED]
+    for factor in factors if len(answers) else ():
+        same = [*(name for name in factors if name != factor), "sample"]
+        parts: Iterable[tuple[Any, pd.DataFrame]] = [(None, answers)]
+        if DTYPE in same:  # what float32 leaves alone may change in bfloat16
+            parts = answers.groupby(DTYPE, sort=False, dropna=False)
+        for dtype, part in parts:
+            base, *others = sorted(part[factor].dropna().unique(), key=_as_given) or [None]
+            for head in [others] if factor == SEED else [[other] for other in others]:
+                both = part[part[factor] == base].merge(part[part[factor].isin(head)], on=same, suffixes=("", "_after"))
+                if len(both):
+                    name = factor if pd.isna(dtype) else f"{factor} in {dtype}"
+                    values = str(base), ",".join(map(str, head))
+                    yield FactorChange(model, task, sampler, name, *values, metric, *_change(both))
 
 
 def _as_given(value: Any) -> tuple[int, Any]:
@@ -136,21 +103,18 @@ def _as_given(value: Any) -> tuple[int, Any]:
     return (1, widths.index(value)) if value in widths else (2, str(value))
 
 
-def _change(
-    names: tuple[str, str, str, str, str, str], metric: str, both: Sequence[tuple[SampleRecord, SampleRecord]]
-) -> FactorChange:
-    """The change over pairs of answers to the same sample."""
-    pairs: defaultdict[int, list[tuple[SampleRecord, SampleRecord]]] = defaultdict(list)
-    for one, two in both:
-        pairs[one.index].append((one, two))
-    texts = [fmean(one.text != two.text for one, two in same) for same in pairs.values()]
-    flips = [fmean(one.scores[metric] != two.scores[metric] for one, two in same) for same in pairs.values()]
-    means = [
-        (fmean(one.scores[metric] for one, _ in same), fmean(two.scores[metric] for _, two in same))
-        for same in pairs.values()
-    ]
-    differences = [after - before for before, after in means]
-    binary = all(value in (0, 1) for pair in means for value in pair)
-    before, after = (fmean(side) for side in zip(*means, strict=True))
-    shares = score_of("answers", texts), score_of("scores", flips)
-    return FactorChange(*names, metric, *shares, before, after, *interval(differences, binary))
+def _change(both: pd.DataFrame) -> tuple[Score, Score, float, float, float, float]:
+    """A FactorChange's figures, of a row per pair of answers to the same sample."""
+    pairs = both[["score", "score_after"]].assign(
+        texts=both["text"] != both["text_after"], flips=both["score"] != both["score_after"]
+    )
+    means = pairs.astype(float).groupby(both["sample"], sort=False).mean()
+    before, after = means["score"], means["score_after"]
+    binary = bool(means[["score", "score_after"]].isin([0, 1]).all(axis=None))
+    return (
+        score_of("answers", means["texts"].tolist()),
+        score_of("scores", means["flips"].tolist()),
+        float(before.mean()),
+        float(after.mean()),
+        *interval((after - before).tolist(), binary),
+    )

@@ -43,11 +43,10 @@ class Room:
 def kind(sampler: str) -> Kind:
     """Whether a frontier binds the sampler, by what its policy declares (`Traits.chooses`), and which.
 
-    `order`: it chooses positions before it looks at predicted tokens or noise. `seen`: it may look at the tokens
-    predicted. Both write only these and keep each. The others are bound by neither: `back`, it takes tokens back;
-    `own`, it writes tokens other than the predicted; `tries`, it asks about several canvases in a call; `unknown`, it
-    declares nothing, or isn't known here.
-    """
+    `order`: it chooses positions before it looks at predicted tokens or noise; `seen`: it may look at the tokens
+    predicted. Both write only these and keep each. Bound by neither: `back`, it takes tokens back; `own`, it writes
+    tokens other than the predicted; `tries`, it asks about several canvases in a call; `unknown`, nothing is
+    declared."""
     from pbcore.decoding.protocol import traits  # imports torch, which reports of other tasks don't need
     from pbcore.decoding.samplers import policy
 
@@ -69,10 +68,8 @@ def kind(sampler: str) -> Kind:
 
 def room(cell: CellRecord, samples: Sequence[SampleRecord], lengths: Mapping[int, int | None]) -> Room | None:
     """A cell beside the best accuracy at its own mean steps: of each n, then averaged over samples (`lengths` has the n
-    of each index).
-
-    None for other tasks than `TASKS`, temperatures other than 0 and 1, models without weights, and where the n or the
-    forwards of a sample are unknown, an item has several tokens, n is beyond `MOST`, or forwards do more than reveal.
+    of each index). None for other tasks than `TASKS`, temperatures other than 0 and 1, models without weights, and
+    where the n or the forwards of a sample are unknown or mean something else, or n is beyond `MOST`.
     """
     op, score = TASKS.get(cell.task), cell.scores.get("accuracy")
     if op is None or score is None or cell.headline != "accuracy" or cell.conditions.dummy:
@@ -101,10 +98,9 @@ def _forwards(samples: Sequence[SampleRecord], lengths: Mapping[int, int | None]
     """n → the forwards of its answers; empty if some answer's aren't steps over n items, one token each."""
     found: defaultdict[int, list[int]] = defaultdict(list)
     for sample in samples:
-        n = lengths.get(sample.index)
-        if not n or sample.canvas_tokens != n or not sample.nfe:
+        n, forwards = lengths.get(sample.index), sample.nfe
+        blocks = sample.prefill is not None or sample.store is not None
+        if not n or not forwards or sample.canvas_tokens != n or blocks:
             return {}
-        if sample.prefill is not None or sample.store is not None:
-            return {}
-        found[n].append(sample.nfe)
+        found[n].append(forwards)
     return dict(found)

@@ -25,9 +25,8 @@ def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoin
     """Chooses for each sample, among the samplers with that sample's best score, the one with the fewest steps (Fig. 7;
     ties: the first).
 
-    `runs`: sampler name → the samples of one model and task, with the same indices in each; several seeds of a sample
-    are averaged. Raises InputError if the indices differ, no samples are given, or `score` was not measured.
-    """
+    `runs`: sampler name → the samples of one model and task; several seeds of a sample are averaged. Raises InputError
+    if the indices differ, no samples are given, or `score` was not measured."""
     if not runs or not any(runs.values()):
         raise InputError("oracle got no samples; give those of at least one sampler")
     means: dict[str, dict[int, np.ndarray]] = {}  # each array: score, NFE, tokens per step
@@ -55,10 +54,7 @@ def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoin
 
 def parallelizability(scores: Mapping[int, float]) -> float | None:
     """Fig. 6, x-axis: Σₖ k·scoreₖ / Σₖ scoreₖ over tokens per step k = 1, 2, 4, … in one block; small = hard to
-    parallelize.
-
-    None where every score is 0. Raises InputError for no scores, a negative score or k < 1.
-    """
+    parallelize. None where every score is 0. Raises InputError for no scores, a negative score or k < 1."""
     if not scores or min(scores) < 1 or min(scores.values()) < 0:
         raise InputError(f"parallelizability needs scores >= 0 by tokens per step k >= 1, got {dict(scores)}")
     total = sum(scores.values())
@@ -66,9 +62,8 @@ def parallelizability(scores: Mapping[int, float]) -> float | None:
 
 
 def block_slope(scores: Mapping[int, float]) -> float:
-    """Fig. 6, y-axis: the negative slope of the least-squares line of score over log₂ block length (at k = 2): positive
-    = better as blocks shrink. In score units per halving. Raises InputError for fewer than two block lengths.
-    """
+    """Fig. 6, y-axis: the negative slope of the least-squares line of score over log₂ block length (at k = 2), in score
+    units per halving: positive = better as blocks shrink. Raises InputError for fewer than two block lengths."""
     if len(scores) < 2 or min(scores) < 1:
         raise InputError(f"block_slope needs scores at two block lengths >= 1 at least, got {dict(scores)}")
     lengths = sorted(scores)

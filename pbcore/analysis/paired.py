@@ -3,6 +3,7 @@ correction, and statistical power.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,9 +21,7 @@ GRID = 400_000
 @dataclass(frozen=True, slots=True)
 class Paired:
     """One score of one cell in two runs: the means `base` and `head`, and each sample's difference, head − base.
-
-    `worse` and `better` are the sample indices whose score fell or rose (for binary scores: newly wrong, newly right).
-    """
+    `worse` and `better` are the indices whose score fell or rose (for binary scores: newly wrong, newly right)."""
 
     base: float
     head: float
@@ -51,10 +50,8 @@ class Paired:
 
 
 def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
-    """Compares scores by sample index: exact McNemar test for 0/1 scores, else `graded_drop`.
-
-    For several seeds give each index its mean over seeds. Raises InputError if the indices differ or there are none.
-    """
+    """Compares scores by sample index; for several seeds give each index its mean over seeds. Raises InputError if the
+    indices differ or there are none."""
     if not base or head.keys() != base.keys():
         unshared = sorted(head.keys() ^ base.keys())[:5]
         raise InputError(
@@ -78,25 +75,19 @@ def mcnemar(newly_wrong: int, newly_right: int) -> float:
 
 
 def graded_drop(differences: Sequence[float]) -> float:
-    """One-sided p for a drop of the mean of paired differences (head − base): the greater of two.
-
-    - `permutation`: exact where only chance decides which run got which of a sample's two scores. It has little to say
-      of means where differences are skewed, and a studentized one is no better: the sum of squares is the same for all
-      signs, so the studentized mean has the same order as the mean.
-    - `skewed_t`: about right for a mean of 0 with skewed differences.
-
-    Raises InputError unless all differences are finite.
-    """
+    """One-sided p for a drop of the mean of paired differences (head − base): the greater of `permutation`, exact where
+    only chance decides which run got which of a sample's two scores, but with little to say of means where differences
+    are skewed (a studentized one is no better: it has the same order), and `skewed_t`, about right for a mean of 0 with
+    skewed differences. Raises InputError unless all differences are finite."""
     return max(permutation(differences), skewed_t(differences))
 
 
 def skewed_t(differences: Sequence[float]) -> float:
-    """One-sided p for a drop of the mean by Student's t, with the skewness γ taken out by Hall's transformation
-    (Hall 1992): g(T) = T + γT²/(3√n) + γ²T³/(27n) + γ/(6√n), compared with t of n − 1 degrees of freedom.
+    """One-sided p for a drop of the mean by Student's t, with the skewness γ taken out by Hall's transformation (Hall
+    1992): g(T) = T + γT²/(3√n) + γ²T³/(27n) + γ/(6√n), compared with t of n − 1 degrees of freedom.
 
-    As in McNemar's test, the n samples that differ decide: if their mean is 0, so is that of all. Differences that are
-    all alike have p = 0 for a drop, else 1.
-    """
+    As in McNemar's test, the n samples that differ decide. Differences that are all alike have p = 0 for a drop, else
+    1."""
     data = np.asarray(differences, dtype=np.float64)
     data = data[data != 0]
     n = len(data)
@@ -113,9 +104,8 @@ def permutation(differences: Sequence[float]) -> float:
     """Exact one-sided paired permutation p for a drop: the share of all 2ⁿ sign patterns whose total loss is at least
     the observed one.
 
-    Differences (head − base) are rounded to 1e-4, or coarser if their sum would need more than 400,000 units. For the
-    rounded values p is exact, computed by convolution without random numbers. For 0/1 scores it equals `mcnemar`.
-    Raises InputError unless all are finite.
+    Differences (head − base) are rounded to 1e-4, or coarser if their sum would need more than 400,000 units; for these
+    values p is exact. For 0/1 scores it equals `mcnemar`. Raises InputError unless all are finite.
     """
     sizes = np.abs(np.asarray(differences, dtype=np.float64))
     if not np.all(np.isfinite(sizes)):
@@ -135,10 +125,8 @@ def permutation(differences: Sequence[float]) -> float:
 
 
 def two_sided(differences: Sequence[float], binary: bool) -> float:
-    """Two-sided p of paired differences (head − base): twice the smaller of the one-sided ones, at most 1.
-
-    `binary`: the scores are 0/1, so that the test is McNemar's; else `graded_drop`.
-    """
+    """Two-sided p of paired differences (head − base): twice the smaller of the one-sided ones, at most 1. `binary`:
+    the scores are 0/1, so that the test is McNemar's; else `graded_drop`."""
     if binary:
         wrong, right = sum(d < 0 for d in differences), sum(d > 0 for d in differences)
         return min(1.0, 2 * min(mcnemar(wrong, right), mcnemar(right, wrong)))
@@ -146,11 +134,8 @@ def two_sided(differences: Sequence[float], binary: bool) -> float:
 
 
 def interval(differences: Sequence[float], binary: bool) -> tuple[float, float]:
-    """The 95 % interval of a mean paired difference (head − base), scores in [0, 1].
-
-    0/1 scores: Tango's score interval (`tango`). Others: `results.stats.graded_interval` between −1 and 1; without any
-    difference both are the same. Raises InputError without differences.
-    """
+    """The 95 % interval of a mean paired difference (head − base), scores in [0, 1]: `tango` for 0/1 scores, else
+    `results.stats.graded_interval` between −1 and 1. Raises InputError without differences."""
     if not differences:
         raise InputError("no paired differences; compare at least one sample")
     if not binary:
@@ -159,12 +144,9 @@ def interval(differences: Sequence[float], binary: bool) -> tuple[float, float]:
 
 
 def tango(newly_wrong: int, newly_right: int, n: int) -> tuple[float, float]:
-    """Tango's 95 % score interval (Tango 1998) of the difference of two paired proportions, head − base.
-
-    All differences that the score test with the constrained maximum-likelihood variance doesn't reject; at 0 it is
-    McNemar's test without continuity correction. Without flips it is ± z²/(n + z²). Raises InputError for impossible
-    counts.
-    """
+    """Tango's 95 % score interval (Tango 1998) of the difference of two paired proportions, head − base: all that the
+    score test with the constrained maximum-likelihood variance doesn't reject. At 0 it is McNemar's test without
+    continuity correction; without flips it is ± z²/(n + z²). Raises InputError for impossible counts."""
     b, c = newly_right, newly_wrong
     if n < 1 or b < 0 or c < 0 or b + c > n:
         raise InputError(
@@ -193,26 +175,21 @@ def tango(newly_wrong: int, newly_right: int, n: int) -> tuple[float, float]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values (Holm 1979), in the given order.
-
-    Rejecting those ≤ level keeps the chance of any false alarm ≤ level.
-    """
-    adjusted = [0.0] * len(p_values)
-    running = 0.0
-    for rank, number in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        running = max(running, min(1.0, (len(p_values) - rank) * p_values[number]))
-        adjusted[number] = running
-    return adjusted
+    """Holm's adjusted p-values (Holm 1979), in the given order: rejecting those ≤ level keeps the chance of any false
+    alarm ≤ level."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order, adjusted = np.argsort(p, kind="stable"), np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order]))
+    found: list[float] = adjusted.tolist()
+    return found
 
 
 def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> float:
     """The power of the exact McNemar test at `level`: the probability that it detects a true drop of `drop` (share) in
     n samples.
 
-    Each sample becomes wrong with probability `drop + churn` and right with probability `churn`. Churn is the rate of
-    random flips in each direction: 0 if no answer improves, about p(1 − p) for independent draws. Raises InputError for
-    n < 1 or invalid shares.
-    """
+    Each sample becomes wrong with probability `drop + churn` and right with probability `churn`: 0 if no answer
+    improves, about p(1 − p) for independent draws. Raises InputError for n < 1 or invalid shares."""
     wrong, right = drop + churn, churn
     if n < 1 or not (0 <= drop <= 1 and churn >= 0 and wrong + right <= 1 + 1e-12):
         raise InputError(
@@ -227,28 +204,21 @@ def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> fl
 
 def detectable_drop(n: int, power_wanted: float = 0.8, *, churn: float = 0.0, level: float = 0.05) -> float | None:
     """The smallest true drop (share, in steps of 0.1 point) detectable in n samples with power `power_wanted`; None if
-    there is none.
-    """
-    low, high = 0, int((1 - 2 * churn) * 1000)
-    if high < 1 or power(n, high / 1000, churn=churn, level=level) < power_wanted:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        if power(n, middle / 1000, churn=churn, level=level) >= power_wanted:
-            high = middle
-        else:
-            low = middle
-    return high / 1000
+    there is none."""
+    most = int((1 - 2 * churn) * 1000)
+    drop = 1 + bisect_left(
+        range(1, most + 1), power_wanted, key=lambda drop: power(n, drop / 1000, churn=churn, level=level)
+    )
+    return None if drop > most else drop / 1000
 
 
 def detectable_shift(n: int, spread: float, power_wanted: float = 0.8, *, level: float = 0.05) -> float | None:
     """The smallest true drop d of a mean that the test for graded scores detects with power `power_wanted`; None if
     there is none.
 
-    By the normal approximation d − z_power·spread/√n = z_level·√(spread² + d²)/√n, where `spread` is the standard
-    deviation of the n differences; random signs vary the total by each whole difference, its mean included. Raises
-    InputError for n < 1 or spread < 0.
-    """
+    By the normal approximation d − z_power·spread/√n = z_level·√(spread² + d²)/√n, with `spread` the standard deviation
+    of the n differences: random signs vary the total by each whole difference, its mean included. Raises InputError for
+    n < 1 or spread < 0."""
     if n < 1 or spread < 0:
         raise InputError(f"n={n}, spread={spread}: need n >= 1 and a standard deviation, at least 0")
     a = float(stats.norm.isf(level)) / np.sqrt(n)

@@ -28,8 +28,7 @@ class Named(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A cell of A and one of B, by their ids; None on the side that lacks it. `model` and `sampler` are (A's, B's)
-    names."""
+    """A cell of A and one of B, by their ids; None on the side that lacks it. `model` and `sampler` are (A's, B's)."""
 
     head: str | None
     base: str | None
@@ -55,8 +54,7 @@ class Pair:
     @property
     def name(self) -> str:
         """What tables call the pair: the cell's id, with `B's→A's` where names differ, such as
-        `tiny/shuffle/confidence-k2→random-k2`; models then go by the last part of a path or hub id.
-        """
+        `tiny/shuffle/confidence-k2→random-k2`; models then go by the last part of a path or hub id."""
         return f"{_arrow(*self.model)}/{short(self.task)}/{_arrow(*self.sampler)}"
 
 
@@ -86,19 +84,39 @@ def pair_cells(
     for names that A or B lacks, and if nothing has a partner.
     """
     if not models and not samplers:
-        return Pairs(tuple(_same(name, head, base) for name in sorted(head.keys() | base.keys(), key=id_order)))
+        every = sorted({**base, **head}.items(), key=lambda item: id_order(item[0]))
+        return Pairs(
+            tuple(
+                Pair(
+                    name if name in head else None,
+                    name if name in base else None,
+                    cell.task,
+                    (cell.model, cell.model),
+                    (cell.sampler, cell.sampler),
+                )
+                for name, cell in every
+            )
+        )
     levelled = next((name for name in (*head, *base) if ":" in name.rpartition("/")[2]), None)
     if levelled is not None:
         raise InputError(f"cells at levels of factors ({printable(levelled)}) are paired by id; give no other names")
     models = _resolved("model", models or {}, head.values(), base.values())
     samplers = _resolved("sampler", samplers or {}, head.values(), base.values())
-    news = {_key(cell): name for name, cell in head.items() if _asked(cell, models, samplers)}
-    olds = {_key(cell): name for name, cell in base.items()}
-    pairs = []
+    news = {
+        (cell.model, cell.task, cell.sampler): name
+        for name, cell in head.items()
+        if (not models or cell.model in models) and (not samplers or cell.sampler in samplers)
+    }
+    olds = {(cell.model, cell.task, cell.sampler): name for name, cell in base.items()}
+    pairs, missing = [], []
     for (model, task, sampler), name in news.items():
         there = models.get(model, model), task, samplers.get(sampler, sampler)
         pairs.append(Pair(name, olds.get(there), task, (model, there[0]), (sampler, there[2])))
-    missing = [pair for key, name in olds.items() for pair in _without_head(key, name, models, samplers, news)]
+    for (model, task, sampler), name in olds.items():
+        own = [new for new, old in models.items() if old == model] if models else [model]
+        others = [new for new, old in samplers.items() if old == sampler] if samplers else [sampler]
+        lacked = [(one, other) for one in own for other in others if (one, task, other) not in news]
+        missing += [Pair(None, name, task, (one, model), (other, sampler)) for one, other in lacked]
     if not any(pair.base for pair in pairs):
         sides = _some([pair.head or "" for pair in pairs]), _some([pair.base or "" for pair in missing])
         raise InputError(
@@ -114,55 +132,25 @@ def pair_cells(
         and (not pair.renamed or (models and samplers) or (pair.model[0], pair.sampler[0]) in ran)
     ]
     lacking = sorted({pair.wanted for pair in missing} - {pair.wanted for pair in dropped}, key=id_order)
-    return Pairs(tuple(sorted([*pairs, *dropped], key=_order)), left_out, tuple(lacking))
-
-
-Key = tuple[str, str, str]
-
-
-def _key(cell: Named) -> Key:
-    return cell.model, cell.task, cell.sampler
-
-
-def _order(pair: Pair) -> tuple[list[str], str, str]:
-    return id_order(pair.id), pair.base or "", pair.name
-
-
-def _same(name: str, head: Mapping[str, Named], base: Mapping[str, Named]) -> Pair:
-    cell = head.get(name) or base[name]
-    here, there = name if name in head else None, name if name in base else None
-    return Pair(here, there, cell.task, (cell.model, cell.model), (cell.sampler, cell.sampler))
-
-
-def _asked(cell: Named, models: Mapping[str, str], samplers: Mapping[str, str]) -> bool:
-    return (not models or cell.model in models) and (not samplers or cell.sampler in samplers)
-
-
-def _without_head(
-    key: Key, name: str, models: Mapping[str, str], samplers: Mapping[str, str], news: Mapping[Key, str]
-) -> list[Pair]:
-    """The pairs that a cell of B lacks A's cell for."""
-    model, task, sampler = key
-    own = [new for new, old in models.items() if old == model] if models else [model]
-    others = [new for new, old in samplers.items() if old == sampler] if samplers else [sampler]
-    wanted = [(one, task, other) for one in own for other in others]
-    return [Pair(None, name, task, (one[0], model), (one[2], sampler)) for one in wanted if one not in news]
+    ordered = sorted([*pairs, *dropped], key=lambda pair: (id_order(pair.id), pair.base or "", pair.name))
+    return Pairs(tuple(ordered), left_out, tuple(lacking))
 
 
 def _resolved(kind: str, names: Mapping[str, str], head: Collection[Named], base: Collection[Named]) -> dict[str, str]:
-    """The names as A and B spell them."""
-    sides = [list(dict.fromkeys(getattr(cell, kind) for cell in cells)) for cells in (head, base)]
+    """The names as A and B spell them. Raises InputError for unknown ones, with close matches and what there is."""
+    known = {
+        side: list(dict.fromkeys(getattr(cell, kind) for cell in cells)) for side, cells in (("A", head), ("B", base))
+    }
     found: dict[str, str] = {}
     for new, old in names.items():
-        name = _known(kind, new, sides[0], "A")
+        name = _spelled(kind, new, known["A"], "A")
         if name in found:
             raise InputError(f"{kind} {printable(new)} of A is given twice; compare it with one {kind} at a time")
-        found[name] = _known(kind, old, sides[1], "B")
+        found[name] = _spelled(kind, old, known["B"], "B")
     return found
 
 
-def _known(kind: str, name: str, known: list[str], side: str) -> str:
-    """`name` as `known` spells it. Raises InputError with close matches and what there is."""
+def _spelled(kind: str, name: str, known: list[str], side: str) -> str:
     if name in known:
         return name
     if kind == "sampler":
@@ -180,13 +168,9 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _arrow(head: str, base: str) -> str:
-    """`B's→A's` in brief; the name itself where both are the same."""
+    """`B's→A's`, both by the last part of a path or hub id (and of an adapter's behind it: `tiny+adapters/shuffle` →
+    `tiny+shuffle`) where these differ; the name itself where both are the same."""
     if head == base:
         return head
-    brief = [_brief(name) for name in (base, head)]
+    brief = ["+".join(part.rstrip("/").rsplit("/", 1)[-1] for part in name.split("+")) for name in (base, head)]
     return "→".join((base, head) if brief[0] == brief[1] else brief)
-
-
-def _brief(name: str) -> str:
-    """The last part of a path or hub id, and of an adapter's behind it: `tiny+adapters/shuffle` → `tiny+shuffle`."""
-    return "+".join(part.rstrip("/").rsplit("/", 1)[-1] for part in name.split("+"))

@@ -15,9 +15,8 @@ OFFICIAL = {
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One corrected score of one task over all cells of a run. `higher` and `lower` are the answers that it scores
-    higher or lower than `official` does: (cell id, answer).
-    """
+    """One corrected score of one task over all cells of a run. `higher` and `lower` are the answers (cell id, answer)
+    that it scores higher or lower than `official` does."""
 
     task: str
     score: str
@@ -32,12 +31,8 @@ class Difference:
 
 
 def differences(cells: Sequence[CellRecord], samples: Mapping[str, Sequence[SampleRecord]]) -> list[Difference]:
-    """Per task and corrected score, in the order of the task names, how the recorded scores differ; every seed's answer
-    counts.
-
-    `samples`: cell id → its answers, as `results.load.load_samples` gives them. Scores that were not recorded are left
-    out.
-    """
+    """Per task and corrected score, by task name, how the recorded scores differ; every seed's answer counts.
+    `samples`: cell id → its answers. Scores that were not recorded are left out."""
     task_of = {cell.id: cell.task for cell in cells}
     answers: dict[str, list[tuple[str, SampleRecord]]] = {}
     for cell, given in samples.items():

@@ -21,21 +21,17 @@ AUP_ALPHA = 3.0
 def pbx(points: Iterable[Point], level: float, interpolate: bool = False) -> float | None:
     """The largest tokens per step at which the mean score is at least `level`; None if it never is.
 
-    `points`: (tokens per step, mean score in %), in any order. By default only measured points count;
-    `interpolate=True` interpolates linearly between neighbouring points, as the 2026 rewrite's leaderboard does. Raises
-    InputError for a value that is not finite or a rate that is not positive.
-    """
+    `points`: (tokens per step, mean score in %). Only measured points count; `interpolate=True` interpolates linearly
+    between neighbouring ones, as the 2026 rewrite's leaderboard does. Raises InputError for a value that is not finite
+    or a rate that is not positive."""
     best = _best_per_rate(points)
-    reached = [x for x, y in best if y >= level]
-    if not reached:
+    number = max((i for i, (_, y) in enumerate(best) if y >= level), default=None)
+    if number is None:
         return None
-    last = max(reached)
-    if not interpolate:
-        return last
-    number = [x for x, _ in best].index(last)
-    if number + 1 == len(best):
-        return last
-    (x0, y0), (x1, y1) = best[number], best[number + 1]
+    x0, y0 = best[number]
+    if not interpolate or number + 1 == len(best):
+        return x0
+    x1, y1 = best[number + 1]
     return x0 + (x1 - x0) * (y0 - level) / (y0 - y1)
 
 
@@ -54,9 +50,7 @@ def aup(points: Iterable[Point], y_max: float | None = None) -> float:
     top = max(y for _, y in best) if y_max is None else float(y_max)
     if not math.isfinite(top) or top < 0:
         raise InputError(f"y_max is {y_max}; give the best score of any method in %")
-    kept = [(x, y) for x, y in best if y >= best[0][1] - AUP_DROP]
-    rates = np.array([x for x, _ in kept])
-    scores = np.array([y for _, y in kept])
+    rates, scores = np.array([(x, y) for x, y in best if y >= best[0][1] - AUP_DROP]).T
     weights = np.minimum(np.exp(-AUP_ALPHA * (1 - scores / top)), 1.0) if top > 0 else np.ones_like(scores)
     return float(rates[0] * scores[0] + np.trapezoid(scores * weights, rates))
 
@@ -72,13 +66,11 @@ def pareto(points: Iterable[Point]) -> list[Point]:
 
 def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     """Trade-off curves: a row per model and sampler with its plain means over the tasks of `cells` (a frame of
-    `results.load`).
+    `results.load`), sorted along each curve.
 
-    Columns: model, family, sampler, `rate`, score, low, high (in %; the mean's 95 % interval from the tasks' intervals
-    by the MOVER method, Zou and Donner 2008; NaN without intervals), tasks. Rows are sorted along each curve. Left out:
-    dummy models, failed cells, cells without a positive rate, and samplers without a score for one of the model's tasks
-    (means over different tasks can't be compared). Raises ValueError if a cell occurs twice.
-    """
+    Columns: model, family, sampler, `rate`, score, low, high (in %; the interval as in `mean_interval`), tasks. Left
+    out: dummy models, failed cells, cells without a positive rate, and samplers without a score for one of the model's
+    tasks (means over different tasks can't be compared). Raises InputError if a cell occurs twice."""
     columns = ["model", "family", "sampler", rate, "score", "low", "high", "tasks"]
     usable = cells[
         (~cells["dummy"].isin([True])) & (cells["status"] == "ok") & cells["score"].notna() & (cells[rate] > 0)
@@ -90,26 +82,22 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
         raise InputError(
             f"{len(repeated)} cells occur twice (first: {repeated['id'].iloc[0]}); give the cells of one run at a time"
         )
-    groups: dict[tuple[str, str], list[tuple[str, float, ScoreInterval]]] = {}
-    for entry in usable.reindex(
-        columns=["model", "task", "sampler", rate, "score", "score_low", "score_high"]
-    ).itertuples(index=False):
-        model, task, sampler, speed, score, low, high = entry
-        groups.setdefault((str(model), str(sampler)), []).append(
-            (str(task), float(speed), (float(score), float(low), float(high)))
-        )
-    n_tasks = {
-        name: len({task for (model, _), results in groups.items() if model == name for task, _, _ in results})
-        for name, _ in groups
-    }
+    usable = usable.reindex(columns=["model", "task", "sampler", rate, "score", "score_low", "score_high"])
+    n_tasks = usable.groupby("model")["task"].nunique()
     rows: list[list[Any]] = []
-    for (model, sampler), results in groups.items():
-        if len(results) == n_tasks[model]:
-            interval = mean_interval([scores for _, _, scores in results])
-            speed = sum(speed for _, speed, _ in results) / len(results)
-            rows.append([model, family(sampler), sampler, speed, *(100 * value for value in interval), len(results)])
+    for names, group in usable.groupby(["model", "sampler"], sort=False):
+        model, sampler = map(str, names)
+        if len(group) == n_tasks[model]:
+            interval = (100 * value for value in _mean_score(group))
+            rows.append([model, family(sampler), sampler, sum(group[rate]) / len(group), *interval, len(group)])
     rows.sort(key=lambda row: (row[0], row[1], row[3], natural(row[2])))
     return pd.DataFrame(rows, columns=columns)
+
+
+def _mean_score(cells: pd.DataFrame) -> ScoreInterval:
+    """The mean of the headline scores with its interval."""
+    rows = cells[["score", "score_low", "score_high"]].astype(float).itertuples(index=False)
+    return mean_interval([(score, low, high) for score, low, high in rows])
 
 
 def beside_ceilings(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
@@ -136,16 +124,14 @@ def leading(table: pd.DataFrame, count: int) -> set[tuple[str, str]]:
 
 
 def level_lines(cells: pd.DataFrame) -> dict[str, ScoreInterval]:
-    """Model and sampler → mean score with its 95 % interval, in %, of the cells without tokens per step. Only of models
-    with a score for every task of the frame: means over different tasks can't be compared.
-    """
+    """Model and sampler → mean score with its 95 % interval, in %, of the cells without tokens per step; only with a
+    score for every task of the frame."""
     tasks = set(cells["task"])
     found = {}
     for names, group in cells[cells["tokens_per_step"].isna()].groupby(["model", "sampler"], sort=False):
         if set(group["task"]) == tasks:
-            rows = group[["score", "score_low", "score_high"]].astype(float).itertuples(index=False)
-            score, low, high = mean_interval([(one, below, above) for one, below, above in rows])
-            found[" · ".join(map(str, names))] = (100 * score, 100 * low, 100 * high)
+            score, low, high = (100 * value for value in _mean_score(group))
+            found[" · ".join(map(str, names))] = (score, low, high)
     return found
 
 
@@ -153,35 +139,29 @@ def pbx_table(
     cells: pd.DataFrame, levels: Sequence[float] = (60, 70, 80, 90), interpolate: bool = False
 ) -> pd.DataFrame:
     """PBx per model and policy family: columns model, family, PB60 … (tokens per step; NaN where never reached)."""
+    columns = [f"PB{level:g}" for level in levels]
     rows = []
     for (model, name), group in curves(cells).groupby(["model", "family"]):
         points = list(zip(group["tokens_per_step"], group["score"], strict=True))
-        rows.append(
-            {"model": model, "family": name} | {f"PB{level:g}": pbx(points, level, interpolate) for level in levels}
-        )
-    table = pd.DataFrame(rows, columns=["model", "family", *(f"PB{level:g}" for level in levels)])
-    return table.astype({f"PB{level:g}": "float64" for level in levels})
+        rows.append([model, name, *(pbx(points, level, interpolate) for level in levels)])
+    return pd.DataFrame(rows, columns=["model", "family", *columns]).astype(dict.fromkeys(columns, "float64"))
 
 
 def means(cells: pd.DataFrame, column: str = "score") -> pd.DataFrame:
-    """Category means and `overall`, plain means over tasks: index (model, sampler), a column per category.
-
-    NaN if a row has no value for one of the frame's tasks in that category.
-    """
+    """Category means and `overall`, plain means over tasks: index (model, sampler), a column per category. NaN if a row
+    has no value for one of the category's tasks."""
     real = cells[~cells["dummy"].isin([True])]
     wide = real.pivot_table(index=["model", "sampler"], columns="task", values=column, aggfunc="mean", dropna=False)
-    categories = {task: str(task).split("/", 1)[0] for task in wide.columns}
     by_category = {
-        name: wide[[task for task in wide.columns if categories[task] == name]].mean(axis=1, skipna=False)
-        for name in dict.fromkeys(categories.values())
+        name: group.T.mean(axis=1, skipna=False)
+        for name, group in wide.T.groupby(lambda task: str(task).split("/", 1)[0], sort=False)
     }
     return pd.DataFrame({**by_category, "overall": wide.mean(axis=1, skipna=False)}).dropna(how="all")
 
 
 def mean_interval(scores: Sequence[ScoreInterval], weights: Sequence[int] | None = None) -> ScoreInterval:
-    """The mean of (score, low, high), weighted or plain, with the 95 % interval of that mean, from independent
-    intervals (MOVER, Zou and Donner 2008); NaN without.
-    """
+    """The mean of (score, low, high), weighted or plain, with its 95 % interval, from independent ones (MOVER, Zou and
+    Donner 2008); NaN without."""
     sizes = [1] * len(scores) if weights is None else weights
     weighed, total = list(zip(sizes, scores, strict=True)), sum(sizes)
     mean = sum(size * score for size, (score, _, _) in weighed) / total

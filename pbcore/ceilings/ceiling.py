@@ -33,7 +33,6 @@ from pbcore.theory.shuffles import problem
 DRAWS = 1000
 MOST_TOKENS = 64_000  # of all draws
 FIXED = ("left_to_right", "dus")  # their partition follows from the number of positions alone
-MOST_KEPT = 4096
 
 
 class NoCeiling(InputError):
@@ -48,7 +47,7 @@ def ceiling(samples: Iterable[Sample], sampler: str | SamplerName, draws: int = 
     the ideal model can't answer, and for samplers that it can't run.
     """
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
-    return combined([(one, count) for one, count in structures(samples)], replace(name, cache=None), draws)
+    return combined(structures(samples), replace(name, cache=None), draws)
 
 
 def structures(samples: Iterable[Sample]) -> list[tuple[AnswerDistribution, int]]:
@@ -79,25 +78,14 @@ def combined(parts: Sequence[tuple[AnswerDistribution, int]], name: SamplerName,
     return Ceiling(mean, kind, mean - below, mean + above)
 
 
-_kept: dict[tuple[Hashable, str, int], Ceiling] = {}
-
-
 def _ceiling_of(distribution: AnswerDistribution, name: SamplerName, draws: int) -> Ceiling:
-    key = structure(distribution), str(name), draws
-    if key not in _kept:
-        if len(_kept) >= MOST_KEPT:
-            _kept.clear()
-        _kept[key] = _worked_out(distribution, name, draws)
-    return _kept[key]
-
-
-def _worked_out(distribution: AnswerDistribution, name: SamplerName, draws: int) -> Ceiling:
     if name.policy == "ar":
         return _certain(1.0, "closed")  # one token at a time, from exact probabilities
     name = replace(name, ahead=0)  # which changes no answer
     rule = policy(name)
     _check(rule, name, distribution)
-    if _single(distribution) or (getattr(rule, "k", None) == 1 and name.remask is None):
+    single = isinstance(distribution, Listed) and len(distribution.rows) == 1
+    if single or (getattr(rule, "k", None) == 1 and name.remask is None):
         return _certain(1.0, "closed")
     formula = _formula(distribution, name)
     if formula is not None:
@@ -116,33 +104,18 @@ def _check(rule: Policy, name: SamplerName, distribution: AnswerDistribution) ->
             f"sampler {name}: block length {name.block} doesn't divide the {count} tokens of ideal's canvas"
         )
     try:
-        check_needs(complete(_ideal()), traits(rule), name)
+        check_needs(complete(Ideal()), traits(rule), name)
     except ValueError as error:
         raise NoCeiling(str(error)) from error
-
-
-@lru_cache(maxsize=1)
-def _ideal() -> Ideal:
-    return Ideal()
 
 
 def _certain(mean: float, kind: Kind) -> Ceiling:
     return Ceiling(mean, kind, mean, mean)
 
 
-def _single(distribution: AnswerDistribution) -> bool:
-    return isinstance(distribution, Listed) and len(distribution.rows) == 1
-
-
 def _formula(distribution: AnswerDistribution, name: SamplerName) -> float | None:
     """`theory.accuracy` of a shuffle whose masks are its items; None where there is no formula."""
-    if (
-        name.eos_stop
-        or name.no_early_eos
-        or name.eos_last
-        or not isinstance(distribution, Shuffled)
-        or not distribution.identity
-    ):
+    if not isinstance(distribution, Shuffled) or not distribution.identity or _ends(name):
         return None
     n, width = distribution.slots.shape
     if width > 1 or len(targets(distribution)) != n:
@@ -153,9 +126,14 @@ def _formula(distribution: AnswerDistribution, name: SamplerName) -> float | Non
         return None
 
 
+def _ends(name: SamplerName) -> bool:
+    """Whether a sampler has rules of its own for EOS."""
+    return name.eos_stop or name.no_early_eos or name.eos_last
+
+
 def exact(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> float:
     """The expected accuracy by enumeration. Raises NotExact where that isn't known how, or takes too long."""
-    if name.remask or name.eos_stop or name.no_early_eos or name.eos_last:
+    if name.remask or _ends(name):
         raise NotExact(f"sampler {name}: remasking and rules for EOS are decoded")
     if name.together or name.gap or name.adas is not None:
         raise NotExact(f"sampler {name}: joint draws, gaps and other orders are decoded")

@@ -23,10 +23,11 @@ MOST_TEXTS = 1000  # answers of one sample that are put through a tokenizer
 
 
 class Ceilings:
-    """Ceilings by task and sampler; the samples of a task are looked at once."""
+    """Ceilings by task and sampler, each worked out once; the samples of a task are looked at once."""
 
     def __init__(self) -> None:
         self._parts: dict[tuple[str, str, int], list[tuple[AnswerDistribution, int]]] = {}
+        self._known: dict[tuple[tuple[str, str, int], str], Ceiling | None] = {}
 
     def of(self, task: Task, sampler: str, block: int | None = None) -> Ceiling | None:
         """The ceiling of a cell; None if its headline isn't accuracy, its answers can't be listed or counted or come
@@ -36,12 +37,14 @@ class Ceilings:
         if task.headline != "accuracy" or task.cot or block is not None or not supports(task.name):
             return None
         key = task.name, task.data_hash, len(task.samples)
-        try:
-            if key not in self._parts:
-                self._parts[key] = structures(task.samples)
-            return combined(self._parts[key], parse(sampler))
-        except (NoCeiling, SamplerNameError):
-            return None
+        if (key, sampler) not in self._known:
+            try:
+                if key not in self._parts:
+                    self._parts[key] = structures(task.samples)
+                self._known[key, sampler] = combined(self._parts[key], parse(sampler))
+            except (NoCeiling, SamplerNameError):
+                self._known[key, sampler] = None
+        return self._known[key, sampler]
 
 
 def mean_bits_lost(model: Any, sampler: str, decoded: Iterable[tuple[Sample, Sequence[int]]]) -> float | None:

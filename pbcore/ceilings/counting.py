@@ -14,7 +14,6 @@ from torch import Tensor
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Step
-from pbcore.decoding.step_parts import PerRow, PerSlot, Setting
 from pbcore.names import SamplerName
 from pbcore.theory.problems import Group, NotExact
 from pbcore.theory.recursion import Counts, Outcome, at_random
@@ -41,7 +40,7 @@ def counts_of(policy: Policy, name: SamplerName) -> Counts:
 
 def _number(policy: Policy, name: SamplerName, left: int, step: int, size: int) -> int:
     scheduled = _quota(name, left, step, size, 1)
-    return min(left, int(scheduled) if scheduled is not None else int(getattr(policy, "k", None) or 0))
+    return min(left, int(getattr(policy, "k", None) or 0) if scheduled is None else int(scheduled))
 
 
 def _outcomes(
@@ -57,7 +56,7 @@ def _outcomes(
     revealed = _select(policy, name, groups, trials, settled, step, size)
     moved = [i for i in range(len(groups)) if revealed[1 + 2 * i] != revealed[0] or revealed[2 + 2 * i] != revealed[0]]
     if not moved:
-        yield 1.0, *_split(revealed[0])
+        yield 1.0, revealed[0][1:], revealed[0][0]
         return
     lifts = [_lift(groups, i, drawn) for i in moved]
     if _select(policy, name, groups, trials, settled, step, size, confidences=False) != [revealed[0]] * len(trials):
@@ -75,7 +74,7 @@ def _outcomes(
             trials.append(row)
             weights.append(weight)
     for weight, counts in zip(weights, _select(policy, name, groups, trials, settled, step, size), strict=True):
-        yield weight, *_split(counts)
+        yield weight, counts[1:], counts[0]
 
 
 def _lift(groups: Sequence[Group], place: int, drawn: bool) -> float:
@@ -88,9 +87,7 @@ def _lift(groups: Sequence[Group], place: int, drawn: bool) -> float:
         if i != place and any(abs(a - b) < 4 * NUDGE for a, b in zip(own, _numbers(group), strict=True)):
             raise NotExact("positions with other probabilities are tied")
     chances = groups[place].chances
-    if drawn:
-        return 0.5
-    if chances[1] < chances[0] * (1 - 1e-9):
+    if drawn or chances[1] < chances[0] * (1 - 1e-9):
         return 0.5
     if chances[-1] >= chances[0] * (1 - 1e-9):
         return 1.0
@@ -101,10 +98,6 @@ def _numbers(group: Group) -> tuple[float, float, float]:
     """Confidence, margin and negative entropy of a position."""
     chances = group.chances
     return chances[0], chances[0] - chances[1], sum(p * log(p + 1e-10) for p in chances)
-
-
-def _split(counts: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    return counts[1:], counts[0]
 
 
 def _select(
@@ -130,10 +123,21 @@ def _select(
     zeros = torch.zeros(rows, dtype=torch.long)
     whole, full, begun = torch.ones(rows, candidates, dtype=torch.bool), zeros + size, zeros + step
     made = Step(
-        Setting(candidates, temperature=name.temperature),
-        PerSlot(whole, places, places),
-        PerRow(zeros, begun, begun, full, full, full, full, zeros.bool(), lambda: zeros + candidates),
-        whole,
+        inside=whole,
+        position=places,
+        column=places,
+        masked=whole,
+        key=zeros,
+        index=begun,
+        nfe=begun,
+        slots=full,
+        size=full,
+        requested=full,
+        targets=full,
+        left=zeros + candidates,
+        stale=zeros.bool(),
+        asked=candidates,
+        temperature=name.temperature,
         token=torch.zeros_like(places),
         confidence=numbers[:, 0] + (shift if confidences else 0 * shift),
         quota=_quota(name, candidates, step, size, rows),

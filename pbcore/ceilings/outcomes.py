@@ -17,10 +17,10 @@ from torch import Tensor
 
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import _advance, _step
-from pbcore.decoding.forward import Job
-from pbcore.decoding.policies.origin import Origin
+from pbcore.decoding.forward import Job, slots_of
+from pbcore.decoding.policies.places import Origin
 from pbcore.decoding.protocol import traits
-from pbcore.decoding.rows import Rows, start
+from pbcore.decoding.rows import Log, Rows, start
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.table import Table
 from pbcore.errors import InputError
@@ -87,8 +87,7 @@ class _Every:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self.token = self.nudge = self.column = torch.empty(0)  # (R, C) each
-        self.draws = self.order = torch.empty(0)  # (R, C) each
+        self.column = self.draws = self.token = self.nudge = self.order = torch.empty(0)  # (R, C) each
 
     def logits(self, query: Query) -> Tensor:
         logits = self._table.marginals(query.canvas).log()  # (R, L, V)
@@ -116,10 +115,7 @@ class _Way(NamedTuple):
     """
 
     chance: float
-    draws: list[float]
-    nudged: list[int]
-    nudges: list[float]
-    order: list[float]
+    slots: list[tuple[float, int, float, float]]
 
 
 class _Enumeration:
@@ -138,20 +134,10 @@ class _Enumeration:
                 f"sampler {name}: tokens checked by what-if rows or chosen together aren't enumerated; decode with the "
                 "model `ideal`"
             )
-        self._rows, log = start(self._table, [Request((), self._table.canvas, 0)], record=False)
+        self._rows = start(self._table, [Request((), self._table.canvas, 0)], [len(self._table.canvas)])
         self._every = _Every(self._table)
         size = name.block or max(1, int(self._rows.n_targets.max()))
-        self._job = Job(
-            self._table,
-            self._policy,
-            declared,
-            name,
-            size,
-            0,
-            log,
-            None,
-            self._every.draw,
-        )
+        self._job = Job(self._table, self._policy, declared, name, size, 0, Log(None), self._every.draw)
         rows = np.array(sorted(self._table.answers))
         self._entropy: Entropy = answers_entropy(rows)
         self._all_bits = math.log2(len(rows))
@@ -179,20 +165,19 @@ class _Enumeration:
 
     def _stepped(self, rows: Rows, weights: np.ndarray, bits: np.ndarray) -> tuple[Rows, np.ndarray, np.ndarray]:
         """All rows after one step in every way, those that came to the same merged."""
-        every = ((row, way) for row in range(len(rows.origin)) for way in self._ways(rows, row))
-        found = list(islice(every, MOST_ROWS + 1))
+        ways = ((row, way) for row in range(len(rows.origin)) for way in self._ways(rows, row))
+        found = list(islice(ways, MOST_ROWS + 1))
         self._check(len(found))
-        repeat, flat = [row for row, _ in found], [way for _, way in found]
-        before = rows.select(torch.tensor(repeat))
-        _, self._every.column, _ = before.active(self._job.size, self._job.traits.reach == "prefix")
-        self._every.token = torch.tensor([way.nudged for way in flat])
-        self._every.nudge = torch.tensor([way.nudges for way in flat], dtype=torch.double)
-        self._every.draws = torch.tensor([way.draws for way in flat], dtype=torch.double)
-        self._every.order = torch.tensor([way.order for way in flat], dtype=torch.double)
+        repeat = [row for row, _ in found]
+        before, every = rows.select(torch.tensor(repeat)), self._every
+        _, every.column, *_ = slots_of(self._job, before)
+        given = torch.tensor([way.slots for _, way in found], dtype=torch.double)  # (R, C, 4)
+        every.draws, token, every.nudge, every.order = given.unbind(-1)
+        every.token = token.long()
         masks = (before.canvas == self._table.mask_id).numpy()
-        _step(self._job, before, self._every)
+        _step(self._job, before, every)
         after = (before.canvas == self._table.mask_id).numpy()
-        weights = weights[repeat] * np.array([way.chance for way in flat])
+        weights = weights[repeat] * np.array([way.chance for _, way in found])
         bits = bits[repeat] + np.array([self._new_bits(*pair) for pair in zip(masks, after, strict=True)])
         return self._merged(before, weights, bits)
 
@@ -208,24 +193,18 @@ class _Enumeration:
         return sum(self._entropy(known | {position}) - self._entropy(known) for position in new)
 
     def _merged(self, rows: Rows, weights: np.ndarray, bits: np.ndarray) -> tuple[Rows, np.ndarray, np.ndarray]:
-        first: dict[Any, int] = {}
-        keys = [_key(rows, row) for row in range(len(rows.origin))]
-        for row, key in enumerate(keys):
-            first.setdefault(key, row)
-        place = {key: number for number, key in enumerate(first)}
-        into = np.array([place[key] for key in keys])
+        place: dict[Any, int] = {}
+        into = np.array([place.setdefault(_key(rows, row), len(place)) for row in range(len(rows.origin))])
         total = np.bincount(into, weights)
         mean = np.bincount(into, weights * bits) / total
-        return rows.select(torch.tensor(list(first.values()))), total, mean
+        return rows.select(torch.from_numpy(np.unique(into, return_index=True)[1])), total, mean
 
     def _ways(self, rows: Rows, row: int) -> Iterator[_Way]:
         """Every way in which the next step of a row can go."""
         one = rows.select(torch.tensor([row]))
-        place, where, inside = one.active(self._job.size, self._job.traits.reach == "prefix")  # (1, C) each
-        masked = inside & (one.canvas.gather(1, where) == self._table.mask_id)
-        if self._job.traits.part:
-            masked = one.first_part(self._job.size, self._job.traits.part, place, masked)
+        _, where, _, masked = slots_of(self._job, one)  # (1, C) each
         slots = masked[0].nonzero()[:, 0].tolist()
+        policy, size = self._name.policy, BIG_NUDGE if self._name.policy in BY_ENTROPY else NUDGE
         marginals = self._table.marginals(one.canvas)[0][where[0]].tolist()  # (C, V)
         choices = []
         for slot in slots:
@@ -237,13 +216,12 @@ class _Enumeration:
         for picks in product(*choices):
             chance = math.prod(q for _, q, _ in picks)
             for order, share in self._orders(marginals, slots, [token for token, _, _ in picks], int(one.index[0])):
-                way = _Way(chance * share, *_filled(len(masked[0])))
+                way = [(0.5, 0, 0.0, 0.5)] * len(masked[0])
                 for slot, (token, _, middle), number in zip(slots, picks, order, strict=True):
-                    top = max(range(len(marginals[slot])), key=marginals[slot].__getitem__)
-                    way.draws[slot], way.order[slot] = middle, number
-                    way.nudged[slot] = top if self._name.policy in BY_DISTRIBUTION and self._name.temperature else token
-                    way.nudges[slot] = (BIG_NUDGE if self._name.policy in BY_ENTROPY else NUDGE) * (1 + number)
-                yield way
+                    if policy in BY_DISTRIBUTION and self._name.temperature:
+                        token = max(range(len(marginals[slot])), key=marginals[slot].__getitem__)
+                    way[slot] = middle, token, size * (1 + number), number
+                yield _Way(chance * share, way)
 
     def _orders(
         self, marginals: Sequence[Sequence[float]], slots: Sequence[int], tokens: Sequence[int], index: int
@@ -281,10 +259,6 @@ class _Enumeration:
         if policy in BY_DISTRIBUTION:
             return round(sum(p * math.log(p) for p in chances if p), 9)
         return round(chances[token], 9)
-
-
-def _filled(count: int) -> tuple[list[float], list[int], list[float], list[float]]:
-    return [0.5] * count, [0] * count, [0.0] * count, [0.5] * count
 
 
 def _key(rows: Rows, row: int) -> Any:

@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 from typing import NamedTuple
 
-from pbcore.decoding.blocks import fill_after_eos
 from pbcore.decoding.checks import as_move
-from pbcore.decoding.forward import Job, Source, forwarded, hold_back, next_masks, predicted, slots_of, step_of
+from pbcore.decoding.forward import Job, Source, forwarded, hold_back, next_masks, slots_of, step_of
 from pbcore.decoding.prediction import NUMBERS, Prediction, pieces_of, predict, rowwise
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Step
-from pbcore.decoding.what_if import Foreseen, Kept
+from pbcore.decoding.what_if import Forwards
 from pbcore.lazy_torch import Tensor, torch
 
 MOVES, TOKENS = 6, 6  # moves tried from a canvas, and likeliest tokens tried at the least sure position of each
@@ -59,19 +58,32 @@ def look_ahead(job: Job, rows: Rows, context: Source) -> None:
     missing = [row for row in open_ if found[row] is None]
     if missing:
         for row, forwards in _run(job, rows, context, missing, want):
-            rows.foreseen[row], found[row] = forwards, forwards.of(0, want[row])
+            rows.foreseen[row], found[row] = forwards, forwards.logits[forwards.at[0][want[row]]]
     at = torch.full_like(rows.canvas, -1)
     at[want] = torch.arange(int(want.sum()), device=at.device)
     logits = [one for one in found.values() if one is not None]
-    rows.kept = Kept(rows.canvas, at, torch.cat(logits)) if logits else None
+    rows.kept = Forwards(rows.canvas, nfe, at, torch.cat(logits)) if logits else None
 
 
-def _exact(forwards: Foreseen | None, canvas: Tensor, nfe: Tensor, want: Tensor) -> Tensor | None:
-    place = None if forwards is None else forwards.exact(canvas, nfe, want)
-    return None if forwards is None or place is None else forwards.of(place, want)
+def _exact(forwards: Forwards | None, canvas: Tensor, nfe: Tensor, want: Tensor) -> Tensor | None:
+    """Logits (M, V) of the positions in `want` (L,) by the forward of just this `canvas` (L,) after `nfe` others."""
+    if forwards is None:
+        return None
+    same = (forwards.nfe == nfe) & (forwards.canvas == canvas).all(-1) & forwards.knows(want)
+    return forwards.logits[forwards.at[same.int().argmax()][want]] if bool(same.any()) else None
 
 
-def _run(job: Job, rows: Rows, context: Source, missing: Sequence[int], want: Tensor) -> Iterator[tuple[int, Foreseen]]:
+def _closest(forwards: Forwards | None, canvas: Tensor, want: Tensor, mask_id: int) -> Tensor | None:
+    """Those by the forward with the most of this `canvas`'s tokens and no others."""
+    if forwards is None:
+        return None
+    masks = forwards.canvas == mask_id  # (W, L)
+    within = (masks | (forwards.canvas == canvas)).all(-1) & forwards.knows(want)
+    count = masks.sum(-1).masked_fill(~within, len(canvas) + 1)
+    return forwards.logits[forwards.at[count.argmin()][want]] if bool(within.any()) else None
+
+
+def _run(job: Job, rows: Rows, context: Source, missing: Sequence[int], want: Tensor) -> Iterator[tuple[int, Forwards]]:
     """One forward of the canvases of the rows `missing`, each followed by its guesses: the forwards of each row."""
     trees = {row: [_Guess(row, 1.0, rows.canvas[row], 0)] for row in missing}
     known = _known(job, rows, missing, want)
@@ -81,28 +93,20 @@ def _run(job: Job, rows: Rows, context: Source, missing: Sequence[int], want: Te
     guesses = [guess for tree in trees.values() for guess in tree]
     row, depth = torch.tensor([(guess.row, guess.depth) for guess in guesses], device=want.device).T  # (W,) each
     canvas = torch.stack([guess.canvas for guess in guesses])  # (W, L)
-    nfe = rows.one_at_a_time[row] + depth
-    at, logits = forwarded(job, rows, context, row, canvas, nfe)
-    begin = first = 0
-    for number, tree in trees.items():
-        part = slice(begin, begin + len(tree))
-        own = at[part] >= 0
-        begin, last = part.stop, first + int(own.sum())
-        yield number, Foreseen(canvas[part], nfe[part], torch.where(own, at[part] - first, -1), logits[first:last])
-        first = last
+    forwards = forwarded(job, rows, context, row, canvas, rows.one_at_a_time[row] + depth)
+    for number in missing:
+        yield number, forwards.select((row == number).nonzero().squeeze(-1))
 
 
 def _known(job: Job, rows: Rows, missing: Sequence[int], want: Tensor) -> _Known | None:
     """For each row the closest of its forwards; None if no row has any."""
     parts, at, count = [], torch.full_like(rows.canvas, -1), 0
     for row in missing:
-        forwards = rows.foreseen[row]
-        place = None if forwards is None else forwards.closest(rows.canvas[row], want[row], job.model.mask_id)
-        if forwards is None or place is None:
-            continue
-        parts.append(forwards.of(place, want[row]))
-        at[row, want[row]] = torch.arange(count, count + len(parts[-1]), device=at.device)
-        count += len(parts[-1])
+        logits = _closest(rows.foreseen[row], rows.canvas[row], want[row], job.model.mask_id)
+        if logits is not None:
+            parts.append(logits)
+            at[row, want[row]] = torch.arange(count, count + len(logits), device=at.device)
+            count += len(logits)
     if not parts:
         return None
     logits = torch.cat(parts)  # (N, V)
@@ -164,8 +168,8 @@ def _next(job: Job, rows: Rows, known: _Known, level: Sequence[_Guess]) -> list[
     after = replace(asked.select(q), canvas=canvas[q])
     after.canvas[row, step.column[q][row, slot]] = token[row, slot]
     if job.name.eos_stop:
-        fill_after_eos(job.model, after)
-    left = slots_of(job, after).masked.any(-1).tolist()
+        after.fill_after_eos(job.model)
+    left = slots_of(job, after)[-1].any(-1).tolist()
     ids = after.canvas.cpu().numpy()
     return [
         _Guess(level[parent].row, chance, after.canvas[i], depth + 1, ids[i].tobytes(), left[i])
@@ -176,15 +180,14 @@ def _next(job: Job, rows: Rows, known: _Known, level: Sequence[_Guess]) -> list[
 
 def _step(job: Job, asked: Rows, known: _Known, owner: Tensor) -> tuple[Step, Tensor]:
     """The step of rows on canvases that they might have, and the entry of each slot (Q, C)."""
-    slots = slots_of(job, asked)
-    entry = known.at[owner].gather(1, slots.where)  # (Q, C)
-    entries, nfe = entry[slots.masked], asked.one_at_a_time  # (M,), (Q,)
+    step = step_of(job, asked, asked.one_at_a_time)
+    entry = known.at[owner].gather(1, step.column)  # (Q, C)
+    entries = entry[step.masked]  # (M,)
     if known.seen.logits is not None:
-        seen = predicted(job, asked, slots, nfe, known.seen.logits[entries])
+        step._see(step._predicted(known.seen.logits[entries]))
     else:
         numbers = {name: values[entries] for name, values in known.seen.numbers.items()}
-        seen = Prediction(known.seen.token[entries], known.seen.confidence[entries], None, numbers)
-    step = step_of(job, asked, slots, seen, nfe, torch.zeros_like(nfe, dtype=torch.bool))
+        step._see(Prediction(known.seen.token[entries], known.seen.confidence[entries], None, numbers))
     hold_back(job, step)
     return step, entry
 

@@ -4,29 +4,17 @@ R rows, L canvas positions, V tokens.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from pbcore.decoding.block_schedule import Course
+from pbcore.decoding.forward import Job
 from pbcore.decoding.prediction import predict
-from pbcore.decoding.rows import Log, Rows
-from pbcore.decoding.state import clear
+from pbcore.decoding.protocol import Course
+from pbcore.decoding.rows import Rows
 from pbcore.errors import InputError
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import BlockContext, Denoiser, Request
 from pbcore.models.counter_rng import uniform
 from pbcore.names import SamplerName
-
-
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """What stays constant while a batch of a block model is decoded. `size` is the block length."""
-
-    model: Denoiser
-    course: Course
-    name: SamplerName
-    size: int
-    seed: int
-    log: Log
 
 
 def lengthened(request: Request, size: int, mask_id: int, course: Course) -> Request:
@@ -49,73 +37,69 @@ def lengthened(request: Request, size: int, mask_id: int, course: Course) -> Req
     return replace(request, canvas=(mask_id,) * total)
 
 
-def begin(run: Blocks, rows: Rows, context: BlockContext) -> None:
+def begin(job: Job, rows: Rows, context: BlockContext) -> None:
     """Stores the whole blocks of every prompt."""
-    run.log.ends_at_stop = run.course.ends_at_stop
-    if run.course.cut:
-        run.log.length = rows.requested.clone()
+    if job.traits.course.cut:
+        rows.answer = rows.requested
     before = rows.canvas.clone()
-    rows.prefill = rows.prefill + _store(run, rows, context, rows.block, torch.ones_like(rows.hold))
-    stop_early(run, rows, before)
+    rows.prefill = rows.prefill + _store(job, rows, context, rows.block, torch.ones_like(rows.hold))
+    stop_early(job, rows, before)
 
 
-def settle(run: Blocks, rows: Rows, context: BlockContext) -> None:
+def settle(job: Job, rows: Rows, context: BlockContext) -> None:
     """Ends every block without masks: stops rows, stores what follows need, moves rows to their next block."""
     while True:
-        first = rows.block_of_first_mask(run.model.mask_id, run.size)
+        first = rows.block_of_first_mask(job.model.mask_id, job.size)
         entered = (first > rows.block) & ~rows.hold
         if not bool(entered.any()):
             return
         before = rows.canvas.clone()
-        stopped = _stop_at_block(run, rows, entered)
-        done = ~(rows.canvas == run.model.mask_id).any(-1)
-        needed = {"needed": ~done, "unstopped": ~stopped, "all": torch.ones_like(done)}[run.course.store]
+        stopped = _stop_at_block(job, rows, entered)
+        done = ~(rows.canvas == job.model.mask_id).any(-1)
+        needed = {"needed": ~done, "unstopped": ~stopped, "all": torch.ones_like(done)}[job.traits.course.store]
         block = torch.where(done, rows.block + 1, first)
-        ran = _store(run, rows, context, block, entered & needed)
+        ran = _store(job, rows, context, block, entered & needed)
         rows.count(ran.long())
         rows.store = rows.store + ran
-        rows.block = torch.where(entered, block, rows.block)
-        rows.index = rows.index.masked_fill(entered, 0)
-        clear(rows.states, entered)
-        stop_early(run, rows, before)
+        rows.enter(torch.where(entered, block, rows.block))
+        stop_early(job, rows, before)
         if bool((entered & done).any()):
             rows.block = torch.where(entered & done, rows.unit.shape[1], rows.block)
 
 
-def stop_early(run: Blocks, rows: Rows, before: Tensor) -> None:
+def stop_early(job: Job, rows: Rows, before: Tensor) -> None:
     """Ends rows whose first stop token has no mask before it, if the course stops there.
 
     `before` (R, L) is the canvas before the step, to see whether a stop token was just revealed.
     """
-    if run.course.stop not in ("token", "revealed"):
+    if job.traits.course.stop not in ("token", "revealed"):
         return
-    stop = _stops(run.model, rows)  # (R, L)
-    fresh = stop if run.course.stop == "token" else stop & (rows.canvas != before)
-    masked = (rows.canvas == run.model.mask_id) & (stop.int().cumsum(-1) == 0)  # before the first stop token
-    _end(run, rows, fresh.any(-1) & ~masked.any(-1) & ~rows.given)
+    stop = _stops(job.model, rows)  # (R, L)
+    fresh = stop if job.traits.course.stop == "token" else stop & (rows.canvas != before)
+    masked = (rows.canvas == job.model.mask_id) & (stop.int().cumsum(-1) == 0)  # before the first stop token
+    _end(job, rows, fresh.any(-1) & ~masked.any(-1) & ~rows.given)
 
 
-def _stop_at_block(run: Blocks, rows: Rows, entered: Tensor) -> Tensor:
+def _stop_at_block(job: Job, rows: Rows, entered: Tensor) -> Tensor:
     """Ends the rows (R,), of those whose block is finished, that have a stop token up to its end; returns them."""
-    if run.course.stop == "never":
+    if job.traits.course.stop == "never":
         return torch.zeros_like(entered)
-    end = (rows.block + 1) * run.size - rows.lead  # (R,) canvas index after the block
+    end = (rows.block + 1) * job.size - rows.lead  # (R,) canvas index after the block
     index = torch.arange(rows.canvas.shape[1], device=end.device)
-    stop = _stops(run.model, rows) & (index < end[:, None])  # (R, L)
+    stop = _stops(job.model, rows) & (index < end[:, None])  # (R, L)
     ends = entered & stop.any(-1) & ~rows.given
-    length = run.log.length[rows.origin]
-    run.log.length[rows.origin] = torch.where(ends, length.minimum(end), length)
-    if run.course.pads:
+    rows.answer = torch.where(ends, rows.answer.minimum(end), rows.answer)
+    if job.traits.course.pads:
         after = (stop.int().cumsum(-1) > 0) & ends[:, None]
-        rows.canvas[after] = run.model.eos_id
-    _end(run, rows, ends)
+        rows.canvas[after] = job.model.eos_id
+    _end(job, rows, ends)
     return ends
 
 
-def _end(run: Blocks, rows: Rows, ends: Tensor) -> None:
+def _end(job: Job, rows: Rows, ends: Tensor) -> None:
     """Fills the masks of rows that end; what lies past the answer's end is not part of it."""
-    mask = rows.canvas == run.model.mask_id
-    rows.canvas[mask & ends[:, None]] = run.model.eos_id
+    mask = rows.canvas == job.model.mask_id
+    rows.canvas[mask & ends[:, None]] = job.model.eos_id
 
 
 def _stops(model: Denoiser, rows: Rows) -> Tensor:
@@ -125,7 +109,7 @@ def _stops(model: Denoiser, rows: Rows) -> Tensor:
     return torch.isin(rows.canvas, ids) & (index < rows.length[:, None])
 
 
-def _store(run: Blocks, rows: Rows, context: BlockContext, block: Tensor, among: Tensor) -> Tensor:
+def _store(job: Job, rows: Rows, context: BlockContext, block: Tensor, among: Tensor) -> Tensor:
     """One storing forward for the rows `among` (R,), up to their `block` (R,); returns the rows that ran.
 
     Where the model reads a block's first token there, the token is written.
@@ -133,19 +117,19 @@ def _store(run: Blocks, rows: Rows, context: BlockContext, block: Tensor, among:
     stored = context.store(rows.canvas, block, among)
     if stored.logits is None:
         return stored.ran
-    column = block * run.size - rows.lead  # (R,) canvas index of the block's first token
+    column = block * job.size - rows.lead  # (R,) canvas index of the block's first token
     inside = (column >= 0) & (column < rows.length)
     place = column.clamp(0, rows.canvas.shape[1] - 1)
-    free = stored.ran & inside & (rows.canvas.gather(1, place[:, None]).squeeze(1) == run.model.mask_id)
+    free = stored.ran & inside & (rows.canvas.gather(1, place[:, None]).squeeze(1) == job.model.mask_id)
     logits = stored.logits[free[stored.ran]]  # (R'', V)
-    logits[:, run.model.mask_id] = -torch.inf
-    temperature = run.name.temperature
-    earlier = rows.earlier(run.name.ahead)  # (R,)
-    draws = uniform(run.seed, rows.key, earlier, place[:, None]).squeeze(1)[free] if temperature else None
+    logits[:, job.model.mask_id] = -torch.inf
+    temperature = job.name.temperature
+    earlier = rows.earlier(job.name.ahead)  # (R,)
+    draws = uniform(job.seed, rows.key, earlier, place[:, None]).squeeze(1)[free] if temperature else None
     token, confidence = predict(logits, temperature, draws)
     rows.canvas[free, place[free]] = token
-    run.log.steps[rows.origin[free], place[free]] = (rows.steps[free] - 1).clamp(min=0)  # revealed by the last step
-    run.log.confidences[rows.origin[free], place[free]] = confidence.to(run.log.confidences.dtype)
+    rows.revealed[free, place[free]] = (rows.steps[free] - 1).clamp(min=0)  # by the last step
+    rows.confidences[free, place[free]] = confidence.to(rows.confidences.dtype)
     return stored.ran
 
 
@@ -160,11 +144,3 @@ def block_length(name: SamplerName, n_targets: Tensor, requests: Sequence[Reques
                 f"{request.key})"
             )
     return name.block
-
-
-def fill_after_eos(model: Denoiser, rows: Rows) -> None:
-    """Fills a row with EOS once everything before its first EOS is revealed."""
-    eos, mask = rows.canvas == model.eos_id, rows.canvas == model.mask_id
-    before = eos.int().cumsum(-1) == 0  # (R, L) positions before the first EOS
-    stop = eos.any(-1) & ~(mask & before).any(-1)
-    rows.canvas[stop[:, None] & mask] = model.eos_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from pbcore.decoding.protocol import Traits, unforeseeable
@@ -22,88 +23,78 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
     """Raises ValueError if the model, or the sampler's cache, lacks what the sampler needs: a cache, a review, token
     frequencies.
     """
-    check_ahead(traits, name)
-    if model.block:
-        why = why_not_in_blocks(model.block, traits, name)
-        if why is not None:
-            raise InputError(f"sampler {name}: {model.name} decodes block by block: {why}")
-    if name.cache and name.cache not in model.caches:
-        raise ValueError(
-            f"sampler {name}: {model.name} has no {name.cache} cache; it has {sorted(model.caches) or 'none'}"
-        )
+    for why in why_not_ahead(traits, name):
+        raise SamplerNameError(f"sampler {name}: {why}")
+    why_not = why_not_in_blocks(model.block, traits, name) if model.block else None
+    if why_not is not None:
+        raise InputError(f"sampler {name}: {model.name} decodes block by block: {why_not}")
+    for why in _lacks(model, traits, name):
+        raise ValueError(f"sampler {name}: {why}")
+
+
+def _lacks(model: Denoiser, traits: Traits, name: SamplerName) -> Iterator[str]:
+    """What the sampler needs and the model, or the cache, lacks."""
+    policy, cache, needs = name.policy, name.cache, traits.needs
+    if cache and cache not in model.caches:
+        yield f"{model.name} has no {cache} cache; it has {sorted(model.caches) or 'none'}"
     if traits.review and traits.review not in model.reviews:
         offered = "only " + ", ".join(map(repr, sorted(model.reviews))) if model.reviews else "no reviews"
         what = "visible" if traits.review == "seen" else "hidden"
-        raise ValueError(
-            f"sampler {name}: {name.policy} needs predictions for {what} tokens (review {traits.review!r}), "
-            f"and {model.name} offers {offered}; choose another sampler or model"
+        yield (
+            f"{policy} needs predictions for {what} tokens (review {traits.review!r}), and {model.name} offers "
+            f"{offered}; choose another sampler or model"
         )
-    if traits.review == "hidden" and name.cache:
-        raise ValueError(
-            f"sampler {name}: {name.policy}'s two-part forward runs without a cache; leave +{name.cache} out"
+    if traits.review == "hidden" and cache:
+        yield f"{policy}'s two-part forward runs without a cache; leave +{cache} out"
+    if "probe" in needs and cache:
+        yield f"{policy} asks about what-if rows, and a KV cache holds one canvas for each row; leave +{cache} out"
+    if "causal" in needs and not model.block:
+        yield (
+            f"{policy} checks a block token by token, which models that decode block by block can do (SDAR, LLaDA2, "
+            f"Fast-dLLM v2), and {model.name} isn't one; choose another sampler or model"
         )
-    if "probe" in traits.needs and name.cache:
-        raise ValueError(
-            f"sampler {name}: {name.policy} asks about what-if rows, and a KV cache holds one canvas for each row; "
-            f"leave +{name.cache} out"
+    if "attention" in needs and not model.attention:
+        yield (
+            f"{policy} reads attention weights, and {model.name} gives none; masked models with full attention do, "
+            "under the sdpa or eager kernel; choose another sampler or model"
         )
-    if "causal" in traits.needs and not model.block:
-        raise ValueError(
-            f"sampler {name}: {name.policy} checks a block token by token, which models that decode block by block can "
-            f"do (SDAR, LLaDA2, Fast-dLLM v2), and {model.name} isn't one; choose another sampler or model"
-        )
-    if "attention" in traits.needs and not model.attention:
-        raise ValueError(
-            f"sampler {name}: {name.policy} reads attention weights, and {model.name} gives none; masked models with "
-            "full attention do, under the sdpa or eager kernel; choose another sampler or model"
-        )
-    if "attention" in traits.needs and name.cache:
-        raise ValueError(
-            f"sampler {name}: {name.policy} reads the attention of all tokens, which a cache no longer computes; leave "
-            f"+{name.cache} out"
-        )
-    if "attention" in traits.needs and traits.review == "hidden":
-        raise ValueError(
-            f"sampler {name}: {name.policy} can't have attention weights and a hidden review from one forward"
-        )
-    if "frequencies" in traits.needs and model.frequencies is None:
-        raise ValueError(
-            f"sampler {name}: {name.policy} needs the background frequency of each token, and {model.name} has no "
-            "table of them; make one "
+    if "attention" in needs and cache:
+        yield f"{policy} reads the attention of all tokens, which a cache no longer computes; leave +{cache} out"
+    if "attention" in needs and traits.review == "hidden":
+        yield f"{policy} can't have attention weights and a hidden review from one forward"
+    if "frequencies" in needs and model.frequencies is None:
+        yield (
+            f"{policy} needs the background frequency of each token, and {model.name} has no table of them; make one "
             "with `pbcore samplers --frequencies CORPUS --model NAME --output FILE` and set PBCORE_FREQUENCIES to that "
             "file"
         )
 
 
-def check_ahead(traits: Traits, name: SamplerName) -> None:
-    """Raises SamplerNameError for a sampler that looks ahead if its steps read more than a forward of their canvas."""
+def why_not_ahead(traits: Traits, name: SamplerName) -> Iterator[str]:
+    """Why a sampler can't look ahead: its steps read more than a forward of their canvas."""
     reads = [*unforeseeable(traits), *([f"the cache {name.cache}"] if name.cache else [])]
     if name.ahead and reads:
-        raise SamplerNameError(
-            f"sampler {name}: +ahead runs forwards of canvases before they are needed, and the steps of {name.policy} "
-            f"read more than those ({', '.join(reads)}); leave +ahead{name.ahead} out"
+        yield (
+            f"+ahead runs forwards of canvases before they are needed, and the steps of {name.policy} read more than "
+            f"those ({', '.join(reads)}); leave +ahead{name.ahead} out"
         )
 
 
 def why_not_in_blocks(block: int, traits: Traits, name: SamplerName) -> str | None:
     """Why a model with blocks of that length can't run a sampler; None if it can."""
-    why = None
     if name.block not in (None, block):
-        why = (
-            f"its blocks have {block} tokens; leave +b{name.block} out, or load it with block={name.block} if it was "
-            "trained so"
-        )
-    elif name.cache == "prefix":
-        why = "its cache between blocks is exact and always on; leave +prefix out"
-    elif name.cache and traits.part is None:
-        why = f"+{name.cache} is its cache within a block, for samplers that go through a block in parts; leave it out"
-    elif traits.reach == "prefix":
-        why = (
-            f"{name.policy} may mask tokens of earlier blocks, whose keys and values are stored; choose another sampler"
-        )
-    elif traits.review == "hidden":
-        why = f"{name.policy} needs predictions for hidden tokens, which it doesn't have; choose another sampler"
-    return why
+        load = f"or load it with block={name.block} if it was trained so"
+        return f"its blocks have {block} tokens; leave +b{name.block} out, {load}"
+    if name.cache == "prefix":
+        return "its cache between blocks is exact and always on; leave +prefix out"
+    if name.cache and traits.part is None:
+        return f"+{name.cache} is its cache within a block, for samplers that go through a block in parts; leave it out"
+    if traits.reach == "prefix":
+        why = "may mask tokens of earlier blocks, whose keys and values are stored"
+        return f"{name.policy} {why}; choose another sampler"
+    if traits.review == "hidden":
+        return f"{name.policy} needs predictions for hidden tokens, which it doesn't have; choose another sampler"
+    return None
 
 
 def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> Tensor:

@@ -3,7 +3,7 @@
 import argparse
 import re
 from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, astuple, dataclass, fields, replace
 from inspect import cleandoc
 from itertools import islice
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from pbcore.decoding.policies import policies
+from pbcore.decoding.policies import block_models, policies
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.remasking import Rcr, RcrMax, Remdm, RemdmEarly
 from pbcore.errors import InputError
@@ -57,21 +57,24 @@ class Described:
     forwards: str
     group: str
 
-    def row(self) -> tuple[str, ...]:
-        return (self.name, self.kind, self.rule, self.state, self.parameters, self.paper, self.forwards)
-
 
 def described() -> list[Described]:
     """All policies by name, users' included, then the remasking modifiers."""
-    known = [_described(name, cls, traits(cls)) for name, cls in policies().items()]
-    return known + [_modifier(*modifier) for modifier in MODIFIERS]
+    return [_described(name, cls, traits(cls)) for name, cls in policies().items()] + [
+        replace(_described(name, cls, Traits()), kind="remasker", parameters=parameters, group="modifiers")
+        for name, cls, parameters in MODIFIERS
+    ]
 
 
 def samplers_table() -> str:
     """The tables in docs/samplers.md, by what a sampler reads."""
     parts = []
     for group, title in GROUPS.items():
-        rows = [tuple(cell.replace("|", "\\|") for cell in one.row()) for one in described() if one.group == group]
+        rows = [
+            [cell.replace("|", "\\|") for cell in astuple(one)[: len(HEADERS)]]
+            for one in described()
+            if one.group == group
+        ]
         parts.append(f"### {title}\n\n" + tabulate(rows, headers=HEADERS, tablefmt="pipe", disable_numparse=True))
     return "\n\n".join(parts)
 
@@ -111,7 +114,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"{title}:")
         for item in described():
             if item.group == group:
-                print(f"  {item.name}  ({item.kind})  {item.rule}{_details(item) if args.details else ''}")
+                print(f"  {item.name}  ({item.kind})  {item.rule}")
+                more = [item.parameters, item.paper, f"{item.forwards} per step", f"keeps {item.state}"]
+                if args.details:
+                    print("      " + "; ".join(part for part in more if part not in ("–", "keeps –")))
     print(f"\n{FIRST} `pbcore samplers --details` adds parameters and papers.")
     print(
         "\nA name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8, +prefix, +dual, "
@@ -122,11 +128,6 @@ def run(args: argparse.Namespace) -> int:
         "and a schedule where k is left out: +s2_1_1, +linear8, +cosine8."
     )
     return 0
-
-
-def _details(item: Described) -> str:
-    parts = [item.parameters, item.paper, item.forwards + " per step", f"keeps {item.state}"]
-    return "\n      " + "; ".join(part for part in parts if part not in ("–", "keeps –"))
 
 
 def _count(args: argparse.Namespace) -> int:
@@ -159,41 +160,36 @@ def _texts(corpus: str) -> Iterator[str]:
 
 
 def _described(name: str, cls: type, declared: Traits) -> Described:
-    first, *rest = re.split(r"\n\s*\n", cleandoc(cls.__doc__ or "no description"))
-    text = " ".join(first.split())
-    everything = " ".join((cls.__doc__ or "").split())
-    paper = re.search(r"(?:arXiv )(\d{4}\.\d{5})", everything)
-    state = next(
-        (" ".join(part.split())[len("State: ") :].rstrip(".") for part in rest if part.startswith("State: ")), "–"
-    )
+    rule, *rest = (" ".join(part.split()) for part in re.split(r"\n\s*\n", cleandoc(cls.__doc__ or "no description")))
+    paper = re.search(r"arXiv \d{4}\.\d{5}", " ".join([rule, *rest]))
+    state = next((part.removeprefix("State: ").rstrip(".") for part in rest if part.startswith("State: ")), "–")
     forwards = "1, with a shadow block" if declared.review == "hidden" else "1"
     if "causal" in declared.needs:
         forwards = "1, then 1 causal of the drafts"
     elif "probe" in declared.needs:
         forwards = "1 of what-if rows, the next step's too" if name != "punt" else "1, then 1 per bit of a rank"
-    cited = f"arXiv {paper[1]}" if paper else "–"
-    return Described(name, _kind(declared), text, state, _parameters(cls), cited, forwards, _group(name, declared))
+    kind = "reviser" if declared.rewrites else "remasker"
+    return Described(
+        name,
+        kind if declared.review and declared.cap else "unmasker",
+        rule,
+        state,
+        _parameters(cls),
+        paper[0] if paper else "–",
+        forwards,
+        _group(cls, declared),
+    )
 
 
-def _kind(declared: Traits) -> str:
-    if declared.review is None or declared.cap is None:
-        return "unmasker"
-    return "reviser" if declared.rewrites else "remasker"
-
-
-def _group(name: str, declared: Traits) -> str:
+def _group(cls: type, declared: Traits) -> str:
     """What a sampler reads, of GROUPS."""
     if "probe" in declared.needs:
         return "what-if"
     if "attention" in declared.needs:
         return "attention"
-    if name.startswith(("sdar_", "stable_diffcoder", "llada2", "fast_dllm_v2")):
+    if cls.__module__ == block_models.__name__:
         return "blocks"
     return "tokens" if declared.review else declared.reads
-
-
-def _modifier(name: str, cls: type, parameters: str) -> Described:
-    return replace(_described(name, cls, Traits()), kind="remasker", parameters=parameters, group="modifiers")
 
 
 def _parameters(cls: type) -> str:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from pbcore.decoding.ahead import look_ahead
-from pbcore.decoding.blocks import Blocks, begin, block_length, fill_after_eos, lengthened, settle, stop_early
+from pbcore.decoding.blocks import begin, block_length, lengthened, settle, stop_early
 from pbcore.decoding.checks import (
     DecodingError,
     as_move,
@@ -25,9 +25,8 @@ from pbcore.decoding.checks import (
 )
 from pbcore.decoding.forward import Job, Source, forward, hold_back, what_if
 from pbcore.decoding.protocol import Policy, traits
-from pbcore.decoding.rows import Rows, join, start
+from pbcore.decoding.rows import Log, Rows, join, start
 from pbcore.decoding.sharing import ForwardStore
-from pbcore.decoding.state import clear
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, inference, torch
@@ -62,25 +61,24 @@ def denoise(
     requested = [len(request.canvas) for request in requests]
     if model.block:
         requests = [lengthened(request, model.block, model.mask_id, declared.course) for request in requests]
-    rows, log = start(model, requests, record, requested)
+    rows, log = start(model, requests, requested), Log([[] for _ in requests] if record else None)
     size = model.block or block_length(name, rows.n_targets, requests)
-    blocks = Blocks(model, declared.course, name, size, seed, log) if model.block else None
-    job = Job(model, policy, declared, name, size, seed, log, blocks)
+    job = Job(model, policy, declared, name, size, seed, log)
     context: Any
     if store is not None and store.serves(policy, name):
         context = store.prepare(requests, seed, at_once or len(requests))
     else:
         context = model.prepare(requests, cache=name.cache, seed=seed)
-    if job.blocks:
-        begin(job.blocks, rows, context)
+    if model.block:
+        begin(job, rows, context)
     rows = _advance(job, rows, context)
     while len(rows.origin):
-        if name.cache and not job.blocks:
+        if name.cache and not model.block:
             rows = _cached_block(job, rows, context)
         else:
             _step(job, rows, context)
         rows = _advance(job, rows, context)
-    return [log.generation(model, i, former) for i, former in enumerate(log.former())]
+    return log.generations(model, ends_at_stop=bool(model.block) and declared.course.ends_at_stop)
 
 
 def _step(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None = None, refresh: bool = False) -> None:
@@ -88,22 +86,22 @@ def _step(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None 
     job.log.record(rows)
     if job.name.ahead:
         look_ahead(job, rows, context)
-    step, where = forward(job, rows, context, window, refresh)
+    step = forward(job, rows, context, window, refresh)
     masked = step.masked
     hold_back(job, step)
     answer = job.policy.select(step)
     for _ in range(step.masked.shape[1] + 1):
         if not isinstance(answer, Probe):
             break
-        step.answers = what_if(job, rows, context, step, where, answer)
+        step.answers = what_if(job, rows, context, step, answer)
         answer = job.policy.select(step)
     move = as_move(job.name.policy, answer, step)
-    before = rows.canvas.clone() if job.blocks else rows.canvas
-    _apply(job, _bounded(job, move, step, masked, rows), step, where, rows)
-    if job.blocks:
-        stop_early(job.blocks, rows, before)
+    before = rows.canvas.clone() if job.model.block else rows.canvas
+    _apply(job, _bounded(job, move, step, masked, rows), step, rows)
+    if job.model.block:
+        stop_early(job, rows, before)
     if job.name.eos_stop:
-        fill_after_eos(job.model, rows)
+        rows.fill_after_eos(job.model)
 
 
 def _bounded(job: Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Move:
@@ -146,8 +144,9 @@ def _caps(job: Job, move: Move, slots: Tensor) -> Tensor | None:
     return 4 * slots
 
 
-def _apply(job: Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None:
+def _apply(job: Job, move: Move, step: Step, rows: Rows) -> None:
     """Applies a move to the canvas and the log."""
+    where = step.column  # (R, C)
     token = step.token if move.token is None else move.token
     confidence = step.confidence if move.confidence is None else move.confidence
     written = move.reveal if move.revise is None else move.reveal | move.revise  # (R, C)
@@ -159,8 +158,8 @@ def _apply(job: Job, move: Move, step: Step, where: Tensor, rows: Rows) -> None:
     row, slot = written.nonzero(as_tuple=True)
     at = where[row, slot]
     rows.canvas[row, at] = token[row, slot]
-    job.log.steps[rows.origin[row], at] = rows.steps[row]
-    job.log.confidences[rows.origin[row], at] = confidence[row, slot].to(job.log.confidences.dtype)
+    rows.revealed[row, at] = rows.steps[row]
+    rows.confidences[row, at] = confidence[row, slot].to(rows.confidences.dtype)
     if move.remask is not None:
         row, slot = move.remask.nonzero(as_tuple=True)
         rows.canvas[row, where[row, slot]] = job.model.mask_id
@@ -190,18 +189,14 @@ def _cached_block(job: Job, rows: Rows, context: Source) -> Rows:
 
 def _advance(job: Job, rows: Rows, context: Any) -> Rows:
     """Moves rows to their next block, logs the finished ones and returns the others."""
-    if job.blocks:
-        settle(job.blocks, rows, context)
+    if job.model.block:
+        settle(job, rows, context)
     first = rows.block_of_first_mask(job.model.mask_id, job.size)
     # A policy that reaches back may mask earlier blocks again, so the block never falls.
-    block = torch.where(rows.hold, rows.block, first.maximum(rows.block))
-    entered = block != rows.block
-    rows.index = rows.index.masked_fill(entered, 0)
-    rows.block = block
-    clear(rows.states, entered)
+    rows.enter(torch.where(rows.hold, rows.block, first.maximum(rows.block)))
     done = ~(rows.canvas == job.model.mask_id).any(-1) & ~rows.hold
     if bool(done.any()):
-        job.log.finish(rows.select(done.nonzero().squeeze(-1)))
+        job.log.finished.append(rows.select(done.nonzero().squeeze(-1)))
         going = (~done).nonzero().squeeze(-1)
         rows = rows.select(going)
         if len(going):

@@ -5,20 +5,16 @@ R rows, W what-if rows, L canvas positions, C slots of the active block, M candi
 
 import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, cast
 
-from pbcore.decoding.blocks import Blocks, fill_after_eos
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
-from pbcore.decoding.prediction import Prediction, predict, without_mask
+from pbcore.decoding.prediction import predict, probability, scattered, without_mask
 from pbcore.decoding.protocol import Policy, Traits
-from pbcore.decoding.review import marked, reviewed
 from pbcore.decoding.rows import Log, Rows
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext
-from pbcore.decoding.step import Step
-from pbcore.decoding.step_parts import PerRow, PerSlot, Setting
-from pbcore.decoding.what_if import Answers, Probe
+from pbcore.decoding.step import Review, Step
+from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention, AttentionContext, Context, Denoiser, Query
 from pbcore.models.counter_rng import Draw, uniform
@@ -38,92 +34,60 @@ class Job:
     size: int
     seed: int
     log: Log
-    blocks: Blocks | None  # of a block model
     draw: Draw = uniform
 
-    def setting(self, asked: int) -> Setting:
-        """The setting of each Step; `asked` is the largest number of target positions in the batch."""
-        fixed = self.seed, self.model.mask_id, self.name.temperature, self.model.frequencies
-        return Setting(asked, *fixed, self.traits.reach, self.traits.reads, self.draw)
 
-
-def forward(
-    job: Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool
-) -> tuple[Step, Tensor]:
-    """The policy's Step, and the canvas index (R, C) of each slot.
+def forward(job: Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool) -> Step:
+    """The policy's Step.
 
     One forward of all rows but those whose last move took a what-if row, or that looked ahead: its answers are read
     again.
     """
-    slots = slots_of(job, rows)
-    revealed = slots.inside & (slots.present != job.model.mask_id)
-    nfe = rows.earlier(job.name.ahead)  # (R,)
-    query = Query(rows.canvas, marked(rows.canvas, slots.where, slots.masked), nfe, window, refresh)
-    if job.blocks:
+    step = step_of(job, rows, rows.earlier(job.name.ahead))
+    revealed = step.inside & (step.token != job.model.mask_id)
+    query = Query(rows.canvas, marked(rows.canvas, step.column, step.masked), step.nfe, window, refresh)
+    if job.model.block:
         query = replace(query, block=rows.block, part=job.traits.part)
-    reused = rows.knows(query.want)  # (R,)
+    reused = torch.zeros_like(rows.hold)  # (R,): the what-if row taken predicted all that is wanted
+    if rows.kept is not None:
+        reused = rows.kept.knows(query.want)
+        step.stale = reused & (rows.kept.canvas != rows.canvas).any(-1)
     if not job.name.ahead:
-        nfe = nfe - reused.long()  # earlier forwards than the one read now
-    share = again = attention = None
+        step.nfe = step.nfe - reused.long()  # earlier forwards than the one read now
+    again = None
     if isinstance(context, SharedContext):
-        seen = context.predict(query)
+        step._see(context.predict(query))
     else:
-        logits, again, attention = _logits(job, rows, context, query, slots.where, revealed, reused)  # (M, V), (N, V)
+        logits, again, step.attention = _logits(job, rows, context, query, step.column, revealed, reused)
         share = without_mask(logits, job.model.mask_id, "mask" in job.traits.needs)  # (M,)
-        seen = predicted(job, rows, slots, nfe, logits)
-    check_numbers(job.model, seen.confidence, slots.masked.nonzero()[:, 0], rows)
-    step = step_of(job, rows, slots, seen, nfe, rows.stale(reused))
-    step.attention = attention
-    step.mask = None if share is None else _scattered(slots.masked, share)
+        step.mask = None if share is None else scattered(step.masked, share)
+        step._see(step._predicted(logits))
+    check_numbers(job.model, step.confidence[step.masked], step.masked.nonzero()[:, 0], rows)
     if again is not None:
-        share = without_mask(again, job.model.mask_id, "mask" in job.traits.needs)  # (N,)
-        draws = _draws(job, rows, slots, nfe)
-        step.review = reviewed(again, revealed, slots.present, job.name.temperature, draws, share)
+        step.review = _review(job, step, revealed, again)
         check_numbers(job.model, step.review.confidence[revealed], revealed.nonzero()[:, 0], rows)
     rows.kept = None
     rows.count((~reused).long())
-    return step, slots.where
+    return step
 
 
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """The slots of each row's active block (R, C): index among the target positions and in the canvas, whether the row
-    has it, the token that stands there, and whether it is a candidate.
-    """
-
-    place: Tensor
-    where: Tensor
-    inside: Tensor
-    present: Tensor
-    masked: Tensor
+def slots_of(job: Job, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The slots (R, C) that the policy gets, as `Rows.slots`."""
+    return rows.slots(job.model.mask_id, job.size, job.traits.reach == "prefix", job.traits.part)
 
 
-def slots_of(job: Job, rows: Rows) -> Slots:
-    """The slots that the policy gets."""
-    place, where, inside = rows.active(job.size, job.traits.reach == "prefix")  # (R, C) each
-    present = rows.canvas.gather(1, where)
-    masked = inside & (present == job.model.mask_id)
-    if job.traits.part:
-        masked = rows.first_part(job.size, job.traits.part, place, masked)
-    return Slots(place, where, inside, present, masked)
-
-
-def _draws(job: Job, rows: Rows, slots: Slots, nfe: Tensor) -> Tensor | None:
-    """The random numbers (R, C) that draw tokens at a temperature."""
-    return job.draw(job.seed, rows.key, nfe, slots.place) if job.name.temperature else None
-
-
-def predicted(job: Job, rows: Rows, slots: Slots, nfe: Tensor, logits: Tensor) -> Prediction:
-    """What logits (M, V) of the candidates say; `nfe` (R,) are the rows' earlier forwards."""
-    draws = _draws(job, rows, slots, nfe)
-    return Prediction(*predict(logits, job.name.temperature, None if draws is None else draws[slots.masked]), logits)
-
-
-def step_of(job: Job, rows: Rows, slots: Slots, seen: Prediction, nfe: Tensor, stale: Tensor) -> Step:
-    """The Step of what a forward, after `nfe` (R,) earlier ones, says of the candidates."""
-    count = rows.in_block(job.size)  # (R,)
-    single = job.blocks is None and job.name.block is None
-    per_row = PerRow(
+def step_of(job: Job, rows: Rows, nfe: Tensor) -> Step:
+    """The Step after `nfe` (R,) forwards, before it has seen what the next one says of the candidates."""
+    place, where, inside, masked = slots_of(job, rows)
+    count = (rows.unit // job.size == rows.block[:, None]).sum(-1)  # (R,)
+    single = not job.model.block and job.name.block is None
+    return Step(
+        inside=inside,
+        position=place,
+        column=where,
+        masked=masked,
+        token=rows.canvas.gather(1, where),
+        confidence=torch.zeros(masked.shape, device=masked.device),
         key=rows.key,
         index=rows.index,
         nfe=nfe,
@@ -131,20 +95,30 @@ def step_of(job: Job, rows: Rows, slots: Slots, seen: Prediction, nfe: Tensor, s
         size=rows.n_targets if single else torch.full_like(count, job.size),
         requested=rows.requested,
         targets=rows.n_targets,
-        stale=stale,
-        left=partial(rows.masks, job.model.mask_id),
-    )
-    return Step(
-        job.setting(rows.targets.shape[1]),
-        PerSlot(slots.inside, slots.place, slots.where),
-        per_row,
-        slots.masked,
-        token=slots.present.masked_scatter(slots.masked, seen.token),
-        confidence=_scattered(slots.masked, seen.confidence),
-        quota=quota(job.name, count, rows.index, slots.masked.sum(-1)),
-        _logits=seen.logits,
-        _numbers={name: _scattered(slots.masked, values) for name, values in seen.numbers.items()},
+        left=rows.masks(job.model.mask_id).sum(-1),
+        stale=torch.zeros_like(rows.hold),
+        asked=rows.targets.shape[1],
+        seed=job.seed,
+        mask_id=job.model.mask_id,
+        temperature=job.name.temperature,
+        frequencies=job.model.frequencies,
+        reach=job.traits.reach,
+        reads=job.traits.reads,
+        quota=quota(job.name, count, rows.index, masked.sum(-1)),
         _states=rows.states,
+        _draw=job.draw,
+    )
+
+
+def _review(job: Job, step: Step, revealed: Tensor, logits: Tensor) -> Review:
+    """The review of the slots `revealed` (R, C) from their logits (N, V)."""
+    share = without_mask(logits, job.model.mask_id, "mask" in job.traits.needs)  # (N,)
+    token, confidence = predict(logits, step.temperature, step.uniform(-1)[revealed] if step.temperature else None)
+    return Review(
+        token=scattered(revealed, token),
+        confidence=scattered(revealed, confidence),
+        support=scattered(revealed, probability(logits, step.token[revealed])),
+        mask=None if share is None else scattered(revealed, share),
     )
 
 
@@ -158,21 +132,19 @@ def hold_back(job: Job, step: Step) -> None:
         step._hide(ends & (masked & ~ends).any(-1, keepdim=True))
 
 
-def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, probe: Probe) -> Answers:
+def what_if(job: Job, rows: Rows, context: Source, step: Step, probe: Probe) -> Answers:
     """One forward of all what-if rows."""
     check_probe(job.name.policy, job.traits.needs, probe, step)
     row, slot = probe.write.nonzero(as_tuple=True)
-    canvas = rows.canvas[probe.row]  # (W, L), a copy
-    canvas[row, where[probe.row[row], slot]] = probe.token[row, slot]
-    causal = marked(canvas, where[probe.row], probe.write) if probe.causal else None
-    at, logits = forwarded(job, rows, context, probe.row, canvas, rows.nfe[probe.row], causal)
+    canvas, where = rows.canvas[probe.row], step.column[probe.row]  # (W, L), a copy; (W, C)
+    canvas[row, where[row, slot]] = probe.token[row, slot]
+    causal = marked(canvas, where, probe.write) if probe.causal else None
+    forwards = forwarded(job, rows, context, probe.row, canvas, rows.nfe[probe.row], causal)
     return Answers(
         row=probe.row,
-        masked=step.inside[probe.row] & (at.gather(1, where[probe.row]) >= 0),
-        canvas=canvas,
-        _where=where[probe.row],
-        _at=at,
-        _logits=logits,
+        masked=step.inside[probe.row] & (forwards.at.gather(1, where) >= 0),
+        _forwards=forwards,
+        _where=where,
         _temperature=job.name.temperature,
         _draws=step.uniform(-1)[probe.row] if job.name.temperature else None,
         _check=lambda chances, row: check_numbers(job.model, chances, row, rows),
@@ -182,23 +154,22 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, where: Tensor, pr
 
 def forwarded(
     job: Job, rows: Rows, context: Source, row: Tensor, canvas: Tensor, nfe: Tensor, causal: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+) -> Forwards:
     """One forward of `canvas` (W, L), which the rows `row` (W,) have or might come to have after `nfe` (W,) forwards.
 
-    Returns logits (N, V) of the masks of the active block, or where that is full, of the next one, and the row of these
-    that belongs to each position (W, L), -1 for none. A block model may be asked for the positions `causal` (W, L) of
-    the active block instead, each given the tokens before it alone.
+    It tells the masks of the active block, or where that is full, of the next one. A block model may be asked for the
+    positions `causal` (W, L) of the active block instead, each given the tokens before it alone.
     """
     asked = replace(rows.select(row), canvas=canvas.clone())
     if job.name.eos_stop:
-        fill_after_eos(job.model, asked)  # an answer that ends there has nothing left to predict
-    if job.blocks is None:  # a block model's next block waits for its storing forward
+        asked.fill_after_eos(job.model)  # an answer that ends there has nothing left to predict
+    if not job.model.block:  # a block model's next block waits for its storing forward
         asked.block = asked.block_of_first_mask(job.model.mask_id, job.size).maximum(asked.block)
     want = next_masks(job, asked) if causal is None else causal  # (W, L)
     live = want.any(-1).nonzero().squeeze(-1)
     logits = torch.empty(0, job.model.vocab_size, device=canvas.device)  # (N, V)
     if len(live):
-        block = asked.block[live] if job.blocks else None
+        block = asked.block[live] if job.model.block else None
         query = Query(canvas[live], want[live], nfe[live], block=block, causal=causal is not None)
         logits = _of_rows(context, row[live], len(rows.origin)).logits(query)
         check_logits(job.model, logits, int(want.sum()), canvas, "masked")
@@ -206,7 +177,15 @@ def forwarded(
     rows.count(torch.bincount(row[live], minlength=len(rows.origin)))
     at = torch.full_like(canvas, -1)
     at[want] = torch.arange(len(logits), device=at.device)
-    return at, logits
+    return Forwards(canvas, nfe, at, logits)
+
+
+def marked(canvas: Tensor, where: Tensor, slots: Tensor) -> Tensor:
+    """The canvas positions (R, L) of the given slots (R, C)."""
+    mark = torch.zeros_like(canvas, dtype=torch.bool)
+    row, slot = slots.nonzero(as_tuple=True)
+    mark[row, where[row, slot]] = True
+    return mark
 
 
 def next_masks(job: Job, rows: Rows) -> Tensor:
@@ -215,8 +194,8 @@ def next_masks(job: Job, rows: Rows) -> Tensor:
     open_ = (rows.canvas == job.model.mask_id).any(-1).nonzero().squeeze(-1)
     if len(open_):
         some = rows.select(open_)
-        _, where, inside = some.active(job.size, job.traits.reach == "prefix")  # (R', C) each
-        want[open_] = marked(some.canvas, where, inside & (some.canvas.gather(1, where) == job.model.mask_id))
+        _, where, _, masked = slots_of(job, some)  # (R', C) each
+        want[open_] = marked(some.canvas, where, masked)
     return want
 
 
@@ -227,11 +206,6 @@ def _of_rows(context: Any, index: Tensor, rows: int) -> Any:
     part = copy.copy(context)
     part.keep(index)
     return part
-
-
-def _scattered(slots: Tensor, values: Tensor) -> Tensor:
-    """Values (M,) in their slots (R, C), 0 elsewhere."""
-    return torch.zeros(slots.shape, dtype=values.dtype, device=slots.device).masked_scatter(slots, values)
 
 
 def _logits(
@@ -260,7 +234,7 @@ def _logits(
 def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: Tensor) -> Tensor:
     """Logits (M, V) of the masked slots: kept ones in the rows `reused` (R,), a forward of the others."""
     assert rows.kept is not None
-    known = rows.kept.of(query.want & reused[:, None])
+    known = rows.kept.rows_of(rows.kept.at[query.want & reused[:, None]])
     if bool(reused.all()):
         return known
     index = (~reused).nonzero().squeeze(-1)

@@ -6,22 +6,21 @@ they repeat some and lose others. S positions of a row, K likeliest tokens of ea
 candidates of all rows, V tokens.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.decoding.prediction import pieces_of
-from pbcore.decoding.rounding import rounded
+from pbcore.decoding.prediction import paired
 from pbcore.decoding.step import Step
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import categorical
 
 KEPT = 32  # likeliest tokens of a position that are told apart
 SURE = 0.999  # a position of this confidence keeps its token
+EPSILON = 1e-12  # an entry this near to 0 or 1 is rounded
 IMPOSSIBLE = -1e4  # the score of a token that a position can't have
 FLOOR = 100.0  # added to the score of a copy of a token that must come
 SEED, REST = 3, 4  # salts of random numbers
+Edge = tuple[int, int]
 Matrix = NDArray[np.float64]
 Places = NDArray[np.int64]  # (S,) a token's place among the K likeliest of its position, -1 for another token
 
@@ -36,20 +35,20 @@ def together(step: Step, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
     open_ &= (open_.sum(-1) > 1)[:, None]
     if not bool(open_.any()):
         return step.token, step.confidence
-    top = _likeliest(step, open_)
+    ids, heated, own = _likeliest(step, open_)
     rows = open_.any(-1)
     seeds = (step.uniform(SEED)[:, 0][rows] * (1 << 53)).long().tolist()
     ends = np.cumsum(open_.sum(-1)[rows].tolist())
-    parts = zip(np.split(top.ids, ends[:-1]), np.split(top.chances, ends[:-1]), seeds, strict=True)
+    parts = (np.split(values.cpu().numpy(), ends[:-1]) for values in (ids, heated.double()))
     choose = {"counts": by_counts, "rounding": by_rounding}[how]
     places = [
-        choose(ids, chances, np.random.default_rng(seed) if step.temperature else None) for ids, chances, seed in parts
+        choose(tokens, chances, np.random.default_rng(seed) if step.temperature else None)
+        for tokens, chances, seed in zip(*parts, seeds, strict=True)
     ]
     place = torch.from_numpy(np.concatenate(places)).to(step.token.device)[:, None]  # (M', 1)
     known, among = place[:, 0] >= 0, place.clamp(min=0)
-    ids = torch.from_numpy(top.ids).to(step.token.device)
     token = torch.where(known, ids.gather(1, among)[:, 0], step.token[open_])
-    confidence = torch.where(known, top.own.gather(1, among)[:, 0], step.confidence[open_])
+    confidence = torch.where(known, own.gather(1, among)[:, 0], step.confidence[open_])
     if how == "rounding" and not bool(known.all()):
         token, confidence = _rest(step, open_, ids, known, token, confidence)
     return step.token.masked_scatter(open_, token), step.confidence.masked_scatter(open_, confidence)
@@ -73,21 +72,14 @@ def _best(step: Step) -> Tensor:
     return step.rowwise(lambda log_probs: log_probs.max(-1).values.exp())
 
 
-@dataclass(frozen=True, slots=True)
-class _Likeliest:
-    ids: NDArray[np.int64]  # (M', K)
-    chances: Matrix  # (M', K) at the sampler's temperature
-    own: Tensor  # (M', K) at temperature 1
-
-
-def _likeliest(step: Step, slots: Tensor) -> _Likeliest:
-    """The K likeliest tokens of the marked slots (R, C); of their logits only a chunk is copied at a time."""
+def _likeliest(step: Step, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The K likeliest tokens (M', K) of the marked slots (R, C) and their probabilities, at the sampler's temperature
+    and at 1; of their logits only a chunk is copied at a time.
+    """
     ids, values, sums = [], [], []
-    pieces, begin = pieces_of(step.logits), 0
     among = slots[step.masked]  # (M,)
-    for piece in pieces:
-        part = piece[among[begin : begin + len(piece)]]
-        begin += len(piece)
+    for piece, marks in paired(step.logits, among):
+        part = piece[marks]
         best = part.topk(min(KEPT, part.shape[-1]), dim=-1)
         ids.append(best.indices)
         values.append(best.values)
@@ -98,7 +90,7 @@ def _likeliest(step: Step, slots: Tensor) -> _Likeliest:
     drawn = step.logits[among.nonzero()[:, 0], step.token[slots]][:, None].to(logits.dtype)  # (M', 1)
     own = logits - (drawn - step.confidence[slots][:, None].log())
     heated = logits / step.temperature - torch.cat(sums) if sums else own
-    return _Likeliest(token.cpu().numpy(), heated.exp().double().cpu().numpy(), own.exp())
+    return token, heated.exp(), own.exp()
 
 
 def by_counts(ids: NDArray[np.int64], chances: Matrix, rng: np.random.Generator | None) -> Places:
@@ -162,3 +154,85 @@ def _rest(
     token[~known] = drawn
     confidence[~known] = chances.gather(1, drawn[:, None])[:, 0].exp().to(confidence.dtype)
     return token, confidence
+
+
+def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Dependent rounding: one column per row (S,) of `chances` (S, U), whose rows sum to 1 (Gandhi, Khuller,
+    Parthasarathy and Srinivasan, J. ACM 53, 2006, Section 2).
+
+    Row i gets column t with probability `chances[i, t]`, and each column comes as often as its sum says, rounded down
+    or up. The fractional entries are the edges of a bipartite graph. Along a cycle, or a path that can't be made
+    longer, every second entry is raised by as much as the others are lowered, or the other way round, until one is 0 or
+    1; of the two ways one is drawn so that no expectation moves. Rows and columns are visited in random order, so where
+    all columns are alike no choice is preferred.
+    """
+    rows, columns = rng.permutation(len(chances)), rng.permutation(chances.shape[1])
+    x = chances[rows][:, columns].copy()
+    of_row = [set((row > EPSILON).nonzero()[0].tolist()) if row.max() < 1 - EPSILON else set() for row in x]
+    of_column: list[set[int]] = [set() for _ in columns]
+    for i, js in enumerate(of_row):
+        for j in js:
+            of_column[j].add(i)
+    for start in range(len(x)):
+        while of_row[start]:
+            _round(x, _path(start, of_row, of_column), of_row, of_column, rng)
+    result = np.empty(len(x), dtype=np.int64)
+    result[rows] = columns[x.argmax(-1)]
+    return result
+
+
+def _path(start: int, of_row: list[set[int]], of_column: list[set[int]]) -> list[Edge]:
+    """The edges of a cycle, or of a path between two columns that have no other fractional entry.
+
+    A row has none or several fractional entries, since it sums to 1, so a path ends at columns only.
+    """
+    edges, cycle = _walk(start, min(of_row[start]), of_row, of_column)
+    if cycle:
+        return edges
+    row, column = edges[-1]  # a dead end: from there to the other end
+    edges, cycle = _walk(row, min(of_row[row] - {column}), of_row, of_column)
+    return edges if cycle else [(row, column), *edges]
+
+
+def _walk(row: int, column: int, of_row: list[set[int]], of_column: list[set[int]]) -> tuple[list[Edge], bool]:
+    """From a row through one of its columns on, until a column has no other row, or a row or column comes again: its
+    edges, and whether they are a cycle.
+    """
+    edges: list[Edge] = []
+    seen_rows, seen_columns = {row: 0}, dict[int, int]()
+    while True:
+        edges.append((row, column))
+        if column in seen_columns:
+            return edges[seen_columns[column] :], True
+        seen_columns[column] = len(edges)
+        onward = of_column[column] - {row}
+        if not onward:
+            return edges, False
+        row = min(onward)
+        edges.append((row, column))
+        if row in seen_rows:
+            return edges[seen_rows[row] :], True
+        seen_rows[row] = len(edges)
+        column = min(of_row[row] - {column})
+
+
+def _round(
+    x: Matrix,
+    path: list[Edge],
+    of_row: list[set[int]],
+    of_column: list[set[int]],
+    rng: np.random.Generator,
+) -> None:
+    """Moves the entries of a path or cycle, every second one up and the others down, or the other way round."""
+    ups, downs = path[0::2], path[1::2]
+    more = min(min(1 - x[e] for e in ups), min(x[e] for e in downs))
+    less = min(min(x[e] for e in ups), min(1 - x[e] for e in downs))
+    by = more if rng.random() * (more + less) < less else -less
+    for edges, change in ((ups, by), (downs, -by)):
+        for row, column in edges:
+            x[row, column] += change
+            if not EPSILON < x[row, column] < 1 - EPSILON:
+                of_row[row].discard(column)
+                of_column[column].discard(row)
+            if len(of_row[row]) == 1:  # what errors of floating point left of a row
+                of_column[of_row[row].pop()].discard(row)

@@ -1,10 +1,10 @@
 """The protocol of policies: `select`, which each policy has, and what it may declare beside it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from inspect import isdatadescriptor
+from typing import Any, Protocol, cast
 
-from pbcore.decoding.block_schedule import PLAIN, Course
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor
@@ -16,6 +16,11 @@ ALLOWED = {
     "reach": ("block", "prefix"),
     "reads": ("distributions", "numbers"),
     "chooses": (None, "positions", "tokens"),
+}
+COURSES = {
+    "fill": ("grid", "length", "blocks"),
+    "stop": ("block", "token", "revealed", "never"),
+    "store": ("needed", "unstopped", "all"),
 }
 NEEDS = frozenset({"attention", "causal", "frequencies", "mask", "probe"})
 
@@ -31,6 +36,34 @@ class Policy(Protocol):
         canvases to ask about first.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a policy goes through the blocks of a block model.
+
+    - `fill`: what is decoded: `grid`, all of the last block; `length`, exactly the requested tokens, so that the last
+      block may be short; `blocks`, length // block blocks from the one that holds the prompt's end, and one token more.
+    - `cut`: whether the answer is cut to the requested length.
+    - `stop`: when a stop token ends a row: `block`, once its block is finished; `token`, as soon as no mask stands
+      before it; `revealed`, in the step that reveals one if no mask stands before the first, else as `block`; `never`.
+    - `ends_at_stop`: whether the answer ends with its first stop token. Else it goes to the end of the last block.
+    - `pads`: whether everything after the first stop token of a finished block becomes EOS.
+    - `store`: the last block's storing forward: `needed`, none, since nothing follows; `unstopped`, except after a
+      stop token; `all`.
+    """
+
+    fill: str = "grid"
+    cut: bool = True
+    stop: str = "block"
+    ends_at_stop: bool = False
+    pads: bool = False
+    store: str = "needed"
+
+    def __post_init__(self) -> None:
+        for name, allowed in COURSES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"course.{name} is {getattr(self, name)!r}; allowed: {', '.join(allowed)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,42 +98,51 @@ class Traits:
     reads: str = "distributions"
     chooses: str | None = None
     part: int | None = None
-    course: Course = PLAIN
+    course: Course = Course()
     needs: frozenset[str] = frozenset()
     attends: Attending = field(default_factory=Attending)
 
 
 def traits(policy: Any) -> Traits:
-    """What a policy, or its class, declares. Raises ValueError for a value that isn't allowed."""
-    given = {one.name: getattr(policy, one.name, None) for one in fields(Traits)}
-    declared = Traits(**{member: value for member, value in given.items() if value is not None})
-    name = getattr(policy, "__name__", type(policy).__name__)
+    """What a policy, or its class, declares, or the `declared` traits that one around another has.
+
+    Raises ValueError for a value that isn't allowed.
+    """
+    if isinstance(getattr(policy, "declared", None), Traits):
+        return cast(Traits, policy.declared)
+    given: dict[str, Any] = {one.name: getattr(policy, one.name, None) for one in fields(Traits)}
+    # What is a field or a property of the instances, a class leaves open.
+    declared = Traits(
+        **{name: value for name, value in given.items() if value is not None and not isdatadescriptor(value)}
+    )
+    for wrong in _wrong(declared):
+        raise ValueError(f"policy {getattr(policy, '__name__', type(policy).__name__)}: {wrong}")
+    return declared
+
+
+def _wrong(declared: Traits) -> Iterator[str]:
+    """What isn't allowed of what a policy declares."""
     for member, allowed in ALLOWED.items():
         value = getattr(declared, member)
         if value not in allowed:
-            raise ValueError(f"policy {name}: {member} is {value!r}; allowed: {', '.join(map(repr, allowed))}")
+            yield f"{member} is {value!r}; allowed: {', '.join(map(repr, allowed))}"
     if declared.chooses and declared.rewrites:
-        raise ValueError(
-            f"policy {name}: chooses is {declared.chooses!r}, which is for policies that write predicted tokens and "
-            "keep them; leave it out, or leave out rewrites"
+        yield (
+            f"chooses is {declared.chooses!r}, which is for policies that write predicted tokens and keep them; leave "
+            "it out, or leave out rewrites"
         )
     if declared.part is not None and (type(declared.part) is not int or declared.part < 1):
-        raise ValueError(f"policy {name}: part is {declared.part!r}; it is a length, a whole number of at least 1")
+        yield f"part is {declared.part!r}; it is a length, a whole number of at least 1"
     if not isinstance(declared.course, Course):
-        raise ValueError(f"policy {name}: course is {declared.course!r}; write Course(fill=…, stop=…)")
+        yield f"course is {declared.course!r}; write Course(fill=…, stop=…)"
     if declared.cap is not None and not callable(declared.cap):
-        raise ValueError(
-            f"policy {name}: cap is {declared.cap!r}; write a method cap(self, slots) that returns a number of steps"
-        )
+        yield f"cap is {declared.cap!r}; write a method cap(self, slots) that returns a number of steps"
     if not isinstance(declared.needs, set | frozenset) or not declared.needs <= NEEDS:
-        raise ValueError(
-            f"policy {name}: needs is {declared.needs!r}; allowed: a set of {', '.join(map(repr, sorted(NEEDS)))}"
-        )
+        yield f"needs is {declared.needs!r}; allowed: a set of {', '.join(map(repr, sorted(NEEDS)))}"
     together = unforeseeable(declared)
     if "probe" in declared.needs and len(together) > 1:
         together.remove("probe")
-        raise ValueError(f"policy {name}: what-if rows (needs 'probe') don't go together with {', '.join(together)}")
-    return declared
+        yield f"what-if rows (needs 'probe') don't go together with {', '.join(together)}"
 
 
 def unforeseeable(declared: Traits) -> list[str]:

@@ -5,16 +5,14 @@ that code differs from it.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.policies import Policy
-from pbcore.decoding.policies.confidence import Confidence
-from pbcore.decoding.protocol import traits
+from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Move, Step
 from pbcore.lazy_torch import Tensor, torch
-from pbcore.names import SamplerName, SamplerNameError
+from pbcore.names import SamplerName
 
 MASKED = -1.0  # stands for the confidence of a masked slot
 
@@ -39,8 +37,8 @@ class Rcr:
 
     k: int | None = None
     steps: int = 0
-    reach: ClassVar[str] = "prefix"
-    reads: ClassVar[str] = "numbers"
+    reach = "prefix"
+    reads = "numbers"
 
     def cap(self, slots: int) -> int:
         """Every step with a positive count keeps at least one more token; a schedule may add steps with count 0."""
@@ -58,7 +56,7 @@ class Rcr:
 
 
 @dataclass(frozen=True, slots=True)
-class RcrMax:
+class RcrMax(Rcr):
     """RCR by the paper's text: fills all masks, then remasks those whose highest confidence so far is lowest (arXiv
     2508.13148).
 
@@ -69,13 +67,7 @@ class RcrMax:
     State: each slot's highest confidence.
     """
 
-    k: int | None = None
-    steps: int = 0
-    reads: ClassVar[str] = "numbers"
-
-    def cap(self, slots: int) -> int:
-        """The same as `Rcr.cap`."""
-        return slots + self.steps
+    reach = "block"
 
     def select(self, step: Step) -> Move:
         best = step.state("rcr best")  # (R, C)
@@ -105,15 +97,8 @@ class Remdm:
     """
 
     policy: Policy
-    rounds: int
     name: SamplerName
-    review: str | None = None
-    needs: frozenset[str] = frozenset()
-    reads: str = "distributions"
-
-    def cap(self, slots: int) -> int:
-        """A schedule may add steps with count 0."""
-        return slots + self.rounds + scheduled(self.name)
+    declared: Traits
 
     def select(self, step: Step) -> Move:
         confidences = step.state("remdm confidences", MASKED)  # (R, C)
@@ -127,7 +112,7 @@ class Remdm:
         committed = step.inside & (here > MASKED)
         place = (step.slots * 7 // 8).minimum(step.slots - 1).clamp(min=1)  # (R,)
         due = (step.index + 1 >= place) | (committed.sum(-1) == step.slots)
-        again = due & (done < self.rounds) & committed.any(-1)
+        again = due & (done < self.name.remask_rounds) & committed.any(-1)
         weakest = (step.rank(-here, committed) < 1) & committed & again[:, None]
         confidences.copy_(here.masked_fill(weakest | ~step.inside, MASKED))
         done += again
@@ -152,9 +137,6 @@ class RemdmEarly(Remdm):
     State: each slot's confidence when revealed, rounds done.
     """
 
-    def cap(self, slots: int) -> int:
-        return slots + self.rounds
-
     def select(self, step: Step) -> Move:
         reveal = as_move(self.name.policy, self.policy.select(step), step).reveal & step.masked
         confidences = step.state("remdm confidences")  # (R, C)
@@ -162,29 +144,24 @@ class RemdmEarly(Remdm):
         here = torch.where(reveal, step.confidence, confidences)  # (R, C)
         confidences.copy_(here)
         committed = (step.inside & ~step.masked) | reveal
-        slots = step.inside.sum(-1)
-        again = (committed.sum(-1) >= torch.ceil(slots * 7 / 8)) & (done < self.rounds)  # (R,)
+        due = committed.sum(-1) >= torch.ceil(step.inside.sum(-1) * 7 / 8)  # (R,)
+        again = due & (done < self.name.remask_rounds)
         done += again
         return Move(reveal, committed & (step.rank(-here, committed) < 1) & again[:, None])
 
 
 def remasked(policy: Policy, name: SamplerName) -> Policy:
-    """`policy` wrapped in the sampler's remasking. Raises SamplerNameError if the two can't be combined."""
+    """`policy` wrapped in the sampler's remasking."""
     if name.remask is None:
         return policy
     if name.remask == "rcr":
-        if not isinstance(policy, Confidence):
-            raise SamplerNameError(
-                f"sampler {name}: +rcr compares confidences, so it goes with confidence-kN, not {name.policy}"
-            )
-        return (RcrMax if name.remask_variant else Rcr)(policy.k, scheduled(name))
-    if not hasattr(policy, "k"):
-        raise SamplerNameError(f"sampler {name}: +remdm goes with policies of k tokens a step, not {name.policy}")
+        return (RcrMax if name.remask_variant else Rcr)(getattr(policy, "k", None), scheduled(name))
     declared = traits(policy)
-    if "probe" in declared.needs:
-        raise SamplerNameError(f"sampler {name}: {name.policy} checks its tokens by what-if rows; leave +remdm out")
-    kind = RemdmEarly if name.remask_variant else Remdm
-    return kind(policy, name.remask_rounds, name, declared.review, declared.needs, declared.reads)
+    extra = name.remask_rounds + (0 if name.remask_variant else scheduled(name))  # some of a schedule's counts may be 0
+    declared = Traits(
+        cap=lambda slots: slots + extra, review=declared.review, needs=declared.needs, reads=declared.reads
+    )
+    return (RemdmEarly if name.remask_variant else Remdm)(policy, name, declared)
 
 
 def scheduled(name: SamplerName) -> int:

@@ -6,11 +6,10 @@ R rows, L canvas positions, A target positions (masked at the start), C slots of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
-from pbcore.decoding import state
-from pbcore.decoding.state import State
-from pbcore.decoding.what_if import Foreseen, Kept
+from pbcore.decoding.step import State
+from pbcore.decoding.what_if import Forwards
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser, Former, Generation, Request
 from pbcore.models.rows import past_eos
@@ -25,6 +24,8 @@ class Rows:
     origin: Tensor  # (R,) row in the batch
     key: Tensor  # (R,)
     canvas: Tensor  # (R, L)
+    revealed: Tensor  # (R, L) step of the last reveal, -1 for given tokens
+    confidences: Tensor  # (R, L)
     targets: Tensor  # (R, A) canvas index of each target position, in order
     n_targets: Tensor  # (R,)
     block: Tensor  # (R,) active block
@@ -36,18 +37,19 @@ class Rows:
     unit: Tensor  # (R, A) place of each target position in the row's grid of blocks
     lead: Tensor  # (R,) places of that grid before the canvas: the prompt's part of the first block
     length: Tensor  # (R,) canvas positions of the row itself
+    answer: Tensor  # (R,) those that belong to the answer
     requested: Tensor  # (R,) tokens asked for
     given: Tensor  # (R,) bool: has given tokens in its canvas (infilling)
     prefill: Tensor  # (R,) forwards that stored the prompt
     store: Tensor  # (R,) forwards that stored finished blocks
-    states: dict[str, State]  # the policy's
-    kept: Kept | None = None  # forwards of what-if rows that the last move took
-    foreseen: list[Foreseen | None] = field(default_factory=list)  # of each row that looks ahead
+    states: dict[str, State] = field(default_factory=dict)  # the policy's
+    kept: Forwards | None = None  # of what-if rows that the last move took
+    foreseen: list[Forwards | None] = field(default_factory=list)  # of each row that looks ahead
 
     def select(self, rows: Tensor) -> Rows:
         """Only the given rows; `rows` (R',) are indices."""
         tensors = {name: getattr(self, name)[rows] for name in _TENSORS}
-        states = {name: part.select(rows) for name, part in self.states.items()}
+        states = {name: replace(state, value=state.value[rows]) for name, state in self.states.items()}
         kept = None if self.kept is None else self.kept.select(rows)
         foreseen = [self.foreseen[row] for row in rows.tolist()] if self.foreseen else []
         return Rows(**tensors, states=states, kept=kept, foreseen=foreseen)
@@ -66,19 +68,26 @@ class Rows:
         self.nfe = self.nfe + (canvases > 0)
         self.forwarded = self.forwarded + canvases
 
-    def knows(self, want: Tensor) -> Tensor:
-        """The rows (R,) whose last move took a what-if row that predicted all positions in `want` (R, L)."""
-        return torch.zeros_like(self.hold) if self.kept is None else self.kept.knows(want)
+    def enter(self, block: Tensor) -> None:
+        """Moves the rows to their `block` (R,); in another than before they start anew, with states at their `fill`."""
+        entered = block != self.block
+        self.block, self.index = block, self.index.masked_fill(entered, 0)
+        ending = [state for state in self.states.values() if state.over == "block"]
+        if ending and bool(entered.any()):
+            for state in ending:
+                state.value[entered] = state.fill
 
-    def stale(self, reused: Tensor) -> Tensor:
-        """The rows (R,), of the `reused`, whose canvas has tokens that the what-if row taken didn't have."""
-        return reused if self.kept is None else reused & (self.kept.canvas != self.canvas).any(-1)
+    def fill_after_eos(self, model: Denoiser) -> None:
+        """Fills a row with EOS once everything before its first EOS is revealed."""
+        eos, mask = self.canvas == model.eos_id, self.canvas == model.mask_id
+        before = eos.int().cumsum(-1) == 0  # (R, L) positions before the first EOS
+        stop = eos.any(-1) & ~(mask & before).any(-1)
+        self.canvas[stop[:, None] & mask] = model.eos_id
 
-    def active(self, size: int, prefix: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """The slots of each row's active block (R, C): index among the target positions, index in the canvas, and
-        whether the row has it.
-
-        With `prefix` the slots of all earlier blocks too.
+    def slots(self, mask_id: int, size: int, prefix: bool, part: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The slots of each row's active block (R, C), with `prefix` those of all earlier blocks too: index among the
+        target positions, index in the canvas, whether the row has it, and whether it is a candidate: masked, and in the
+        first `part` of the block that has masks.
         """
         block = self.unit // size  # (R, A)
         start = torch.zeros_like(self.block) if prefix else (block < self.block[:, None]).sum(-1)  # (R,)
@@ -87,29 +96,22 @@ class Rows:
         place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
         inside = place < stop[:, None]
         place = place.clamp(max=self.targets.shape[1] - 1)
-        return place, self.targets.gather(1, place), inside
-
-    def in_block(self, size: int) -> Tensor:
-        """The number of slots (R,) in each row's active block."""
-        return (self.unit // size == self.block[:, None]).sum(-1)
+        column = self.targets.gather(1, place)
+        masked = inside & (self.canvas.gather(1, column) == mask_id)
+        if part:
+            of = self.unit.gather(1, place) % size // part  # (R, C)
+            masked &= of == of.masked_fill(~masked, size).min(-1, keepdim=True).values
+        return place, column, inside, masked
 
     def masks(self, mask_id: int) -> Tensor:
-        """The number of masks (R,) left in each row."""
-        masks = self.canvas.gather(1, self.targets) == mask_id  # (R, A)
-        return (masks & (torch.arange(masks.shape[1], device=masks.device) < self.n_targets[:, None])).sum(-1)
+        """Which target positions (R, A) are masked."""
+        return (self.canvas.gather(1, self.targets) == mask_id) & (self.unit < _NOWHERE)
 
     def block_of_first_mask(self, mask_id: int, size: int) -> Tensor:
         """The block (R,) of each row's first mask; for a row without masks, one past the last block."""
-        masks = self.canvas.gather(1, self.targets) == mask_id  # (R, A)
-        masks &= torch.arange(masks.shape[1], device=masks.device) < self.n_targets[:, None]
+        masks = self.masks(mask_id)  # (R, A)
         first = self.unit.gather(1, masks.int().argmax(-1, keepdim=True)).squeeze(1) // size
         return torch.where(masks.any(-1), first, self.unit.shape[1])
-
-    def first_part(self, size: int, part: int, place: Tensor, masked: Tensor) -> Tensor:
-        """The masked slots (R, C) in the first part, of `part` places of the block, that has any."""
-        of = self.unit.gather(1, place) % size // part  # (R, C)
-        first = of.masked_fill(~masked, size).min(-1, keepdim=True).values
-        return masked & (of == first)
 
     def window(self, size: int) -> tuple[int, int]:
         """The active block's place in the canvas (start, stop), up to the next block's first target position.
@@ -127,19 +129,10 @@ _TENSORS = tuple(f.name for f in fields(Rows) if f.name not in ("states", "kept"
 
 @dataclass(slots=True)
 class Log:
-    """The result of each row of the batch, indexed by its place in the batch."""
+    """What is kept of a batch beside its rows: the finished ones, and what came and went in the canvases."""
 
-    canvas: Tensor  # (R, L)
-    steps: Tensor  # (R, L) step of the last reveal, -1 for given tokens
-    confidences: Tensor  # (R, L)
-    nfe: Tensor  # (R,)
-    forwarded: Tensor  # (R,)
-    own: Tensor  # (R,) canvas positions of the row itself
-    length: Tensor  # (R,) those that belong to the answer
-    prefill: Tensor  # (R,)
-    store: Tensor  # (R,)
     trajectories: list[list[tuple[int, ...]]] | None
-    ends_at_stop: bool = False
+    finished: list[Rows] = field(default_factory=list)
     gone: list[tuple[Tensor, ...]] = field(default_factory=list)  # of each step that took tokens away
 
     def record(self, rows: Rows) -> None:
@@ -151,33 +144,29 @@ class Log:
     def keep_former(self, rows: Rows, where: Tensor, going: Tensor) -> None:
         """Notes the tokens that a step takes away: those in the slots `going` (R, C), which stand in `where` (R, C)."""
         row, slot = going.nonzero(as_tuple=True)  # (N,)
-        at, origin = where[row, slot], rows.origin[row]
-        known = (self.steps[origin, at], rows.steps[row], self.confidences[origin, at])
-        self.gone.append((origin, at, rows.canvas[row, at], *known))
+        at = where[row, slot]
+        known = (rows.revealed[row, at], rows.steps[row], rows.confidences[row, at])
+        self.gone.append((rows.origin[row], at, rows.canvas[row, at], *known))
 
-    def former(self) -> list[list[Former]]:
-        """The tokens of each row that were taken away, in that order."""
-        rows: list[list[Former]] = [[] for _ in range(len(self.canvas))]
+    def generations(self, model: Denoiser, ends_at_stop: bool) -> list[Generation]:
+        """The result of each row, once all have finished, without padding; with `ends_at_stop` an answer ends with its
+        first stop token.
+        """
+        rows = join(self.finished)
+        former: list[list[Former]] = [[] for _ in rows.origin]
         columns = [torch.cat(parts).tolist() for parts in zip(*self.gone, strict=True)]
         for row, *entry in zip(*columns, strict=True):
-            rows[row].append(Former(*entry))
-        return rows
+            former[row].append(Former(*entry))
+        return [self._generation(model, rows, row, former[row], ends_at_stop) for row in range(len(rows.origin))]
 
-    def finish(self, rows: Rows) -> None:
-        """Stores the final state of finished rows."""
-        self.canvas[rows.origin], self.nfe[rows.origin] = rows.canvas, rows.nfe
-        self.forwarded[rows.origin] = rows.forwarded
-        self.prefill[rows.origin], self.store[rows.origin] = rows.prefill, rows.store
-
-    def generation(self, model: Denoiser, row: int, former: Sequence[Former] = ()) -> Generation:
-        """One row's result, without its padding; `former` are its tokens that were taken away."""
-        stops, length = model.stop_ids, int(self.length[row])
-        own = int(self.own[row])
-        canvas = tuple(self.canvas[row, :own].tolist())
+    def _generation(
+        self, model: Denoiser, rows: Rows, row: int, former: Sequence[Former], ends_at_stop: bool
+    ) -> Generation:
+        stops, length, own = model.stop_ids, int(rows.answer[row]), int(rows.length[row])
+        canvas = tuple(rows.canvas[row, :own].tolist())
+        if ends_at_stop:
+            length = next((i + 1 for i, token in enumerate(canvas[:length]) if token in stops), length)
         ids = canvas[:length]
-        if self.ends_at_stop:
-            length = next((i + 1 for i, token in enumerate(ids) if token in stops), length)
-            ids = ids[:length]
         trajectory = None
         if self.trajectories is not None:
             trajectory = (*(before[:own] for before in self.trajectories[row]), canvas)
@@ -185,25 +174,23 @@ class Log:
         return Generation(
             text=text,
             token_ids=ids,
-            nfe=int(self.nfe[row]),
+            nfe=int(rows.nfe[row]),
             answer_tokens=next((i for i, token in enumerate(ids) if token in stops), length),
-            steps=tuple(self.steps[row, :length].tolist()),
-            confidences=tuple(self.confidences[row, :length].tolist()),
+            steps=tuple(rows.revealed[row, :length].tolist()),
+            confidences=tuple(rows.confidences[row, :length].tolist()),
             trajectory=trajectory,
             former=tuple(one for one in former if one.position < length),
             **past_eos(ids, stops, text, model.whole_text),
-            prefill=int(self.prefill[row]) if model.block else None,
-            store=int(self.store[row]) if model.block else None,
-            rows=int(self.forwarded[row]),
+            prefill=int(rows.prefill[row]) if model.block else None,
+            store=int(rows.store[row]) if model.block else None,
+            rows=int(rows.forwarded[row]),
         )
 
 
-def start(
-    model: Denoiser, requests: Sequence[Request], record: bool, requested: Sequence[int] | None = None
-) -> tuple[Rows, Log]:
+def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]) -> Rows:
     """The initial state. Shorter canvases are padded on the right with EOS, which is never predicted.
 
-    `requested` are the rows' numbers of tokens asked for, by default those of their canvases.
+    `requested` are the rows' numbers of tokens asked for.
     """
     length = max(len(request.canvas) for request in requests)
     padded = [[*request.canvas, *[model.eos_id] * (length - len(request.canvas))] for request in requests]
@@ -214,55 +201,50 @@ def start(
     targets = mask.int().argsort(dim=-1, descending=True, stable=True)[:, :widest]  # (R, A)
     zeros = torch.zeros_like(n_targets)
     own = torch.tensor([len(request.canvas) for request in requests], device=model.device)  # (R,)
-    wanted = own if requested is None else torch.tensor(requested, device=model.device)
     lead, unit = zeros, torch.arange(widest, device=model.device).expand_as(targets)
     if model.block:
         lead = torch.tensor([len(request.prompt_ids) % model.block for request in requests], device=model.device)
         unit = targets + lead[:, None]
     unit = unit.masked_fill(torch.arange(widest, device=model.device) >= n_targets[:, None], _NOWHERE)
-    key = torch.tensor([request.key for request in requests], device=model.device)
-    origin = torch.arange(len(requests), device=model.device)
-    rows = Rows(
-        origin=origin,
-        key=key,
+    return Rows(
+        origin=torch.arange(len(requests), device=model.device),
+        key=torch.tensor([request.key for request in requests], device=model.device),
         canvas=canvas,
+        revealed=torch.full_like(canvas, -1),
+        confidences=torch.zeros(canvas.shape, device=model.device),
         targets=targets,
         n_targets=n_targets,
         block=zeros,
-        index=zeros.clone(),
-        nfe=zeros.clone(),
-        forwarded=zeros.clone(),
-        steps=zeros.clone(),
+        index=zeros,
+        nfe=zeros,
+        forwarded=zeros,
+        steps=zeros,
         hold=zeros.bool(),
         unit=unit,
         lead=lead,
         length=own,
-        requested=wanted,
+        answer=own,
+        requested=torch.tensor(requested, device=model.device),
         given=n_targets < own,
-        prefill=zeros.clone(),
-        store=zeros.clone(),
-        states={},
+        prefill=zeros,
+        store=zeros,
     )
-    confidences = torch.zeros(canvas.shape, device=model.device)
-    trajectories: list[list[tuple[int, ...]]] | None = [[] for _ in requests] if record else None
-    log = Log(
-        canvas=canvas.clone(),
-        steps=torch.full_like(canvas, -1),
-        confidences=confidences,
-        nfe=zeros.clone(),
-        forwarded=zeros.clone(),
-        own=own,
-        length=own.clone(),
-        prefill=zeros.clone(),
-        store=zeros.clone(),
-        trajectories=trajectories,
-    )
-    return rows, log
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    """Joins the parts of a batch that have finished a block, in the batch's order."""
+    """Joins parts of a batch, in the batch's order. Of the policy's states only those over the whole answer stay; a
+    part without one that another part has gets it as `fill`.
+    """
     order = torch.cat([part.origin for part in parts]).argsort()
     tensors = {name: torch.cat([getattr(part, name) for part in parts])[order] for name in _TENSORS}
-    sizes = [len(part.origin) for part in parts]
-    return Rows(**tensors, states=state.join([part.states for part in parts], sizes, order), kept=None, foreseen=[])
+    models = {name: one for part in parts for name, one in part.states.items() if one.over == "answer"}
+    states = {}
+    for name, model in models.items():
+        values = [
+            part.states[name].value
+            if name in part.states
+            else model.value.new_full((len(part.origin), *model.value.shape[1:]), model.fill)
+            for part in parts
+        ]
+        states[name] = replace(model, value=torch.cat(values)[order])
+    return Rows(**tensors, states=states, kept=None, foreseen=[])

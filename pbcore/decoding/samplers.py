@@ -1,17 +1,20 @@
 """Resolves, validates and canonicalises sampler names."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
-from pbcore.decoding.adas import reordered
-from pbcore.decoding.checks import check_ahead
-from pbcore.decoding.drawing import drawn
-from pbcore.decoding.policies import Policy, build, policies
-from pbcore.decoding.protocol import traits
+from pbcore.decoding.checks import why_not_ahead
+from pbcore.decoding.modifiers import ORDERED, drawn, reordered
+from pbcore.decoding.policies import Policy, policies
+from pbcore.decoding.policies.top_k import Confidence
+from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.remasking import remasked
 from pbcore.models import ar
 from pbcore.names import SamplerName, SamplerNameError, parse, plain
+
+WHOLE = (int, int | None)  # types of parameters that take a whole number
 
 
 def resolve(text: str) -> SamplerName:
@@ -26,45 +29,71 @@ def resolve(text: str) -> SamplerName:
     if name.policy == ar.POLICY:
         return replace(ar.canonical(name), at_once=given.at_once)
     policy(name)
-    return replace(_canonical(name), at_once=given.at_once)
+    return replace(given, arguments=_canonical(build(name)))
 
 
-def _canonical(name: SamplerName) -> SamplerName:
-    """`confidence-2` → `confidence-k2`, `threshold` and `threshold-gamma0.90` → `threshold-0.9`: one name per sampler.
+def _canonical(built: Any) -> tuple[tuple[str, str], ...]:
+    """The arguments of a policy, in one spelling: `confidence-2` → `k2`, `threshold-gamma0.90` → `0.9`.
 
     The first parameter is always written, the others only if they differ from their defaults.
     """
-    cls = policies()[name.policy]
-    hints = get_type_hints(cls)
-    defaults = {f.name: f.default for f in fields(cls) if f.init}
-    places = list(defaults)
-    numbered = [place for place in places if hints[place] is not bool]
-    given: dict[str, str] = {}
-    for word, number in name.arguments:
-        given[word or next(place for place in numbered if place not in given)] = number
-    if numbered and numbered[0] not in given and isinstance(defaults[numbered[0]], int | float):
-        given[numbered[0]] = str(defaults[numbered[0]])
-    given = {
-        place: number
-        for place, number in given.items()
-        if hints[place] is bool or place == numbered[0] or float(number) != defaults[place]
-    }
-    first = next((place for place in numbered if place != "k"), None)
+    kinds, defaults = _kinds(type(built)), {item.name: item.default for item in fields(built)}
+    numbered = [name for name, kind in kinds.items() if kind is not bool]
+    values = {name: getattr(built, name) for name in kinds}
     # A bare number sets the first parameter not yet given, which is k if k is not given.
-    bare = first if "k" not in numbered or "k" in given else None
-    return replace(
-        name,
-        arguments=tuple(
-            ("" if place == bare else place, _number(given[place], hints[place])) for place in places if place in given
-        ),
+    bare = None if values.get("k", 0) is None else next((name for name in numbered if name != "k"), None)
+    return tuple(
+        ("" if name == bare else name, _spelled(value, kinds[name]))
+        for name, value in values.items()
+        if value is not None and (value != defaults[name] or name in numbered[:1])
     )
 
 
-def _number(text: str, kind: Any) -> str:
-    """`0.90` → `0.9`, `02` → `2`, and `1` → `1.0` for a parameter that isn't a whole number; empty for a switch."""
+def _spelled(value: float, kind: Any) -> str:
+    """`2`, and `1.0` for a parameter that isn't a whole number; empty for a switch."""
+    return "" if kind is bool else str(value) if kind in WHOLE else plain(float(value))
+
+
+def _kinds(cls: type) -> Mapping[str, Any]:
+    """The type of each parameter."""
+    hints = get_type_hints(cls)
+    return {item.name: hints[item.name] for item in fields(cls) if item.init}
+
+
+def build(name: SamplerName) -> Policy:
+    """The policy of a sampler name, with its parameters. Raises SamplerNameError for unknown or invalid parameters."""
+    cls = policies()[name.policy]
+    kinds = _kinds(cls)
+    values: dict[str, Any] = {}
+    for word, number in name.arguments:
+        target = word or next((n for n, kind in kinds.items() if n not in values and kind is not bool), "")
+        if target not in kinds or target in values:
+            usage = [n if kind is bool else f"{n}<{'int' if kind in WHOLE else 'number'}>" for n, kind in kinds.items()]
+            raise SamplerNameError(
+                f"sampler {name}: policy {name.policy} has no parameter {word + number!r}; its parameters: "
+                f"{', '.join(usage) or 'none'}"
+            )
+        values[target] = _value(name, target, number, kinds[target])
+    try:
+        policy: Policy = cls(**values)
+    except (TypeError, ValueError) as error:
+        raise SamplerNameError(f"sampler {name}: {error}") from error
+    return policy
+
+
+def _value(name: SamplerName, parameter: str, number: str, kind: Any) -> bool | int | float:
+    """A parameter's text as its field's type."""
     if kind is bool:
-        return ""
-    return str(int(text)) if kind in (int, int | None) else plain(float(text))
+        if number:
+            raise SamplerNameError(f"sampler {name}: {parameter} is a switch and takes no number")
+        return True
+    whole = kind in WHOLE
+    if not number or (whole and not number.isdigit()):
+        raise SamplerNameError(
+            f"sampler {name}: {parameter} needs {'a whole number' if whole else 'a number'}, e.g. "
+            f"{parameter}{'2' if whole else '0.9'}"
+        )
+    return int(number) if whole else float(number)
 
 
 def policy(name: SamplerName) -> Policy:
@@ -79,38 +108,62 @@ def policy(name: SamplerName) -> Policy:
         raise SamplerNameError(
             f"unknown policy {name.policy!r} in sampler {str(name)!r}; did you mean {', '.join(near)}?"
         )
-    result = build(name)
+    built = build(name)
+    _refuse(name, _clashes(built, name))
+    result = drawn(reordered(remasked(built, name), name), name)
+    _refuse(name, _clashes_together(traits(result), name))
+    return result
+
+
+def _refuse(name: SamplerName, reasons: Iterator[str]) -> None:
+    for why in reasons:
+        raise SamplerNameError(f"sampler {name}: {why}")
+
+
+def _clashes(built: Policy, name: SamplerName) -> Iterator[str]:
+    """Why a policy can't have the sampler's schedule or modifiers."""
+    declared, k = traits(built), getattr(built, "k", None)
     scheduled = name.counts is not None or name.schedule is not None
-    if is_static(known[name.policy]):
-        k = getattr(result, "k", None)
-        if k is None and not scheduled:
-            raise SamplerNameError(
-                f"sampler {name}: say how many tokens a step, e.g. {name.policy}-k2, or a schedule (+linear8, +s2_1_1)"
-            )
-        if k is not None and scheduled:
-            raise SamplerNameError(
-                f"sampler {name}: -k{k} and a schedule both say how many tokens a step; give one of them"
-            )
-        if k is not None and k < 1:
-            raise SamplerNameError(f"sampler {name}: k is the number of tokens per step, at least 1")
-    elif scheduled:
-        raise SamplerNameError(
-            f"sampler {name}: {name.policy} decides itself how many tokens to reveal; leave the schedule out"
-        )
-    result = drawn(reordered(remasked(result, name), name), name)
-    check_ahead(traits(result), name)
+    if not is_static(type(built)):
+        if scheduled:
+            yield f"{name.policy} decides itself how many tokens to reveal; leave the schedule out"
+    elif k is None and not scheduled:
+        yield f"say how many tokens a step, e.g. {name.policy}-k2, or a schedule (+linear8, +s2_1_1)"
+    elif k is not None and scheduled:
+        yield f"-k{k} and a schedule both say how many tokens a step; give one of them"
+    elif k is not None and k < 1:
+        yield "k is the number of tokens per step, at least 1"
+    if name.remask == "rcr" and not isinstance(built, Confidence):
+        yield f"+rcr compares confidences, so it goes with confidence-kN, not {name.policy}"
+    if name.remask == "remdm" and not hasattr(built, "k"):
+        yield f"+remdm goes with policies of k tokens a step, not {name.policy}"
+    if name.remask == "remdm" and "probe" in declared.needs:
+        yield f"{name.policy} checks its tokens by what-if rows; leave +remdm out"
+    if name.adas is not None and (name.policy not in ORDERED or name.remask):
+        yield f"+adas changes the order in which {', '.join(ORDERED)} reveal tokens, without remasking"
+    if name.together == "rounding" and name.greedy:
+        yield "+rounding draws tokens, so it needs a temperature (+t1.0); +counts does without one"
+    if name.together or name.gap:
+        words = f"+{name.together or f'gap{name.gap}'}"
+        if name.remask:
+            yield f"+{name.remask} compares the confidences of predicted tokens; leave {words} out"
+        if declared.rewrites:
+            yield f"{name.policy} chooses its tokens itself; leave {words} out"
+    if name.gap and "probe" in declared.needs:
+        yield f"{name.policy} checks neighbours, too, by what-if rows; leave +gap{name.gap} out"
+
+
+def _clashes_together(declared: Traits, name: SamplerName) -> Iterator[str]:
+    """Why a sampler, with what it declares as a whole, can't have its other modifiers."""
     held = "no_early_eos" if name.no_early_eos else "eos_last" if name.eos_last else ""
-    if held and traits(result).rewrites:
-        raise SamplerNameError(
-            f"sampler {name}: {name.policy} chooses tokens other than the predicted, so +{held} can't hold EOS "
-            "back; leave it out"
-        )
-    if name.cache and name.block is not None and traits(result).reach == "prefix":
-        raise SamplerNameError(
-            f"sampler {name}: it may remask tokens of earlier blocks, which a cache no longer computes; "
+    yield from why_not_ahead(declared, name)
+    if held and declared.rewrites:
+        yield f"{name.policy} chooses tokens other than the predicted, so +{held} can't hold EOS back; leave it out"
+    if name.cache and name.block is not None and declared.reach == "prefix":
+        yield (
+            "it may remask tokens of earlier blocks, which a cache no longer computes; "
             f"leave +{name.cache} or +b{name.block} out"
         )
-    return result
 
 
 def is_static(cls: type) -> bool:

@@ -17,7 +17,7 @@ def quota(name: SamplerName, total: Tensor, index: Tensor, left: Tensor) -> Tens
         now, last = counts[index.clamp(max=len(name.counts) - 1)], index >= len(name.counts) - 1
     elif name.schedule == "linear":
         steps = name.schedule_steps
-        now, last = total // steps + (index < total % steps), index >= steps - 1
+        now, last = share(total, steps, index), index >= steps - 1
     elif name.schedule == "cosine":
         progress = ((index + 1).double() / name.schedule_steps).clamp(max=1)
         keep = (total * torch.cos(torch.pi / 2 * progress) + 1e-9).floor().long()

@@ -9,14 +9,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pbcore.decoding.prediction import NUMBERS, predict, rowwise
-from pbcore.decoding.state import State
-from pbcore.decoding.step_parts import Of, PerRow, PerSlot, Setting
+from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise, scattered
 from pbcore.decoding.what_if import Answers
 from pbcore.errors import InputError
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.links import docs
 from pbcore.models.base import Attention
+from pbcore.models.counter_rng import Draw, uniform
+
+
+@dataclass(slots=True)
+class State:
+    """What a policy keeps of each row from step to step.
+
+    `over` is its lifetime: `block` (set back to `fill` when the row enters a block) or `answer`.
+    """
+
+    value: Tensor  # (R, …)
+    fill: float
+    over: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ class Review:
     mask: Tensor | None = None  # (R, C) float
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Step:
     """The result of one forward for the rows still being decoded, and of the what-if rows asked about since.
 
@@ -62,12 +73,28 @@ class Step:
     blocks come first. The candidates are the masked slots.
     """
 
-    _setting: Setting
-    _slot: PerSlot
-    _row: PerRow
+    inside: Tensor  # (R, C) bool: False at padding
+    position: Tensor  # (R, C) long: index among the row's target positions
+    column: Tensor  # (R, C) long: index in the canvas
     masked: Tensor  # (R, C) bool: the candidates
     token: Tensor  # (R, C) long: predicted token of a candidate, present token of a revealed slot
     confidence: Tensor  # (R, C) float: probability of a candidate's `token` (softmax at temperature 1), else 0
+    key: Tensor  # (R,) long: identifies the row in random draws
+    index: Tensor  # (R,) long: earlier steps of the row in this block
+    nfe: Tensor  # (R,) long: earlier forwards of the row
+    slots: Tensor  # (R,) long: number of slots in the active block
+    size: Tensor  # (R,) long: block length; of a single block, the row's target positions
+    requested: Tensor  # (R,) long: tokens asked for
+    targets: Tensor  # (R,) long: positions to predict in the whole canvas
+    left: Tensor  # (R,) long: those still masked
+    stale: Tensor  # (R,) bool: the canvas has tokens that the forward read here didn't see
+    asked: int  # A: largest number of target positions in the batch
+    seed: int = 0  # of the decoding
+    mask_id: int = -1  # the mask token
+    temperature: float = 0.0
+    frequencies: Tensor | None = None  # (V,) float: the tokens' background probabilities, if known
+    reach: str = "block"  # the policy's `reach`
+    reads: str = "distributions"  # the policy's `reads`
     quota: Tensor | None = None  # (R,) long: tokens to reveal now, if a schedule says
     attention: Attention | None = None  # weights of the slots, if the policy needs them
     mask: Tensor | None = None  # (R, C) float: probability of the mask token at a candidate, if the policy needs it
@@ -78,30 +105,7 @@ class Step:
     _numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (R, C) each, if a store answered
     _states: dict[str, State] = field(default_factory=dict)
     _walk: Tensor | None = None  # (R, C) long: the candidates' order, in place of any score's
-
-    asked = Of[int]("_setting")  # A: largest number of target positions in the batch
-    seed = Of[int]("_setting")  # of the decoding
-    mask_id = Of[int]("_setting")  # the mask token
-    temperature = Of[float]("_setting")
-    frequencies = Of["Tensor | None"]("_setting")  # (V,) float: the tokens' background probabilities, if known
-    reach = Of[str]("_setting")  # the policy's `reach`
-    reads = Of[str]("_setting")  # the policy's `reads`
-    inside = Of["Tensor"]("_slot")  # (R, C) bool: False at padding
-    position = Of["Tensor"]("_slot")  # (R, C) long: index among the row's target positions
-    column = Of["Tensor"]("_slot")  # (R, C) long: index in the canvas
-    key = Of["Tensor"]("_row")  # (R,) long: identifies the row in random draws
-    index = Of["Tensor"]("_row")  # (R,) long: earlier steps of the row in this block
-    nfe = Of["Tensor"]("_row")  # (R,) long: earlier forwards of the row
-    slots = Of["Tensor"]("_row")  # (R,) long: number of slots in the active block
-    size = Of["Tensor"]("_row")  # (R,) long: block length; of a single block, the row's target positions
-    requested = Of["Tensor"]("_row")  # (R,) long: tokens asked for
-    targets = Of["Tensor"]("_row")  # (R,) long: positions to predict in the whole canvas
-    stale = Of["Tensor"]("_row")  # (R,) bool: the canvas has tokens that the forward read here didn't see
-
-    @property
-    def left(self) -> Tensor:
-        """Masks (R,) left in the whole canvas."""
-        return self._row.left()
+    _draw: Draw = uniform
 
     @property
     def logits(self) -> Tensor:
@@ -155,16 +159,25 @@ class Step:
         """Token and confidence (R, C) from changed logits (M, V), with the same random draws as the model's own
         prediction.
         """
+        seen = self._predicted(logits)
+        return self.token.masked_scatter(self.masked, seen.token), self.scatter(seen.confidence)
+
+    def _predicted(self, logits: Tensor) -> Prediction:
         draws = self.uniform(-1)[self.masked] if self.temperature else None
-        token, confidence = predict(logits, self.temperature, draws)
-        return self.token.masked_scatter(self.masked, token), self.scatter(confidence)
+        return Prediction(*predict(logits, self.temperature, draws), logits)
+
+    def _see(self, seen: Prediction) -> None:
+        """Takes what a forward says of the candidates."""
+        self.token = self.token.masked_scatter(self.masked, seen.token)
+        self.confidence, self._logits = scattered(self.masked, seen.confidence), seen.logits
+        self._numbers = {name: scattered(self.masked, values) for name, values in seen.numbers.items()}
 
     def uniform(self, salt: int = 0) -> Tensor:
         """A uniform number in (0, 1) for each slot (R, C), new at each step.
 
         The batch has no influence; `salt` ≥ 0 gives further draws.
         """
-        return self._setting.draw(self.seed, self.key, self.nfe, self.position, salt + 1)
+        return self._draw(self.seed, self.key, self.nfe, self.position, salt + 1)
 
     def best(self, score: Tensor, k: int | Tensor | None) -> Tensor:
         """The k candidates of highest `score` (R, C) in each row, ties to the lowest position; with a schedule its

@@ -34,7 +34,7 @@ class Table:
     reviews = frozenset({"hidden"})
     attention = False
     deterministic = False
-    block = None
+    block: int | None = None
     batch_size: int | None = None
     frequencies: Tensor | None = None
     device = torch.device("cpu")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pbcore.decoding.prediction import predict, probability
+from pbcore.decoding.prediction import predict, probability, scattered
 from pbcore.lazy_torch import Tensor, torch
 
 
@@ -33,6 +33,29 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
+class Forwards:
+    """Canvases that were forwarded and what the model said of them."""
+
+    canvas: Tensor  # (W, L)
+    nfe: Tensor  # (W,) earlier forwards
+    at: Tensor  # (W, L) row of `logits` of each position, -1 where nothing is known
+    logits: Tensor  # (N, V)
+
+    def select(self, rows: Tensor) -> Forwards:
+        """Only the given rows; `rows` (W',) are indices."""
+        return replace(self, canvas=self.canvas[rows], nfe=self.nfe[rows], at=self.at[rows])
+
+    def knows(self, want: Tensor) -> Tensor:
+        """The rows (W,) of which all positions in `want` (W, L) or (L,), at least one, are known."""
+        return want.any(-1) & ~(want & (self.at < 0)).any(-1)
+
+    def rows_of(self, places: Tensor) -> Tensor:
+        """The rows `places` (M,) of the logits: (M, V), without a copy where these are all."""
+        every = len(places) == len(self.logits) and bool((places == torch.arange(len(places)).to(places)).all())
+        return self.logits if every else self.logits[places]
+
+
+@dataclass(frozen=True, slots=True)
 class Answers:
     """What the model says of the what-if rows of a Probe, in its order.
 
@@ -42,96 +65,43 @@ class Answers:
 
     row: Tensor  # (W,) long
     masked: Tensor  # (W, C) bool
-    canvas: Tensor  # (W, L) long
+    _forwards: Forwards
     _where: Tensor  # (W, C) canvas index of each slot
-    _at: Tensor  # (W, L) row of `_logits` of each position, -1 where nothing is predicted
-    _logits: Tensor  # (N, V)
     _temperature: float
     _draws: Tensor | None  # (W, C)
     _check: Callable[[Tensor, Tensor], None]
     causal: bool = False  # of a causal Probe, whose slots in `write` are its `masked`
 
+    @property
+    def canvas(self) -> Tensor:
+        """The canvases (W, L) that were asked about."""
+        return self._forwards.canvas
+
     def logits(self, slots: Tensor) -> Tensor:
         """Logits (M, V) of the marked slots, in row-major order; -inf for the mask token."""
-        return self._logits[self._at.gather(1, self._where)[slots]]
+        return self._forwards.logits[self._forwards.at.gather(1, self._where)[slots]]
 
     def probability(self, slots: Tensor, token: Tensor) -> Tensor:
         """The probability (W, C) of `token` (W, C) at the marked slots (softmax at temperature 1); 0 elsewhere."""
-        chances = probability(self.logits(slots), token[slots])
-        self._check(chances, self.row[slots.nonzero()[:, 0]])
-        return torch.zeros(slots.shape, dtype=chances.dtype, device=slots.device).masked_scatter(slots, chances)
+        return self._checked(slots, probability(self.logits(slots), token[slots]))
 
     def predict(self, slots: Tensor) -> tuple[Tensor, Tensor]:
         """Predicted token and its probability (W, C) at the marked slots, 0 elsewhere.
 
         At a temperature each slot draws with the random number that drew its `step.token`.
         """
-        token, confidence = predict(
-            self.logits(slots), self._temperature, None if self._draws is None else self._draws[slots]
-        )
-        self._check(confidence, self.row[slots.nonzero()[:, 0]])
-        tokens = torch.zeros(slots.shape, dtype=torch.long, device=slots.device).masked_scatter(slots, token)
-        numbers = torch.zeros(slots.shape, dtype=confidence.dtype, device=slots.device)
-        return tokens, numbers.masked_scatter(slots, confidence)
+        draws = None if self._draws is None else self._draws[slots]
+        token, confidence = predict(self.logits(slots), self._temperature, draws)
+        return scattered(slots, token), self._checked(slots, confidence)
 
-    def taken(self, take: Tensor, canvas: Tensor, mask_id: int) -> Kept:
+    def _checked(self, slots: Tensor, chances: Tensor) -> Tensor:
+        self._check(chances, self.row[slots.nonzero()[:, 0]])
+        return scattered(slots, chances)
+
+    def taken(self, take: Tensor, canvas: Tensor, mask_id: int) -> Forwards:
         """What the next step needs of the what-if rows `take` (R,), −1 for none, whose moves led to `canvas` (R, L)."""
-        at = torch.where(canvas == mask_id, self._at[take.clamp(min=0)], -1)
-        at = at.masked_fill((take < 0)[:, None], -1)
-        known = at >= 0
-        rows = at[known]  # (N',)
-        at[known] = torch.arange(len(rows), device=at.device)
-        return Kept(self.canvas[take.clamp(min=0)], at, _rows_of(self._logits, rows))
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Forwards of what-if rows that were taken, which the next step reads instead of running its own."""
-
-    canvas: Tensor  # (R, L) as forwarded
-    at: Tensor  # (R, L) row of `logits` of each position, -1 where unknown
-    logits: Tensor  # (N, V)
-
-    def select(self, rows: Tensor) -> Kept:
-        """Only the given rows; `rows` (R',) are indices."""
-        return replace(self, canvas=self.canvas[rows], at=self.at[rows])
-
-    def knows(self, want: Tensor) -> Tensor:
-        """The rows (R,) of which all positions in `want` (R, L), at least one, are known."""
-        return want.any(-1) & ~(want & (self.at < 0)).any(-1)
-
-    def of(self, want: Tensor) -> Tensor:
-        """Logits (M, V) of the positions in `want` (R, L), all of them known."""
-        return _rows_of(self.logits, self.at[want])
-
-
-@dataclass(frozen=True, slots=True)
-class Foreseen:
-    """Forwards of one row: of the canvas that it had, and of guesses of those that it comes to have."""
-
-    canvas: Tensor  # (W, L)
-    nfe: Tensor  # (W,) earlier forwards that lead there without looking ahead
-    at: Tensor  # (W, L) row of `logits` of each position, -1 where unknown
-    logits: Tensor  # (N, V)
-
-    def exact(self, canvas: Tensor, nfe: Tensor, want: Tensor) -> int | None:
-        """The forward of just this `canvas` (L,) after `nfe` others that knows all positions in `want` (L,)."""
-        same = (self.nfe == nfe) & (self.canvas == canvas).all(-1) & ~(want & (self.at < 0)).any(-1)
-        return int(same.int().argmax()) if bool(same.any()) else None
-
-    def closest(self, canvas: Tensor, want: Tensor, mask_id: int) -> int | None:
-        """The forward with the most of this canvas's tokens and no others that knows all positions in `want` (L,)."""
-        masks = self.canvas == mask_id  # (W, L)
-        within = (masks | (self.canvas == canvas)).all(-1) & ~(want & (self.at < 0)).any(-1)
-        count = masks.sum(-1).masked_fill(~within, canvas.shape[0] + 1)
-        return int(count.argmin()) if bool(within.any()) else None
-
-    def of(self, place: int, want: Tensor) -> Tensor:
-        """Logits (M, V) of the positions in `want` (L,), all of them known, from forward `place`."""
-        return _rows_of(self.logits, self.at[place][want])
-
-
-def _rows_of(logits: Tensor, rows: Tensor) -> Tensor:
-    """Some rows of logits (N, V), without a copy where these are all."""
-    every = len(rows) == len(logits) and bool((rows == torch.arange(len(rows), device=rows.device)).all())
-    return logits if every else logits[rows]
+        part = self._forwards.select(take.clamp(min=0))
+        known = (canvas == mask_id) & (take >= 0)[:, None] & (part.at >= 0)
+        logits = self._forwards.rows_of(part.at[known])
+        at = torch.full_like(part.at, -1).masked_scatter(known, torch.arange(len(logits), device=known.device))
+        return replace(part, at=at, logits=logits)

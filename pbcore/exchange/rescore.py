@@ -1,8 +1,6 @@
 """The command `pbcore rescore`: scores a run's kept answers again, without a model, as a new run that names its parent.
-
 For answers whose grammar or BERTScore had no tool, for a new LanguageTool, a new metric or an own scorer. Imports no
-torch unless BERTScore is measured.
-"""
+torch unless BERTScore is measured."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ from pbcore.results.facts import versions
 from pbcore.results.load import load_stored
 from pbcore.results.questions import DATA, Questions, gather, scored_again
 from pbcore.results.questions import keep as keep_questions
-from pbcore.results.record import CellRecord, SampleRecord, absent_reasons
+from pbcore.results.record import CellRecord, absent_reasons
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, open_run
 from pbcore.tasks.base import Task
 from pbcore.tasks.cot import ANSWERS
@@ -42,9 +40,8 @@ from pbcore.text import show
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """One cell before and after. `changed` maps each score's name to the number of answers whose score changed; `kept`
-    says why the cell was left as it was, empty if it was scored.
-    """
+    """One cell before and after. `changed`: score → number of answers whose score changed; `kept` says why the cell was
+    left as it was, empty if it was scored."""
 
     before: StoredCell
     after: StoredCell
@@ -53,31 +50,25 @@ class Rescored:
 
 
 def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
-    """Scores a cell's kept answers again; everything but scores, details, what is absent and the headline stays.
-
-    The key, which stands for an outcome, is dropped if any score or detail differs. A cell with a score whose tool is
-    not here now is left as it was.
-    """
-    cell, samples = entry.cell, entry.samples
+    """Scores a cell's kept answers again; everything but scores, details, what is absent and the headline stays. The
+    key, which stands for an outcome, is dropped if any score or detail differs. A cell with a score whose tool is not
+    here now is left as it was."""
     after = scored_again(entry, task)
-    record, again = after.cell, after.samples
-    if all("absent" not in sample.details for sample in again):
+    record, pairs = after.cell, list(zip(entry.samples, after.samples, strict=True))
+    if all("absent" not in sample.details for sample in after.samples):
         record = replace(record, absent={k: why for k, why in record.absent.items() if k not in record.scores})
-    lost = [
-        f"{name}: {why}" for name, why in record.absent.items() if name in cell.scores.keys() - record.scores.keys()
-    ]
-    if lost:
-        return Rescored(entry, entry, {}, lost[0])
-    if not all(_same(old, new) for old, new in zip(samples, again, strict=True)):
-        record = replace(record, conditions=replace(record.conditions, key=None))
-    names = dict.fromkeys(name for one in (*samples, *again) for name in one.scores)
-    changed = {
-        name: sum(
-            not _equal(old.scores.get(name), new.scores.get(name)) for old, new in zip(samples, again, strict=True)
-        )
-        for name in names
+    gone = entry.cell.scores.keys() - record.scores.keys()
+    lost = next((f"{name}: {why}" for name, why in record.absent.items() if name in gone), None)
+    if lost is not None:
+        return Rescored(entry, entry, {}, lost)
+    counts = {
+        name: sum(not _equal(old.scores.get(name), new.scores.get(name)) for old, new in pairs)
+        for name in dict.fromkeys(name for one in (*entry.samples, *after.samples) for name in one.scores)
     }
-    return Rescored(entry, StoredCell(record, again), {name: n for name, n in changed.items() if n})
+    changed = {name: count for name, count in counts.items() if count}
+    if changed or any(old.details != new.details for old, new in pairs):
+        record = replace(record, conditions=replace(record.conditions, key=None))
+    return Rescored(entry, StoredCell(record, after.samples), changed)
 
 
 def rescore(
@@ -91,24 +82,23 @@ def rescore(
     whose run.json names the parent. Cells that could not be run, and those that an integration asked and scored, are
     copied. With `cot_answer` (`marked` or `whole`) answers with steps are scored so, however the parent did.
 
-    Raises the errors of `load_stored`, QuestionsError where a cell's questions can't be had, InputError where
-    `cot_answer` meets no answers with steps, and RunDirError if the target exists; nothing is written before every cell
-    is scored.
-    """
+    Nothing is written before every cell is scored. Raises the errors of `load_stored`, QuestionsError where a
+    cell's questions can't be had, InputError where `cot_answer` meets no answers with steps, RunDirError if the
+    target exists."""
     parent = open_run(source)
     stored, facts = load_stored(parent.path, refuse), parent.read_run()
     if not any(entry.samples for entry in stored):
         raise InputError(f"{source} has no kept answers; give a run directory with cells/ or samples.jsonl")
     questions = Questions(parent.path, facts, data_dir, tuple(tasks))
     ran = [entry for entry in stored if entry.cell.status == "ok" and entry.samples]
-    own = [entry for entry in ran if asked_by(entry.cell.task) is None]
+    elsewhere = {entry.cell.id: other.name for entry in ran if (other := asked_by(entry.cell.task)) is not None}
+    own = [entry for entry in ran if entry.cell.id not in elsewhere]
     asked = {entry.cell.id: questions.of(entry.cell) for entry in own or ran}
     if cot_answer is not None and not any(asked[entry.cell.id].cot for entry in own):
         raise InputError(f"--cot-answer: {source} has no answers with steps (--cot); leave it out")
     results = [rescore_cell(*_so_scored(entry, asked[entry.cell.id], cot_answer)) for entry in own]
-    for entry in ran:
-        if (other := asked_by(entry.cell.task)) is not None:
-            results.append(Rescored(entry, entry, {}, f"{other.name} asked and scored them"))
+    kept = [entry for entry in ran if entry.cell.id in elsewhere]
+    results += [Rescored(entry, entry, {}, f"{elsewhere[entry.cell.id]} asked and scored them") for entry in kept]
     path = target or parent.path.parent / new_name()
     run = create(path.parent, path.name)
     run.write_run({**facts, "parent": _parent(parent, facts, results)})
@@ -117,9 +107,8 @@ def rescore(
     for task in asked.values():
         keep_questions(run, task)
     done = {one.after.cell.id: one.after for one in results}
-    for entry in stored:
-        kept = done.get(entry.cell.id, entry)
-        run.write_cell(kept.cell, kept.samples)
+    for entry in (done.get(entry.cell.id, entry) for entry in stored):
+        run.write_cell(entry.cell, entry.samples)
     gather([parent], run)
     run.assemble()
     write_report(run.path)
@@ -160,12 +149,6 @@ def _tools(used: set[str]) -> dict[str, str]:
     return tools
 
 
-def _same(old: SampleRecord, new: SampleRecord) -> bool:
-    """Whether two scorings of an answer have the same outcome."""
-    names = old.scores.keys() | new.scores.keys()
-    return old.details == new.details and all(_equal(old.scores.get(name), new.scores.get(name)) for name in names)
-
-
 def _equal(old: float | None, new: float | None) -> bool:
     """Whether two scores are one, rounding of floating-point sums aside; None: not measured."""
     return old == new if old is None or new is None else math.isclose(old, new, rel_tol=0, abs_tol=1e-9)
@@ -186,19 +169,13 @@ def rescored_text(results: Sequence[Rescored]) -> str:
     ]
     kept = Counter(one.kept for one in results if one.kept)
     lines += [f"{counted(count, 'cell')} left unchanged: {printable(why, 300)}" for why, count in kept.items()]
-    absent = Counter(
-        f"{names}: {why}"
-        for one in scored
-        for names, why in absent_reasons(
-            {name: why for name, why in one.after.cell.absent.items() if name in _metrics(one)}
-        ).items()
-    )
+    absent: Counter[str] = Counter()
+    for one in scored:
+        metrics = scorer(task_spec(one.after.cell.task).scorer).metrics
+        reasons = absent_reasons({name: why for name, why in one.after.cell.absent.items() if name in metrics})
+        absent.update(f"{names}: {why}" for names, why in reasons.items())
     lines += [f"not measured in {counted(count, 'cell')}: {printable(why, 300)}" for why, count in absent.items()]
     return "\n".join([*texts, *lines])
-
-
-def _metrics(one: Rescored) -> tuple[str, ...]:
-    return scorer(task_spec(one.after.cell.task).scorer).metrics
 
 
 def _mean(cell: CellRecord, name: str) -> str:

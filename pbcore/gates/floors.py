@@ -26,8 +26,7 @@ class FloorError(InputError):
 @dataclass(frozen=True, slots=True)
 class Floor:
     """A requirement: in all cells whose id matches `cells` (shell pattern), `metric` (a score, nfe, tokens_per_step …)
-    `sign` `value`.
-    """
+    `sign` `value`."""
 
     cells: str
     metric: str
@@ -52,10 +51,8 @@ def parse_floor(text: str) -> Floor:
 
 
 def broken_floors(floors: Iterable[Floor], cells: Iterable[CellRecord]) -> list[tuple[str, str]]:
-    """(cell id or pattern, reason) for each violated floor.
-
-    A floor is also violated if no cell matches it or a cell lacks its metric.
-    """
+    """(cell id or pattern, reason) for each violated floor; a floor is also violated if no cell matches it or a cell
+    lacks its metric."""
     broken = []
     cells = list(cells)
     rows = {cell.id: row(cell) for cell in cells}

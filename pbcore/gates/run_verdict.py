@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pbcore.errors import InputError
 from pbcore.gates.floors import Floor, FloorError, broken_floors, parse_floor
-from pbcore.gates.judge import judge
+from pbcore.gates.judge import Verdict, judge
 from pbcore.gates.text import Rerun, gate_markdown, gate_text
 from pbcore.gates.timing.gate import Timings, judge_time
 from pbcore.gates.timing.interleaved import BaseError, check_base
@@ -29,13 +29,24 @@ class Ruling:
 
 def check_gates(settings: Settings) -> None:
     """Raises InputError for baselines, floors and bases that can't be read: before the run, not after it."""
-    _baselines(settings)
-    _floors(settings)
+    _given(settings)
     if settings.against is not None:
         try:
             check_base(settings.against)
         except BaseError as error:
             raise InputError(f"--against: {error}") from error
+
+
+def _given(settings: Settings) -> tuple[dict[Path, dict[str, BaselineCell]], list[Floor]]:
+    """The baselines and floors that the settings name. Raises InputError for those that can't be read."""
+    try:
+        baselines = {path: read_baseline(path) for path in settings.gate}
+    except BaselineError as error:
+        raise InputError(f"--gate: {error}") from error
+    try:
+        return baselines, [parse_floor(text) for text in settings.floor]
+    except FloorError as error:
+        raise InputError(f"--floor: {error}") from error
 
 
 def rule(plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[str], None]) -> Ruling:
@@ -44,54 +55,31 @@ def rule(plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[s
     `rerun(cell_id, sample)` gives the command that runs one sample again; `say` shows which cell is being timed.
     """
     settings, ruling, stored = plan.settings, Ruling(), run.read_cells()
-    demands, baselines = _floors(settings), _baselines(settings)
+    baselines, floors = _given(settings)
     for path, baseline in baselines.items():
-        _rule_on_gate(path, baseline, stored, demands, settings.gate_level, rerun, ruling)
-        demands = []  # floors are judged once, with the first baseline
-    if demands:
-        _rule_on_floors(demands, stored, ruling)
+        verdict = judge(stored, baseline, settings.gate_level, floors)
+        _rule_on_gate(path, verdict, rerun, ruling)
+        floors = []  # they are judged once, with the first baseline
+    if floors:
+        _rule_on_floors(floors, stored, ruling)
     if settings.gate_time is not None:
         gated = {name for baseline in baselines.values() for name in baseline} if baselines else None
         _rule_on_time(judge_time(plan, run, complete, gated, say), ruling)
     if settings.update_baseline is not None:
-        ruling.text.append(_update(settings.update_baseline, stored, complete, ruling))
+        _update(settings.update_baseline, stored, complete, ruling)
     return ruling
 
 
 def nothing_to_judge(requested: Sequence[str], ini: Path | None) -> Ruling:
     """The ruling on a run without any cell. Verdicts that the command line requests (the options, as written there)
-    fail; those that only the ini file sets are reported as unused, since the project's other tests run under it,
-    too."""
+    fail; those that only the ini file sets are reported as unused: the project's other tests run under it, too."""
     if not requested:
         return Ruling([f"no cell in this run: the gates and floors that {ini} sets were not applied"])
     reason = f"{' and '.join(requested)}: the run has no cell, so nothing was judged; check the paths, -k and --task"
     return Ruling([f"gate FAILED: {reason}"], [("no cell", reason)], [f"### gate FAILED\n\n{reason}\n"])
 
 
-def _baselines(settings: Settings) -> dict[Path, dict[str, BaselineCell]]:
-    try:
-        return {path: read_baseline(path) for path in settings.gate}
-    except BaselineError as error:
-        raise InputError(f"--gate: {error}") from error
-
-
-def _floors(settings: Settings) -> list[Floor]:
-    try:
-        return [parse_floor(text) for text in settings.floor]
-    except FloorError as error:
-        raise InputError(f"--floor: {error}") from error
-
-
-def _rule_on_gate(
-    path: Path,
-    baseline: dict[str, BaselineCell],
-    stored: Sequence[StoredCell],
-    demands: Sequence[Floor],
-    level: float,
-    rerun: Rerun,
-    ruling: Ruling,
-) -> None:
-    verdict = judge(stored, baseline, level, demands)
+def _rule_on_gate(path: Path, verdict: Verdict, rerun: Rerun, ruling: Ruling) -> None:
     ruling.text.append(gate_text(verdict, str(path), rerun))
     ruling.markdown.append(gate_markdown(verdict, str(path), rerun))
     failures = [(f"{path}::{one.id}", f"{one.status}: {one.reason}") for one in verdict.judgements if not one.ok]
@@ -127,11 +115,11 @@ def _rule_on_time(bases: Sequence[Timings], ruling: Ruling) -> None:
         ruling.failures.append(("time", reason))
 
 
-def _update(path: Path, stored: Sequence[StoredCell], complete: bool, ruling: Ruling) -> str:
+def _update(path: Path, stored: Sequence[StoredCell], complete: bool, ruling: Ruling) -> None:
     try:
         if not complete:
             raise BaselineError("no baseline written: the run is not complete")
-        return f"baseline written: {write_baseline(path, stored)} ({counted(len(stored), 'cell')})"
+        ruling.text.append(f"baseline written: {write_baseline(path, stored)} ({counted(len(stored), 'cell')})")
     except (BaselineError, OSError) as error:
         ruling.failures.append((f"update of {path}", str(error)))
-        return str(error)
+        ruling.text.append(str(error))

@@ -9,6 +9,7 @@ from pbcore.text import code, listed, md
 
 Rerun = Callable[[str, int], str]
 LISTED = 12  # flipped samples named per cell
+FAILED = (("worse",), ("slower",), ("error", "refused"), ("missing",), ("floor",))  # in the order of the text
 
 
 def rerun_command(cell_id: str, sample: int) -> str:
@@ -23,57 +24,35 @@ def gate_text(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_com
     """The verdict on one screen: failures first (at most `limit`, the rest counted), flipped samples with commands,
     detectable drops.
     """
-    lines = [_headline(verdict, name)]
-    failed = (
-        verdict.of("worse")
-        + verdict.of("slower")
-        + verdict.of("error", "refused")
-        + verdict.of("missing")
-        + verdict.of("floor")
-    )
-    lines += listed([_failure(cell, rerun) for cell in failed], limit)
+    failed = [cell for status in FAILED for cell in verdict.of(*status)]
+    lines = [_headline(verdict, name), *listed([_failure(cell, rerun) for cell in failed], limit)]
     flipped = [cell for cell in verdict.of("passed") if cell.newly_wrong or cell.newly_right]
-    lines += listed([_flipped(cell, rerun) for cell in flipped], limit, " cells with flipped samples")
-    new = verdict.of("new")
-    if new:
-        lines.append(
-            f"  new, not judged: {', '.join(printable(cell.id) for cell in new[:4])}{' …' if len(new) > 4 else ''} "
-            f"({len(new)})"
-        )
+    commands = [f"  flipped  {printable(cell.id)}: {_flips(cell)}{_again(cell, rerun)}" for cell in flipped]
+    lines += listed(commands, limit, " cells with flipped samples")
+    if new := verdict.of("new"):
+        names = ", ".join(printable(cell.id) for cell in new[:4])
+        lines.append(f"  new, not judged: {names}{' …' if len(new) > 4 else ''} ({len(new)})")
     return "\n".join([*lines, f"  {power_text(verdict)}"])
 
 
 def _failure(cell: Judgement, rerun: Rerun) -> str:
-    line = f"  {cell.status.upper():<8} {printable(cell.id)}: {printable(cell.reason, 600)}"
-    return (
-        f"{line}\n           {_flips(cell)}: {printable(rerun(cell.id, cell.newly_wrong[0]), 1000)}"
-        if cell.newly_wrong
-        else line
-    )
+    flips = f"\n           {_flips(cell)}{_again(cell, rerun)}" if cell.newly_wrong else ""
+    return f"  {cell.status.upper():<8} {printable(cell.id)}: {printable(cell.reason, 600)}{flips}"
 
 
-def _flipped(cell: Judgement, rerun: Rerun) -> str:
-    command = f": {printable(rerun(cell.id, cell.newly_wrong[0]), 1000)}" if cell.newly_wrong else ""
-    return f"  flipped  {printable(cell.id)}: {_flips(cell)}{command}"
+def _again(cell: Judgement, rerun: Rerun) -> str:
+    """The command for the first sample that is newly wrong, if there is one."""
+    return f": {printable(rerun(cell.id, cell.newly_wrong[0]), 1000)}" if cell.newly_wrong else ""
 
 
 def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command) -> str:
     """The verdict in Markdown: every cell that failed, flipped or is new."""
-    lines = [
-        f"### {md(_headline(verdict, name))}",
-        "",
-        power_text(verdict),
-        "",
-        "| cell | verdict | why | newly wrong | newly right |",
-        "|---|---|---|---|---|",
-    ]
+    header = ["| cell | verdict | why | newly wrong | newly right |", "|---|---|---|---|---|"]
+    lines = [f"### {md(_headline(verdict, name))}", "", power_text(verdict), "", *header]
     for cell in verdict.judgements:
         if not cell.ok or cell.status == "new" or cell.newly_wrong or cell.newly_right:
-            reason = md(cell.reason, 600)
-            lines.append(
-                f"| {code(cell.id, cell=True)} | {cell.status} | {reason} | {_ids(cell.newly_wrong)} | "
-                f"{_ids(cell.newly_right)} |"
-            )
+            flips = f"{_ids(cell.newly_wrong)} | {_ids(cell.newly_right)}"
+            lines.append(f"| {code(cell.id, cell=True)} | {cell.status} | {md(cell.reason, 600)} | {flips} |")
     commands = [
         printable(rerun(cell.id, sample), 1000) for cell in verdict.judgements for sample in cell.newly_wrong[:LISTED]
     ]
@@ -89,9 +68,8 @@ def power_text(verdict: Verdict) -> str:
     drop = "no drop" if verdict.detectable is None else f"a drop of {100 * verdict.detectable:.1f} points"
     text = (
         f"at {counted(verdict.smallest_n, 'sample')} and {counted(verdict.judged, 'test')} (Holm, "
-        f"{100 * verdict.level:g} % false alarms per "
-        "run) "
-        f"{drop} is detectable in one cell with 80 % power, assuming no answer improves"
+        f"{100 * verdict.level:g} % false alarms per run) {drop} is detectable in one cell with 80 % power, assuming "
+        "no answer improves"
     )
     if verdict.churn:
         churn_drop = "none" if verdict.detectable_churn is None else f"{100 * verdict.detectable_churn:.1f} points"
@@ -110,12 +88,8 @@ def _headline(verdict: Verdict, name: str) -> str:
 
 
 def _flips(cell: Judgement) -> str:
-    parts = [
-        f"{kind} {_ids(ids)}"
-        for kind, ids in (("newly wrong", cell.newly_wrong), ("newly right", cell.newly_right))
-        if ids
-    ]
-    return "; ".join(parts)
+    kinds = (("newly wrong", cell.newly_wrong), ("newly right", cell.newly_right))
+    return "; ".join(f"{kind} {_ids(ids)}" for kind, ids in kinds if ids)
 
 
 def _ids(ids: tuple[int, ...]) -> str:

@@ -1,22 +1,28 @@
 """Capabilities of models, known before loading: unsupported combinations are left out of the grid and counted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from pbcore.models.tokenizer import Tokenizer
-    from pbcore.tasks.base import Task
+from pbcore.decoding import resolve
+from pbcore.decoding.checks import why_not_in_blocks
+from pbcore.decoding.protocol import traits
+from pbcore.decoding.samplers import policy
+from pbcore.grid.levels import factors_of
+from pbcore.models import resolve_model
+from pbcore.models.errors import ModelError
+from pbcore.models.families import block_of
+from pbcore.models.tokenizer import Tokenizer, read_tokenizer
+from pbcore.names import SamplerNameError, parse
+from pbcore.tasks.base import Task
+from pbcore.tasks.registry import task_spec
+from pbcore.tasks.sources import asked_by
+from pbcore.theory.distributions import supports
 
 
-@dataclass(frozen=True, slots=True)
-class _Own:
-    """A family that decodes by itself: the policies whose names it reads, an example, whether it keeps given tokens,
-    and the samplers that it runs in place of a profile's.
-    """
+class _Own(NamedTuple):
+    """A family that decodes by itself: policies whose names it reads, an example, whether it keeps given tokens, and
+    the samplers that it runs in place of a profile's."""
 
     policies: tuple[str, ...]
     example: str
@@ -34,16 +40,12 @@ OWN_DECODERS = {
 
 def may_decode_itself(model: str) -> bool:
     """Whether `model` reads sampler names in its own way; of a user's own model only its `check` knows."""
-    from pbcore.models import resolve_model
-
     entry = resolve_model(model)
     return entry.served or entry.family in ("diffusion_gemma", "sedd", "user", "unknown")  # those of `causal` are known
 
 
 def own_samplers(model: str) -> tuple[str, ...]:
     """The samplers that a model has instead of the profile's; none for models that run the profile's."""
-    from pbcore.models import resolve_model
-
     entry = resolve_model(model)
     own = OWN_DECODERS.get(entry.family)
     return entry.samplers or (own.samplers if own else ())
@@ -51,22 +53,16 @@ def own_samplers(model: str) -> tuple[str, ...]:
 
 def served(model: str) -> bool:
     """Whether a model answers elsewhere, behind a server; "" is none."""
-    from pbcore.models import resolve_model
-
     return bool(model) and resolve_model(model).served
 
 
 def own_batches(model: str) -> bool:
     """Whether a model that runs here forms its batches by itself."""
-    from pbcore.models import resolve_model
-
     return resolve_model(model).family in ("diffusion_gemma", "sedd")
 
 
 def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
     """Why a model can't run a task whose answers are given in part; None if it can."""
-    from pbcore.models import resolve_model
-
     entry = resolve_model(model)
     own = OWN_DECODERS.get(entry.family)
     if not entry.served and (own is None or own.infills):
@@ -79,9 +75,6 @@ def no_infilling(model: str, load_task: Callable[[], Task]) -> str | None:
 
 def otherwise_asked(load_task: Callable[[], Task], task: str, sampler: str) -> str | None:
     """Why a sampler contradicts what an integration's task asks for, such as greedy decoding; None if it doesn't."""
-    from pbcore.names import parse
-    from pbcore.tasks.sources import asked_by
-
     source = asked_by(task)
     why = None if source is None else source.refuses(load_task(), parse(sampler))
     return None if why is None else f"{task} × {sampler}: {why}"
@@ -89,9 +82,6 @@ def otherwise_asked(load_task: Callable[[], Task], task: str, sampler: str) -> s
 
 def no_factor(model: str, level: str) -> str | None:
     """Why a level's factors mean nothing to a model; None if it has them all."""
-    from pbcore.grid.levels import factors_of
-    from pbcore.models import resolve_model
-
     entry, names = resolve_model(model), factors_of(level)
     if names and entry.served:
         return f"{model} × --factor {', '.join(names)}: its computer is the server's"
@@ -99,11 +89,8 @@ def no_factor(model: str, level: str) -> str | None:
 
 
 def not_so_asked(model: str, task: str, cot: bool, max_new_tokens: int | None) -> str | None:
-    """Why a model can't answer a task in steps (`cot`: those of the run, beside tasks that ask for them by
-    themselves), or a task can't have the run's `max_new_tokens`; None if they can, or aren't asked to."""
-    from pbcore.models import resolve_model
-    from pbcore.tasks.registry import task_spec
-
+    """Why a model can't answer a task in steps (`cot`: those of the run, beside tasks that ask for them by themselves),
+    or a task can't have the run's `max_new_tokens`; None if they can, or aren't asked to."""
     spec = task_spec(task)
     if max_new_tokens and spec.fixed is not None and not spec.infills:  # a given canvas has no length to choose
         return f"{task} with --max-new-tokens: {spec.fixed}, its length included; pbcore lm-eval takes --gen_kwargs"
@@ -116,64 +103,34 @@ def not_so_asked(model: str, task: str, cot: bool, max_new_tokens: int | None) -
 
 def why_not(model: str, task: str, sampler: str) -> str | None:
     """Why `model` can't run this task with this sampler; None if it can, or if only its `check` knows."""
-    from pbcore.models import resolve_model
-    from pbcore.names import parse
-
-    entry = resolve_model(model)
-    if not entry.served:
-        return _why_not(model, task, sampler)
-    reason = entry.refuses(parse(sampler))
-    return None if reason is None else f"{model} × samplers other than {', '.join(entry.samplers)}: {reason}"
-
-
-@cache
-def _why_not(model: str, task: str, sampler: str) -> str | None:
-    from pbcore.models import resolve_model
-    from pbcore.names import parse
-    from pbcore.theory.distributions import supports
-
-    family, name = resolve_model(model).family, parse(sampler)
-    if family in ("user", "unknown"):
+    entry, name = resolve_model(model), parse(sampler)
+    own, block = OWN_DECODERS.get(entry.family), None
+    if entry.served:
+        reason = entry.refuses(name)
+        return None if reason is None else f"{model} × samplers other than {', '.join(entry.samplers)}: {reason}"
+    if entry.family in ("user", "unknown"):
         return None
-    if family in OWN_DECODERS:
-        own = OWN_DECODERS[family]
+    if own is not None:
         if name.policy in own.policies:
             return f"{model} × +ahead{name.ahead}: it decodes by itself" if name.ahead else None
         names = " and ".join(own.policies)
         return f"{model} × samplers other than {names}: it decodes by itself, e.g. with --sampler {own.example}"
     if not _in_the_loop(sampler):
         return f"{model} × {sampler}: a sampler for models that decode by themselves"
-    if family == "masked":
-        return _not_in_blocks(model, sampler)
-    if family != "ideal":
-        return None
-    if not supports(task):
+    if entry.family == "masked":
+        block = block_of(entry)
+        reason = None if block is None else why_not_in_blocks(block, traits(policy(name)), name)
+        return None if reason is None else f"{model} × {sampler}: it decodes block by block, and {reason}"
+    if entry.family == "ideal" and not supports(task):
         return f"{model} × {task.split('/')[0]}: the right answers can't be listed, so it has no ideal model"
-    if name.cache:
+    if entry.family == "ideal" and name.cache:
         return f"{model} × +{name.cache}: it has no attention, so nothing to cache"
     return None
-
-
-def _not_in_blocks(model: str, sampler: str) -> str | None:
-    """Why a block model can't run a sampler; None for one that can, and for models with full attention."""
-    from pbcore.decoding.checks import why_not_in_blocks
-    from pbcore.decoding.protocol import traits
-    from pbcore.decoding.samplers import policy
-    from pbcore.models import resolve_model
-    from pbcore.models.families import block_of
-    from pbcore.names import parse
-
-    block, name = block_of(resolve_model(model)), parse(sampler)
-    why = None if block is None else why_not_in_blocks(block, traits(policy(name)), name)
-    return None if why is None else f"{model} × {sampler}: it decodes block by block, and {why}"
 
 
 @cache
 def _in_the_loop(sampler: str) -> bool:
     """Whether the decoding loop has this sampler."""
-    from pbcore.decoding import resolve
-    from pbcore.names import SamplerNameError
-
     try:
         return resolve(sampler).policy != "ar"
     except SamplerNameError:
@@ -182,13 +139,11 @@ def _in_the_loop(sampler: str) -> bool:
 
 def lacks_words(model: str, task: Task) -> str | None:
     """Why an embedded model, whose vocabulary holds the words of the package's own data, can't read a task's prompts;
-    None if it can.
-    """
-    from pbcore.models.errors import ModelError
-
-    tokenizer = _small_tokenizer(model)
-    if tokenizer is None:
+    None if it can. Other models can spell any word."""
+    entry = resolve_model(model)
+    if not entry.embedded or entry.folder is None:
         return None
+    tokenizer: Tokenizer = read_tokenizer(entry.folder, entry.name, entry.chat)
     try:
         for sample in task.samples:
             tokenizer.chat(sample.messages)
@@ -197,13 +152,3 @@ def lacks_words(model: str, task: Task) -> str | None:
             f"{model} × {task.name}: its vocabulary covers the package's own data, and these prompts have other words"
         )
     return None
-
-
-@cache
-def _small_tokenizer(model: str) -> Tokenizer | None:
-    """The tokenizer of an embedded checkpoint; None for other models, which can spell any word."""
-    from pbcore.models import resolve_model
-    from pbcore.models.tokenizer import read_tokenizer
-
-    entry = resolve_model(model)
-    return read_tokenizer(entry.folder, entry.name, entry.chat) if entry.embedded and entry.folder else None

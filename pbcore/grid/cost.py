@@ -1,19 +1,25 @@
-"""Costs of cells: forwards of a sampler, and the remaining time of a run."""
+"""Costs of cells: forwards of a sampler, a cell's relative cost by name and samples, the remaining time of a run."""
 
-from __future__ import annotations
-
+import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 from math import sqrt
+from operator import attrgetter
 from statistics import median
-from typing import TYPE_CHECKING
 
+from pbcore.decoding.protocol import Traits, traits
+from pbcore.decoding.samplers import policy
 from pbcore.grid.cellid import CellName
+from pbcore.grid.plan import Plan, masked_tokens
+from pbcore.models import resolve_model
+from pbcore.names import SamplerName, SamplerNameError, parse
 
-if TYPE_CHECKING:
-    from pbcore.decoding.protocol import Traits
-    from pbcore.names import SamplerName
+SPEED = 7e10  # floating-point operations a second: only the ratio between models matters
+LEAST = 2e-4  # seconds of a forward whatever the model, about
+TOKEN = re.compile(r"[^\W\d_]+|\d|_|[^\w\s]+|\n")  # words, digits, runs of signs, line ends: about a tokenizer's tokens
+SEEN = 20  # samples of a task that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +45,7 @@ def forwards(name: SamplerName, tokens: int) -> Forwards:
     A fixed k takes ⌈b/k⌉ a block of b, a schedule its steps. Policies that decide themselves take at least one a block,
     and at most one a token, or what they declare as their cap. `+eos_stop` can end any of them early. Samplers that ask
     about what-if rows (`asks`) may take further forwards in each step, up to one a slot and one; how many rows these
-    have is up to the sampler. One that looks ahead takes at most what it takes without.
-    """
+    have is up to the sampler. One that looks ahead takes at most what it takes without."""
     size = min(name.block or tokens, tokens)
     blocks = -(-tokens // size)
     steps = _steps(name, size)
@@ -79,65 +84,63 @@ def _cap(name: SamplerName, size: int) -> int:
 
 def _traits(name: SamplerName) -> Traits | None:
     """What a sampler's policy declares; None for those of models that decode by themselves."""
-    from pbcore.decoding.protocol import traits
-    from pbcore.decoding.samplers import policy
-    from pbcore.names import SamplerNameError
-
     try:
         return traits(policy(name))
     except SamplerNameError:
         return None
 
 
-@dataclass
-class Remaining:
-    """Estimates the remaining time from the finished cells.
+def weights(plan: Plan, number: Callable[[Forwards], float] = attrgetter("guess")) -> Callable[[CellName], float]:
+    """Cell → samples × forwards × what a forward of its model costs over prompt and answer. `number` says which number
+    of forwards is meant where the sampler decides it itself."""
+
+    def weight(cell: CellName) -> float:
+        samples = plan.task(cell.task, cell.model).samples
+        if cell.sample is not None or not samples:
+            return 1.0
+        name, total = parse(cell.sampler), 0.0
+        for sample, columns in zip(samples, prompts(cell.task, cell.model), strict=False):
+            tokens = max(1, masked_tokens(sample))
+            total += number(forwards(name, tokens)) * seconds(cell.model, columns + tokens)
+        return total * len(samples) / len(samples[:SEEN]) * len(plan.settings.seed)
+
+    @cache
+    def prompts(task: str, model: str) -> list[int]:
+        seen = plan.task(task, model).samples[:SEEN]
+        return [sum(len(TOKEN.findall(message["content"])) for message in sample.messages) for sample in seen]
+
+    return weight
+
+
+def seconds(model: str, columns: int) -> float:
+    """A forward of one row of so many columns: two operations a parameter and column; attention is small beside it."""
+    return LEAST + 2 * size(model) * columns / SPEED
+
+
+@cache
+def size(model: str) -> float:
+    """The number of parameters, about; 0 for a model without weights, or whose size isn't known before it is loaded."""
+    entry = resolve_model(model)
+    if entry.folder is None:
+        return 0.0
+    stored = sum(file.stat().st_size for file in entry.folder.glob("*.safetensors"))
+    return stored / 2  # in 16 bits, mostly
+
+
+class Clock:
+    """Estimates the time left of a run, in which several cells may run at once, from the finished cells. Seconds
+    throughout.
 
     A cell's `weight` is proportional to its cost as far as it is known beforehand. A cell takes what the same sampler
     took on other tasks of its model, scaled by their weights; where none is done, what its policy took a unit of
     weight; else its model, else any. So it holds for adaptive samplers, whose forwards nobody knows beforehand, and
-    where cells share forwards and the later ones of a task are cheap.
-    """
+    where cells share forwards and the later ones of a task are cheap."""
 
-    weight: Callable[[CellName], float]
-    _weights: dict[CellName, float] = field(default_factory=dict)
-    _spent: dict[tuple[str, ...], list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0, 0.0]))
-
-    def done(self, cell: CellName, seconds: float) -> None:
-        """A cell has taken so many seconds."""
-        for key in _keys(cell):
-            spent = self._spent[key]
-            spent[0] += seconds
-            spent[1] += self._weight(cell)
-
-    def seconds(self, cells: Iterable[CellName]) -> float | None:
-        """Estimated seconds of these cells, one after another; None before any cell is done."""
-        if not self._spent:
-            return None
-        return sum(self._of(cell) for cell in cells)
-
-    def _of(self, cell: CellName) -> float:
-        seconds, weight = next(self._spent[key] for key in _keys(cell) if key in self._spent)
-        return seconds / weight * self._weight(cell)
-
-    def _weight(self, cell: CellName) -> float:
-        if cell not in self._weights:
-            self._weights[cell] = max(self.weight(cell), 1e-9)
-        return self._weights[cell]
-
-
-def _keys(cell: CellName) -> tuple[tuple[str, ...], ...]:
-    """Keys of cells similar to this one, from the closest to the farthest."""
-    return (cell.model, cell.sampler), (cell.model, "", cell.sampler.partition("-")[0]), (cell.model, "", ""), ()
-
-
-@dataclass
-class Clock:
-    """The time left of a run in which several cells may run at once. Seconds throughout."""
-
-    remaining: Remaining
-    _overheads: list[float] = field(default_factory=list)
-    _at_once: int = 1
+    def __init__(self, weight: Callable[[CellName], float]) -> None:
+        self._weight = cache(lambda cell: max(weight(cell), 1e-9))
+        self._spent: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])  # seconds, weight
+        self._overheads: list[float] = []
+        self._at_once = 1
 
     def running(self, cells: int) -> None:
         """So many cells run now."""
@@ -145,16 +148,27 @@ class Clock:
 
     def done(self, cell: CellName, whole: float, call: float) -> None:
         """A cell is done: `call` seconds of its test itself, `whole` with what came before and after it."""
-        self.remaining.done(cell, call)
+        for key in _keys(cell):
+            spent = self._spent[key]
+            spent[0] += call
+            spent[1] += self._weight(cell)
         self._overheads.append(max(0.0, whole - call))
 
+    def expected(self, cell: CellName) -> float:
+        """Seconds of a cell's test, once one is done."""
+        seconds, weight = next(self._spent[key] for key in _keys(cell) if key in self._spent)
+        return seconds / weight * self._weight(cell)
+
     def left(self, waiting: Collection[CellName], running: Mapping[CellName, float]) -> float | None:
-        """Time until all cells are done; `running` has how long each cell that runs has taken. None if unknown."""
-        begun = {cell: self.remaining.seconds([cell]) for cell in running}
-        rest = self.remaining.seconds(waiting)
-        if rest is None:
+        """Time until all cells are done, None before any is; `running`: how long each cell that runs has taken."""
+        if not self._overheads:
             return None
         # The model's load and the first imports come once, so the usual overhead is the median.
-        rest += median(self._overheads) * len(waiting) if self._overheads else 0.0
-        rest += sum(max(0.0, (expected or 0.0) - running[cell]) for cell, expected in begun.items())
+        rest = sum(map(self.expected, waiting)) + median(self._overheads) * len(waiting)
+        rest += sum(max(0.0, self.expected(cell) - taken) for cell, taken in running.items())
         return rest / min(self._at_once, max(1, len(waiting) + len(running)))
+
+
+def _keys(cell: CellName) -> tuple[tuple[str, ...], ...]:
+    """Keys of cells similar to this one, from the closest to the farthest."""
+    return (cell.model, cell.sampler), (cell.model, "", cell.sampler.partition("-")[0]), (cell.model, "", ""), ()

@@ -1,148 +1,134 @@
 """Cost estimate of a grid: cells, forwards, and hours at this machine's time per forward.
 
 Forwards are known exactly where a sampler's rule fixes them. For the others a probe decodes one sample of each category
-with every sampler; the bounds that hold in any case stand beside what it gives. What-if rows count as the forwards
-of rows that they are. Nothing is recorded.
-"""
+with every sampler; the bounds that hold in any case stand beside what it gives. What-if rows count as the forwards of
+rows that they are. Nothing is recorded."""
 
-from __future__ import annotations
-
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
+from pbcore.decoding import decode
+from pbcore.decoding.run import default_batch
+from pbcore.decoding.samplers import policy
+from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.grid.cellid import CellName
 from pbcore.grid.cost import asks, forwards
 from pbcore.grid.plan import Plan, masked_tokens
+from pbcore.models.base import Denoiser, complete
+from pbcore.names import parse
 from pbcore.printable import counted
-
-if TYPE_CHECKING:
-    from pbcore.decoding.sharing import ForwardStore
-    from pbcore.models.base import Denoiser
-    from pbcore.tasks.base import Sample
+from pbcore.tasks.base import Sample
 
 TIMED, STEPS = 3, 4  # timed decodings of a task's first batch, and steps in each
 PATIENCE = 60.0  # seconds for the probe of one category
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(NamedTuple):
     """What one sample of a category took: sampler → forwards and rows for each masked token, and the share of the
     forwards that a store leaves to be computed (1 without one)."""
 
-    rates: Mapping[str, float]
-    rows: Mapping[str, float]
+    rates: dict[str, float]
+    rows: dict[str, float]
     computed: float
-    shareable: frozenset[str] = frozenset()
+    shareable: frozenset[str]
 
 
-@dataclass(slots=True)
-class Bill:
-    """Estimated cost of a model's cells. Forwards are those of single rows; seconds are of decoding alone.
+class Cost(NamedTuple):
+    """Estimated cost of a cell, or of several together. Forwards are those of single rows; seconds of decoding alone.
 
     `fixed` forwards are exact; of the others `expected` is what the probe gives, `least` and `most` are bounds.
     `calls` and `rows` are those of samplers with what-if rows, by the probe; they are in no other number of forwards.
-    `computed` are the forwards expected to be left where cells share them, None without sharing.
-    """
+    `computed` are the forwards expected to be left where cells share them."""
+
+    cells: int
+    answers: int
+    fixed: int
+    expected: float
+    least: int
+    most: int
+    calls: float
+    rows: float
+    computed: float
+    seconds: float
+    seconds_least: float
+    seconds_most: float
+    unprobed: int
+
+
+class Bill(NamedTuple):
+    """What the cells of a model cost together, and the seconds of a forward of each of its tasks."""
 
     model: str
-    cells: int = 0
-    samples: int = 0
-    fixed: int = 0
-    expected: float = 0.0
-    least: int = 0
-    most: int = 0
-    calls: float = 0.0
-    rows: float = 0.0
-    computed: float | None = None
-    seconds: float = 0.0
-    seconds_range: tuple[float, float] = (0.0, 0.0)
-    forward: list[float] = field(default_factory=list)  # seconds, of each task
-    unprobed: int = 0
+    cost: Cost
+    forward: list[float]
+    sharing: bool
 
 
 def bill(plan: Plan, model: Any, cells: Sequence[CellName], now: Callable[[], float] = perf_counter) -> Bill:
     """The bill of one loaded model's cells. Raises ValueError for a model that doesn't decode in the loop."""
-    from pbcore.models.base import complete
-
-    denoiser = complete(model)
-    sharing = plan.settings.sharing
-    result = Bill(cells[0].model, computed=0.0 if sharing else None)
+    denoiser, costs, forward = complete(model), [], []
     for category in dict.fromkeys(cell.category for cell in cells):
         mine = [cell for cell in cells if cell.category == category]
         probe = _probe(plan, denoiser, mine, now)
-        per_task: dict[str, float] = {}
-        for cell in mine:
-            samples = plan.task(cell.task, cell.model).samples
-            if cell.task not in per_task:
-                per_task[cell.task] = forward_seconds(denoiser, samples, plan.settings.rows, now)
-            _add(result, cell, samples, len(plan.settings.seed), probe, per_task[cell.task])
-        result.forward += per_task.values()
-    return result
+        for task in dict.fromkeys(cell.task for cell in mine):
+            samples = plan.task(task, cells[0].model).samples
+            forward.append(forward_seconds(denoiser, samples, plan.settings.rows, now))
+            samplers = [cell.sampler for cell in mine if cell.task == task]
+            costs += [_cost(name, samples, len(plan.settings.seed), probe, forward[-1]) for name in samplers]
+    return Bill(cells[0].model, Cost(*map(sum, zip(*costs, strict=True))), forward, plan.settings.sharing)
 
 
-def _add(result: Bill, cell: CellName, samples: Sequence[Sample], seeds: int, probe: Probe, each: float) -> None:
-    from pbcore.names import parse
-
-    name, fixed, expected, least, most, rows = parse(cell.sampler), 0, 0.0, 0, 0, 0.0
-    asking = asks(name)
-    for sample in samples:
-        tokens = max(1, masked_tokens(sample))
-        if asking:
-            result.calls += seeds * probe.rates[cell.sampler] * tokens
-            rows += seeds * probe.rows[cell.sampler] * tokens
-            continue
-        bounds = forwards(name, tokens)
-        if bounds.exact:
-            fixed += seeds * bounds.low
-            continue
-        rate = probe.rates.get(cell.sampler)
-        guess = bounds.guess if rate is None else min(max(rate * tokens, bounds.low), bounds.high)
-        expected, least, most = expected + seeds * guess, least + seeds * bounds.low, most + seeds * bounds.high
-    result.cells += 1
-    result.samples += seeds * len(samples)
-    result.fixed, result.expected = result.fixed + fixed, result.expected + expected
-    result.least, result.most = result.least + least, result.most + most
-    result.rows += rows
-    result.unprobed += bool(most) and cell.sampler not in probe.rates
-    left = probe.computed if cell.sampler in probe.shareable else 1.0
-    if result.computed is not None:
-        result.computed += left * (fixed + expected) + rows
-    low, high = result.seconds_range
-    result.seconds += (left * (fixed + expected) + rows) * each
-    result.seconds_range = low + (left * (fixed + least) + rows) * each, high + (fixed + most + rows) * each
+def _cost(sampler: str, samples: Sequence[Sample], seeds: int, probe: Probe, each: float) -> Cost:
+    name, rate = parse(sampler), probe.rates.get(sampler)
+    fixed, expected, least, most, calls, rows = 0, 0.0, 0, 0, 0.0, 0.0
+    for tokens, count in Counter(max(1, masked_tokens(sample)) for sample in samples).items():
+        bounds, answers = forwards(name, tokens), seeds * count
+        if asks(name):
+            calls += answers * probe.rates[sampler] * tokens
+            rows += answers * probe.rows[sampler] * tokens
+        elif bounds.exact:
+            fixed += answers * bounds.low
+        else:
+            guess = bounds.guess if rate is None else min(max(rate * tokens, bounds.low), bounds.high)
+            expected += answers * guess
+            least += answers * bounds.low
+            most += answers * bounds.high
+    left = probe.computed if sampler in probe.shareable else 1.0
+    computed = left * (fixed + expected) + rows
+    bounds_seconds = (left * (fixed + least) + rows) * each, (fixed + most + rows) * each
+    unprobed, number = int(most > 0 and rate is None), seeds * len(samples)
+    return Cost(
+        1, number, fixed, expected, least, most, calls, rows, computed, computed * each, *bounds_seconds, unprobed
+    )
 
 
 def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName], now: Callable[[], float]) -> Probe:
     """Decodes the first sample of the category's first task with each of its samplers, sharing forwards, for at most
     PATIENCE seconds; without sharing those alone whose forwards aren't known. Samplers that ask about what-if rows are
     decoded in any case, as no bound holds for their rows."""
-    from pbcore.decoding import decode
-    from pbcore.decoding.samplers import policy
-    from pbcore.decoding.sharing import ForwardStore, shareable
-    from pbcore.names import parse
-
-    first = {cell.sampler: cell for cell in reversed(cells) if cell.task == cells[0].task or asks(parse(cell.sampler))}
+    settings, first = plan.settings, {}
+    for cell in reversed(cells):
+        if cell.task == cells[0].task or asks(parse(cell.sampler)):
+            first[cell.sampler] = cell
     samplers = [name for name in dict.fromkeys(cell.sampler for cell in cells) if name in first]
     shared = [name for name in samplers if shareable(model, policy(parse(name)), parse(name))]
-    store: ForwardStore | None = ForwardStore(model) if shared else None
-    rates: dict[str, float] = {}
-    rows: dict[str, float] = {}
-    begun = now()
+    store = ForwardStore(model) if shared else None
+    rates, rows, begun = {}, {}, now()
     for name in samplers:
         if now() - begun > PATIENCE and not asks(parse(name)):
             continue
         sample = plan.task(first[name].task, first[name].model).samples[0]
         tokens = max(1, masked_tokens(sample))
-        if plan.settings.sharing or not forwards(parse(name), tokens).exact:
-            (answer,) = decode(model, [sample], name, seed=plan.settings.seed[0], store=store)
+        if settings.sharing or not forwards(parse(name), tokens).exact:
+            (answer,) = decode(model, [sample], name, seed=settings.seed[0], store=store)
             rates[name], rows[name] = (answer.nfe or 0) / tokens, (answer.rows or 0) / tokens
     asked = 0 if store is None else store.shared + store.computed
-    computed = store.computed / asked if store is not None and asked and plan.settings.sharing else 1.0
-    return Probe(rates, rows, computed, frozenset(shared) if plan.settings.sharing else frozenset())
+    if store is None or not asked or not settings.sharing:
+        return Probe(rates, rows, 1.0, frozenset(shared if settings.sharing else ()))
+    return Probe(rates, rows, store.computed / asked, frozenset(shared))
 
 
 def forward_seconds(
@@ -151,9 +137,6 @@ def forward_seconds(
     """Seconds of a forward for each row, the loop included: a batch of the run's size decoded in about STEPS steps, the
     median of TIMED times."""
     import torch
-
-    from pbcore.decoding import decode
-    from pbcore.decoding.run import default_batch
 
     batch = samples[: batch_size or default_batch(model)]
     sampler = f"confidence-k{-(-max(map(masked_tokens, batch)) // STEPS) or 1}"
@@ -170,33 +153,28 @@ def forward_seconds(
 
 def lines(result: Bill, batch: str) -> Iterable[str]:
     """The bill in words."""
-    asked = result.fixed + result.expected + result.rows
-    yield f"{result.model}: {counted(result.cells, 'cell')}, {counted(result.samples, 'answer')}"
-    yield (
-        f"  forwards asked: {result.fixed:,} by fixed schedules, exact"
-        + (
-            f"; adaptive samplers about {result.expected:,.0f} (a probe), bounds {result.least:,} to {result.most:,}"
-            if result.most
-            else ""
-        )
-    )
-    if result.rows:
+    cost = result.cost
+    asked = cost.fixed + cost.expected + cost.rows
+    yield f"{result.model}: {counted(cost.cells, 'cell')}, {counted(cost.answers, 'answer')}"
+    adaptive = f"; adaptive samplers about {cost.expected:,.0f} (a probe), bounds {cost.least:,} to {cost.most:,}"
+    yield f"  forwards asked: {cost.fixed:,} by fixed schedules, exact{adaptive if cost.most else ''}"
+    if cost.rows:
         yield (
-            f"  what-if rows: samplers that ask take about {result.calls:,.0f} forwards in sequence, of "
-            f"{result.rows:,.0f} rows (a probe, no bound holds); time is counted by rows, less on a GPU at batch 1"
+            f"  what-if rows: samplers that ask take about {cost.calls:,.0f} forwards in sequence, of "
+            f"{cost.rows:,.0f} rows (a probe, no bound holds); time is counted by rows, less on a GPU at batch 1"
         )
-    if result.computed is not None and asked:
+    if result.sharing and asked:
         yield (
-            f"  forwards expected with sharing: about {result.computed:,.0f}, "
-            f"{100 * result.computed / asked:.0f} % of those asked (a probe of one sample a category)"
+            f"  forwards expected with sharing: about {cost.computed:,.0f}, "
+            f"{100 * cost.computed / asked:.0f} % of those asked (a probe of one sample a category)"
         )
-    if result.unprobed:
-        unprobed = counted(result.unprobed, "cell")
+    if cost.unprobed:
+        unprobed = counted(cost.unprobed, "cell")
         yield f"  not probed: {unprobed} with adaptive samplers, for which the middle of their bounds counts"
-    low, high = (duration(seconds) for seconds in result.seconds_range)
     fast, slow = 1000 * min(result.forward), 1000 * max(result.forward)
     yield f"  a forward takes {fast:.2f} to {slow:.2f} ms a row ({batch})"
-    yield f"  decoding: about {duration(result.seconds)}; bounds {low} to {high}. Scoring comes on top"
+    about, low, high = map(duration, (cost.seconds, cost.seconds_least, cost.seconds_most))
+    yield f"  decoding: about {about}; bounds {low} to {high}. Scoring comes on top"
 
 
 def duration(seconds: float) -> str:
@@ -204,11 +182,3 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
-def by_model(cells: Iterable[CellName]) -> dict[str, list[CellName]]:
-    """Model → its cells."""
-    found: dict[str, list[CellName]] = defaultdict(list)
-    for cell in cells:
-        found[cell.model].append(cell)
-    return found

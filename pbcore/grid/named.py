@@ -1,20 +1,24 @@
 """What options and node ids name: tasks, cells, models and samplers, found or refused with what there is instead."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from pbcore.decoding import resolve
 from pbcore.errors import InputError
-from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
-from pbcore.grid.profiles import Profile
+from pbcore.grid.capabilities import may_decode_itself
+from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.settings import Settings
+from pbcore.models import resolve_model
+from pbcore.models.entry import LoadOptions
+from pbcore.models.errors import ModelError
+from pbcore.names import canonical
+from pbcore.tasks.naming import short
+from pbcore.tasks.registry import TaskNameError
 
 
 def tasks_of(patterns: Iterable[str], known: list[str]) -> list[str]:
     """The tasks among `known` that names, short names or patterns match. Raises InputError with close matches."""
-    from pbcore.tasks.naming import short
-    from pbcore.tasks.registry import TaskNameError
-
     tasks: list[str] = []
     for pattern in patterns:
         matching = [task for task in known if fnmatchcase(task, pattern) or short(task) == pattern]
@@ -26,29 +30,13 @@ def tasks_of(patterns: Iterable[str], known: list[str]) -> list[str]:
     return tasks
 
 
-def cells_named(arguments: Iterable[str], known: list[str]) -> Iterator[CellName]:
+def cells_named(arguments: Iterable[str], known: list[str]) -> list[CellName]:
     """The cells that node ids among the arguments name; ids of other tests pass by."""
-    for argument in arguments:
-        text = bracketed(argument)
-        if text is not None:
-            try:
-                yield parse(text, known)
-            except CellNameError:
-                continue
-
-
-def default_models(profile: Profile) -> tuple[str, ...]:
-    """The profile's models that this installation has."""
-    from pbcore.models import model_names
-
-    known = set(model_names())
-    return tuple(model for model in profile.models if model in known)
+    return [name for text in filter(None, map(bracketed, arguments)) if (name := parse(text, known)) is not None]
 
 
 def check_model(name: str, option: str = "--model") -> None:
     """Raises InputError, which begins with the option, for a model that can't be had."""
-    from pbcore.models.registry import resolve_model
-
     try:
         resolve_model(name)
     except (ValueError, RuntimeError) as error:
@@ -61,9 +49,6 @@ def check_loading(settings: Settings) -> None:
         check_model(settings.draft, "--draft")
     if settings.adapter is not None:
         check_model(f"{settings.model[0]}+{settings.adapter}", "--adapter")
-    from pbcore.models.entry import LoadOptions
-    from pbcore.models.errors import ModelError
-
     try:
         LoadOptions.of(settings.load_options)
         if settings.device == "mps":
@@ -73,7 +58,7 @@ def check_loading(settings: Settings) -> None:
         if settings.dtype is not None:
             import torch
 
-            from pbcore.models.loading import find_dtype
+            from pbcore.models.device import find_dtype
 
             find_dtype(settings.dtype, torch.device(settings.place))
     except ModelError as error:
@@ -81,14 +66,7 @@ def check_loading(settings: Settings) -> None:
 
 
 def sampler_of(text: str, models: Iterable[str]) -> str:
-    """The canonical spelling of a sampler.
-
-    A name that the loop doesn't know is accepted if a model may decode by itself.
-    """
-    from pbcore.decoding import resolve
-    from pbcore.grid.capabilities import may_decode_itself
-    from pbcore.names import canonical
-
+    """The canonical spelling of a sampler. A name that the loop doesn't know passes if a model may decode by itself."""
     try:
         return str(resolve(text))
     except ValueError as error:

@@ -1,9 +1,13 @@
 """What a setting is as an option of the command line and of ini files."""
 
+from argparse import SUPPRESS
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Protocol
+
+from pbcore.grid import values
 
 
 class Role(StrEnum):
@@ -17,15 +21,32 @@ class Role(StrEnum):
     WRITES = "what is kept of the run"
 
 
+KINDS = {  # kind of value → how the help shows it
+    Path: "DIR",
+    values.positive: "N",
+    values.natural: "N",
+    values.levels: "N",
+    values.lengths: "N",
+    values.seeds: "N",
+    values.shard: "I/N",
+    values.shots: "0-8",
+    values.device: "cpu|cuda|mps",
+    values.cot_answer: "marked|whole",
+    values.amount: "GIB",
+    values.level: "P",
+    values.share: "SHARE",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """A setting as an option: `--name` on the command line, `pbcore_name` in ini files. `many`: repeatable. `kind`
     None: a switch.
 
-    `const` is the value of an option that is given without an argument. A `negated` switch has a counterpart,
-    `--no-name`. Not `recorded`: a cell's record has it in a field of its own, not among its options. `varies`: cells
-    can be run under several of its values (`--factor`, grid/levels.py).
-    """
+    `metavar` is what the help shows for a value, if not its kind's or the name. `const` is the value of an option that
+    is given without an argument. A `negated` switch has a counterpart, `--no-name`. Not `recorded`: a cell's record has
+    it in a field of its own, not among its options. `varies`: cells can be run under several of its values (`--factor`,
+    grid/levels.py)."""
 
     field: str
     help: str
@@ -46,28 +67,34 @@ class Option:
     def dest(self) -> str:
         return f"pbcore_{self.field}"
 
+    def read(self, stated: Any) -> Any:
+        """The value that a file states. Raises argparse.ArgumentTypeError for one that the option doesn't have."""
+        if self.kind is None:
+            return bool(stated)
+        return tuple(map(self.kind, stated)) if self.many else self.kind(str(stated))
 
-def option(
-    role: Role,
-    help: str,
-    kind: Callable[[str], Any] | None = str,
-    default: Any = None,
-    *,
-    many: bool = False,
-    metavar: str | None = None,
-    const: Any = None,
-    negated: bool = False,
-    recorded: bool = True,
-    varies: bool = False,
-) -> Any:
-    """A field of Settings with what its option needs; a switch is off and a repeatable option empty unless given, and a
-    negated switch None.
-    """
-    if many or (kind is None and not negated):
-        default = () if many else False
-    arguments = {"help": help, "role": role, "kind": kind, "many": many, "metavar": metavar, "const": const}
-    arguments |= {"negated": negated, "recorded": recorded, "varies": varies}
-    return field(default=default, metadata={"option": arguments})
+    def add(self, addoption: Callable[..., Any], flag: str, text: str) -> None:
+        """Adds one flag of the option, by a method of argparse or of pytest's option groups. Raises ValueError or
+        argparse.ArgumentError (by pytest's version) if the flag is taken."""
+        if self.kind is None:
+            addoption(flag, dest=self.dest, action="store_true", default=None, help=text)
+            if self.negated:
+                off = flag.replace(self.name, f"no-{self.name}")
+                opposite = text if text == SUPPRESS else f"the opposite of {flag}"
+                addoption(off, dest=self.dest, action="store_false", default=None, help=opposite)
+            return
+        more: dict[str, Any] = {"nargs": "?", "const": self.const} if self.const is not None else {}
+        more["metavar"] = self.metavar or KINDS.get(self.kind) or self.name.upper()
+        action = "append" if self.many else "store"
+        addoption(flag, dest=self.dest, action=action, type=self.kind, default=None, help=text, **more)
+
+
+def option(role: Role, help: str, kind: Callable[[str], Any] | None = str, default: Any = None, **more: Any) -> Any:
+    """A field of Settings with what its option needs, `more` of which are further fields of `Option`; a switch is off
+    and a repeatable option empty unless given, and a negated switch None."""
+    if more.get("many") or (kind is None and not more.get("negated")):
+        default = () if more.get("many") else False
+    return field(default=default, metadata={"option": {"help": help, "role": role, "kind": kind, **more}})
 
 
 class CommonOptions(Protocol):
@@ -97,8 +124,7 @@ class OptionGroup:
 
     def tasks(self, patterns: Sequence[str], arguments: Sequence[str]) -> Sequence[str]:
         """The tasks that `--task` asks for, those of the integration by their names, once they are available; likewise
-        those that only a node id among pytest's arguments names. Raises InputError.
-        """
+        those that only a node id among pytest's arguments names. Raises InputError."""
         return patterns
 
     def check(self, settings: CommonOptions) -> None:

@@ -1,6 +1,6 @@
 """Settings of papers and their code by name (`--preset`): data/presets.yaml, each with its source."""
 
-import argparse
+from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -33,10 +33,8 @@ def presets() -> dict[str, Preset]:
 
 
 def with_preset(given: dict[str, Any], options: Iterable[Option]) -> dict[str, Any]:
-    """The options given, by field, with those of the preset among them.
-
-    Raises InputError for an unknown name, with near ones, and for an option that contradicts the preset.
-    """
+    """The options given, by field, with those of the preset among them. Raises InputError for an unknown name, with
+    near ones, and for an option that contradicts the preset."""
     name = given.get("preset")
     if name is None:
         return given
@@ -44,23 +42,11 @@ def with_preset(given: dict[str, Any], options: Iterable[Option]) -> dict[str, A
         raise InputError(f"--preset: there is no {name!r}; {hint(name, list(presets()))} (`pbcore presets` lists all)")
     known, values = {option.field: option for option in options}, dict(given)
     for field, text in presets()[name].options.items():
-        value = _value(known[field], text)
+        value = known[field].read(text)
         if values.setdefault(field, value) != value:
-            raise InputError(
-                f"--preset {name} means {_words(field, text)}, and another --{known[field].name} is given; leave one "
-                "of the two out"
-            )
+            other = f"another --{known[field].name} is given; leave one of the two out"
+            raise InputError(f"--preset {name} means {_words(field, text)}, and {other}")
     return values
-
-
-def _value(option: Option, stated: Any) -> Any:
-    """A preset's value as the option's own type."""
-    if option.kind is None:
-        return bool(stated)
-    try:
-        return tuple(map(option.kind, stated)) if option.many else option.kind(str(stated))
-    except argparse.ArgumentTypeError as error:
-        raise InputError(f"presets.yaml: {option.name}: {error}") from error
 
 
 def _words(field: str, value: Any) -> str:
@@ -71,13 +57,11 @@ def _words(field: str, value: Any) -> str:
 
 
 def add_parser(subparsers: Any) -> None:
-    """Adds `presets` to the command line."""
-    parser = subparsers.add_parser("presets", help="list settings of papers by name, with their sources")
-    parser.set_defaults(run=run)
+    """Adds `pbcore presets`."""
+    subparsers.add_parser("presets").set_defaults(run=_run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Prints all presets."""
+def _run(args: Namespace) -> int:
     for preset in presets().values():
         print(f"{preset.name}\n  {preset.words()}\n  {preset.source}")
     print("\npytest benches --preset NAME runs with these options. Others may be added; contradicting ones are errors.")

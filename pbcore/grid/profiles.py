@@ -12,10 +12,7 @@ from pbcore.package_data import package_yaml
 @dataclass(frozen=True, slots=True)
 class Profile:
     """A grid as declared: models, task patterns, fixed samplers, sweeps over blocks, and the most samples a task (None:
-    all).
-
-    `only` has what differs for single models: model → its task patterns, samplers and limit.
-    """
+    all). `only` has what differs for single models: model → its task patterns, samplers and limit."""
 
     name: str
     models: tuple[str, ...]
@@ -49,16 +46,9 @@ class Profile:
 def profiles() -> dict[str, Profile]:
     """All profiles by name."""
     data = package_yaml("pbcore.grid", "profiles.yaml")
+    listed = ("models", "tasks", "samplers", "sweeps")
     return {
-        name: Profile(
-            name,
-            tuple(entry["models"]),
-            entry["limit"],
-            tuple(entry["tasks"]),
-            tuple(entry.get("samplers", ())),
-            tuple(entry.get("sweeps", ())),
-            entry.get("only", {}),
-        )
+        name: Profile(name, **{key: tuple(value) if key in listed else value for key, value in entry.items()})
         for name, entry in data.items()
     }
 

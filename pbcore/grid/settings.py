@@ -6,216 +6,209 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pbcore.extensions import provided
 from pbcore.grid import values
-from pbcore.grid.judging import Judging
 from pbcore.grid.option import OptionGroup, Role, option, options_of
 from pbcore.links import docs
 
+SELECTS, ANSWERS, LOADS, COMPUTES, JUDGES, WRITES = Role
+BASELINE = Path("reports/baselines/embedded-cpu.json")
 PROFILES = ("quick", "ci", "paper", "full")
 Group = TypeVar("Group", bound=OptionGroup)
 SHARING = ("paper", "full")  # profiles that share forwards unless told otherwise
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(Judging):
+class Settings:
     """The settings of a run. Empty tuples and None mean: as the profile, the task or the model says."""
 
     model: tuple[str, ...] = option(
-        Role.SELECTS,
+        SELECTS,
         "model to measure: a registered name, a checkpoint folder or a hub id (repeatable; default: the profile's)",
         many=True,
     )
     sampler: tuple[str, ...] = option(
-        Role.SELECTS, "sampler to measure, e.g. confidence-k2+b8 (repeatable; default: the profile's)", many=True
+        SELECTS, "sampler to measure, e.g. confidence-k2+b8 (repeatable; default: the profile's)", many=True
     )
     task: tuple[str, ...] = option(
-        Role.SELECTS,
+        SELECTS,
         "task to measure: name, short name or pattern such as waiting_line/* (repeatable; default: the profile's)",
         many=True,
     )
     profile: str = option(
-        Role.SELECTS, f"which grid of cells: {', '.join(PROFILES)} (default: quick)", default="quick", metavar="NAME"
+        SELECTS, f"which grid of cells: {', '.join(PROFILES)} (default: quick)", default="quick", metavar="NAME"
     )
     preset: str | None = option(
-        Role.ANSWERS, "settings of a paper by name: sampler, length … (`pbcore presets` lists them)", metavar="NAME"
+        ANSWERS, "settings of a paper by name: sampler, length … (`pbcore presets` lists them)", metavar="NAME"
     )
-    limit: int | None = option(Role.SELECTS, "at most N samples a task", values.positive, metavar="N")
-    gpu: bool = option(
-        Role.ANSWERS, "run models on the GPU; a usage error where none can be used", None, recorded=False
-    )
+    limit: int | None = option(SELECTS, "at most N samples a task", values.positive)
+    gpu: bool = option(ANSWERS, "run models on the GPU; a usage error where none can be used", None, recorded=False)
     device: str | None = option(
-        Role.ANSWERS,
+        ANSWERS,
         "cpu, cuda (as --gpu), or mps: an Apple GPU, for masked models in float32 or less, which decode on the CPU "
         "(the project has not run it yet)",
         values.device,
-        metavar="cpu|cuda|mps",
         recorded=False,
     )
     dtype: str | None = option(
-        Role.ANSWERS, "dtype of the model: float32, bfloat16, float16, float64", metavar="DTYPE", varies=True
+        ANSWERS, "dtype of the model: float32, bfloat16, float16, float64", metavar="DTYPE", varies=True
     )
     quantization: str | None = option(
-        Role.LOADS,
-        f"load weights quantized: bitsandbytes-4bit, torchao-int8 …; more: {docs('models.md')}",
-        metavar="KIND",
+        LOADS, f"load weights quantized: bitsandbytes-4bit, torchao-int8 …; more: {docs('models.md')}", metavar="KIND"
     )
     attn_implementation: str | None = option(
-        Role.LOADS, "attention of transformers: sdpa, eager, flash_attention_2 …", metavar="NAME"
+        LOADS, "attention of transformers: sdpa, eager, flash_attention_2 …", metavar="NAME"
     )
     device_map: str | None = option(
-        Role.LOADS, "where transformers puts the weights, e.g. auto: spread over the GPUs", metavar="MAP"
+        LOADS, "where transformers puts the weights, e.g. auto: spread over the GPUs", metavar="MAP"
     )
     revision: str | None = option(
-        Role.LOADS,
-        "commit, tag or branch of the hub's model instead of the pinned one; with one --model",
-        metavar="REV",
+        LOADS, "commit, tag or branch of the hub's model instead of the pinned one; with one --model", metavar="REV"
     )
     trust_remote_code: bool = option(
-        Role.LOADS, "run the code that comes with a checkpoint whose architecture is unknown", None
+        LOADS, "run the code that comes with a checkpoint whose architecture is unknown", None
     )
     draft: str | None = option(
-        Role.LOADS, "smaller autoregressive model with the same tokenizer; ar-draft5 verifies its text", metavar="MODEL"
+        LOADS, "smaller autoregressive model with the same tokenizer; ar-draft5 verifies its text", metavar="MODEL"
     )
     adapter: str | None = option(
-        Role.LOADS,
+        LOADS,
         "folder of a LoRA adapter to merge into the weights of the one --model; --model MODEL+DIR does it for one of "
         "several",
         metavar="DIR",
     )
     batch_size: tuple[int, ...] = option(
-        Role.COMPUTES,
+        COMPUTES,
         "rows decoded at a time; changes speed and memory, never an answer in float32; several, 1,4,16,64: each cell "
         "at each of them",
         values.levels,
         (),
-        metavar="N",
     )
     threads: int | None = option(
-        Role.COMPUTES,
+        COMPUTES,
         "CPU threads of a process (default: torch's, and with -n a fair part of them)",
         values.positive,
-        metavar="N",
         varies=True,
     )
     factor: tuple[str, ...] = option(
-        Role.SELECTS,
+        SELECTS,
         "run every cell at each level of a factor, dtype=float32,bfloat16 or threads=1,2 (repeatable: all "
         "combinations); `pbcore vary` does it for these, batch sizes and seeds, and reports what changes",
         many=True,
         metavar="NAME=LEVELS",
     )
     share_forwards: bool | None = option(
-        Role.COMPUTES,
+        COMPUTES,
         "share forwards between a model's samplers, which then have no times of their own; --no-share-forwards: don't "
         f"(default: in the profiles {' and '.join(SHARING)}, unless times are asked for)",
         None,
         negated=True,
     )
     share_memory: float = option(
-        Role.COMPUTES,
-        "memory for shared forwards in each worker (default: 1 GiB)",
-        values.amount,
-        1.0,
-        metavar="GIB",
+        COMPUTES, "memory for shared forwards in each worker (default: 1 GiB)", values.amount, 1.0
     )
     seed: tuple[int, ...] = option(
-        Role.ANSWERS,
+        ANSWERS,
         "seeds of the random draws of decoding: 0, 0-4 or 3,5,8; every sample is answered once for each (default: 0)",
         values.seeds,
         (0,),
-        metavar="N",
         recorded=False,
     )
-    data_seed: int = option(
-        Role.ANSWERS, "seed of the project's own samples (default: 0)", values.natural, 0, metavar="N"
-    )
+    data_seed: int = option(ANSWERS, "seed of the project's own samples (default: 0)", values.natural, 0)
     data_dir: Path | None = option(
-        Role.ANSWERS,
-        "folder with the official samples, in their layout, or a run folder of the 2026 rewrite",
-        Path,
-        metavar="DIR",
+        ANSWERS, "folder with the official samples, in their layout, or a run folder of the 2026 rewrite", Path
     )
     official_text: bool = option(
-        Role.ANSWERS, "score the whole canvas as the official benchmark does, text after the first EOS included", None
+        ANSWERS, "score the whole canvas as the official benchmark does, text after the first EOS included", None
     )
     languagetool_url: str | None = option(
-        Role.ANSWERS, "LanguageTool server that checks grammar (default: the installed one)", metavar="URL"
+        ANSWERS, "LanguageTool server that checks grammar (default: the installed one)", metavar="URL"
     )
     bertscore_model: str | None = option(
-        Role.ANSWERS, "folder of BERTScore's model, or a downloaded one's name (default: roberta-large)", metavar="DIR"
+        ANSWERS, "folder of BERTScore's model, or a downloaded one's name (default: roberta-large)", metavar="DIR"
     )
     no_download: bool = option(
-        Role.COMPUTES, "download nothing: scores whose tools are not installed are absent, with that reason", None
+        COMPUTES, "download nothing: scores whose tools are not installed are absent, with that reason", None
     )
     tasks: tuple[Path, ...] = option(
-        Role.ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE", recorded=False
+        ANSWERS, "YAML file with tasks of your own (repeatable)", Path, many=True, metavar="FILE", recorded=False
     )
     n: tuple[int, ...] | None = option(
-        Role.ANSWERS,
+        ANSWERS,
         "items of the lists (2-60) and words of the word sets (1-7): 15, 3-6 or 5,10,20",
         values.lengths,
-        metavar="N",
         recorded=False,
     )
     shots: int | None = option(
-        Role.ANSWERS,
-        "solved examples before each list and puzzle question (default: the task's, one)",
-        values.shots,
-        metavar="0-8",
+        ANSWERS, "solved examples before each list and puzzle question (default: the task's, one)", values.shots
     )
     max_new_tokens: int | None = option(
-        Role.ANSWERS,
+        ANSWERS,
         "canvas length, or limit, of answers in tokens (default: the task's, or more if n needs it)",
         values.positive,
-        metavar="N",
     )
     cot: bool = option(
-        Role.ANSWERS, "chain of thought: questions ask for steps, and what follows 'The answer is:' is scored", None
+        ANSWERS, "chain of thought: questions ask for steps, and what follows 'The answer is:' is scored", None
     )
     cot_answer: str | None = option(
-        Role.ANSWERS,
+        ANSWERS,
         "of an answer with steps: score what follows 'The answer is:' (marked, the default), or the whole text, as the "
         "official code does (whole)",
         values.cot_answer,
-        metavar="marked|whole",
     )
     out: Path | None = option(
-        Role.WRITES,
-        "run directory to write; must not exist or be empty (default: reports/<date-time>)",
-        Path,
-        metavar="DIR",
+        WRITES, "run directory to write; must not exist or be empty (default: reports/<date-time>)", Path
     )
-    rounds: int = option(
-        Role.WRITES, "how often each cell decodes for timing (default: 1)", values.positive, 1, metavar="N"
-    )
+    rounds: int = option(WRITES, "how often each cell decodes for timing (default: 1)", values.positive, 1)
     sample: tuple[int, ...] = option(
-        Role.SELECTS,
-        "drill-down: only sample N of each cell, as an item of its own (repeatable)",
-        values.natural,
-        many=True,
-        metavar="N",
+        SELECTS, "drill-down: only sample N of each cell, as an item of its own (repeatable)", values.natural, many=True
     )
     per_sample: bool = option(
-        Role.SELECTS,
+        SELECTS,
         "drill-down: every sample is an item and a wrong answer fails it (implied by -x unless a gate is given)",
         None,
     )
     resume: Path | None = option(
-        Role.WRITES, "resume run directory RUN: finished cells whose key still matches are kept", Path, metavar="RUN"
+        WRITES, "resume run directory RUN: finished cells whose key still matches are kept", Path, metavar="RUN"
     )
     resume_anyway: bool = option(
-        Role.WRITES, "with --resume: measure cells again whose settings differ from the earlier run's", None
+        WRITES, "with --resume: measure cells again whose settings differ from the earlier run's", None
     )
     estimate: bool = option(
-        Role.WRITES, "print cells, forwards and hours that the run would take on this machine, and run no cell", None
+        WRITES, "print cells, forwards and hours that the run would take on this machine, and run no cell", None
     )
-    shard: tuple[int, int] | None = option(
-        Role.SELECTS, "run part I of N of the cells, split by model first", values.shard, metavar="I/N"
+    shard: tuple[int, int] | None = option(SELECTS, "run part I of N of the cells, split by model first", values.shard)
+    gate: tuple[Path, ...] = option(
+        JUDGES,
+        "judge cells against their rows in BASELINE, a run directory or a baseline file (repeatable)",
+        Path,
+        many=True,
+        metavar="BASELINE",
+    )
+    gate_level: float = option(
+        JUDGES,
+        "probability that a gate fails although nothing changed, over all its cells (default: 0.05)",
+        values.level,
+        0.05,
+    )
+    gate_time: float | None = option(
+        JUDGES, "fail cells slower than the gate's baseline by more than this share, e.g. 10%%", values.share
+    )
+    against: str | None = option(
+        JUDGES, "revision or checkout whose code is timed interleaved with this one for --gate-time", metavar="REV|PATH"
+    )
+    floor: tuple[str, ...] = option(
+        JUDGES, "absolute demand, e.g. 'tiny/copy/* accuracy>=0.98' (repeatable)", many=True, metavar="RULE"
+    )
+    update_baseline: Path | None = option(
+        JUDGES,
+        f"write the run's rows to FILE (default: {BASELINE}) as the new baseline",
+        Path,
+        metavar="FILE",
+        const=BASELINE,
     )
     more: Mapping[str, Any] = field(default_factory=dict, hash=False)  # options of integrations, by field
 
@@ -227,6 +220,11 @@ class Settings(Judging):
         if own.get("device") in ("cpu", "cuda"):  # other names of the default and of --gpu
             own["gpu"] = own.pop("device") == "cuda" or own.get("gpu", False)
         return cls(**own, more={name: given[name] for name in given if name in more})
+
+    @property
+    def gated(self) -> bool:
+        """Whether the run is judged, so that every cell has to be measured whole."""
+        return bool(self.gate or self.floor or self.update_baseline or self.gate_time is not None)
 
     @property
     def rows(self) -> int | None:
@@ -250,7 +248,7 @@ class Settings(Judging):
     @property
     def load_options(self) -> dict[str, Any]:
         """Options of `load_model` beside device and dtype, those that were given."""
-        return self._given(Role.LOADS)
+        return self._given(LOADS)
 
     @property
     def sharing(self) -> bool:
@@ -264,10 +262,8 @@ class Settings(Judging):
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """The settings that a record keeps beside its own fields: what was given and can change an answer, and how it
-        was timed.
-        """
-        given = self._given(Role.ANSWERS, Role.LOADS)
+        """What a record keeps beside its own fields: options given that can change an answer, and how it was timed."""
+        given = self._given(ANSWERS, LOADS)
         elsewhere = {o.field for o in OPTIONS if not o.recorded}  # seeds, device, length, task and model of the record
         kept = {name: value for name, value in given.items() if name not in elsewhere}
         return {"device": self.place, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
@@ -275,7 +271,7 @@ class Settings(Judging):
     @property
     def remembered(self) -> dict[str, Any]:
         """The settings that run.json keeps and `--resume` compares: those that decide what is asked and answered."""
-        given = self._given(Role.ANSWERS, Role.LOADS)
+        given = self._given(ANSWERS, LOADS)
         return {"profile": self.profile, "limit": self.limit, **given, "seed": self.seed}
 
     def _given(self, *roles: Role) -> dict[str, Any]:
@@ -285,5 +281,4 @@ class Settings(Judging):
 
 
 GROUPS: tuple[type[OptionGroup], ...] = provided("options")
-_OWN = sorted(options_of(Settings), key=lambda one: one.role is Role.JUDGES)  # inherited ones, which come first
-OPTIONS = (*_OWN, *chain.from_iterable(map(options_of, GROUPS)))
+OPTIONS = (*options_of(Settings), *(one for group in GROUPS for one in options_of(group)))

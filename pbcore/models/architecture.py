@@ -1,15 +1,15 @@
-"""Maps a published checkpoint's config.json to one of transformers' own architectures."""
+"""Maps a published checkpoint's config.json to one of transformers' own architectures and configs."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
 from transformers import PretrainedConfig
 
-from pbcore.models.bodies import INVALID, body
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, Family, recognised
 from pbcore.printable import printable
@@ -18,6 +18,17 @@ _BODIES = {
     **{name: family for name, family in FAMILIES.items() if name != "sedd"},
     **{kind.lower(): Family(body=f"{kind}ForCausalLM") for kind in ("Llama", "Qwen2", "Qwen3")},
 }
+# What transformers' own checks of a config's values raise, and what sizes that make no sense lead to.
+_INVALID = (TypeError, ValueError, ArithmeticError, StrictDataclassError)
+# The values with which a LLaDA config describes Llama's architecture.
+_LLADA_MUST = dict.fromkeys(
+    ("alibi", "attention_layer_norm", "include_bias", "include_qkv_bias", "input_emb_norm", "scale_logits"), False
+) | {"block_type": "llama", "activation_type": "silu", "layer_norm_type": "rms", "block_group_size": 1, "rope": True}
+_NOT_FOR_CONFIG = {
+    *("architectures", "auto_map", "model_type", "torch_dtype", "dtype", "transformers_version"),
+    *("use_cache", "is_causal"),
+}
+_NO_IDS = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,46 +64,53 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
     LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full attention in every
     implementation; the other families are in `families`. Ids that config.json lacks are those of the authors' code,
     where the vocabulary has them. Raises ModelError for other architectures, for LLaDA options that Llama lacks, and
-    for keys that are missing or have values that no model can be built with.
+    naming every key that is missing or has a value that no model can be built with.
     """
-    try:
-        return _architecture(raw, where, layers)
-    except INVALID as error:
-        said = printable(" ".join(str(error).split()), 300)
-        raise ModelError(f"{where}: config.json can't be used ({said}); mend the named value") from error
-
-
-def _architecture(raw: Mapping[str, Any], where: str, layers: int | None) -> Architecture:
     name = recognised(raw) or str(raw.get("model_type", "")).lower()
     family = _BODIES.get(name)
     if family is None:
-        named = ", ".join(known for known in _BODIES if known in FAMILIES and FAMILIES[known].architectures)
+        others = ", ".join(known for known, family in FAMILIES.items() if family.architectures)
         raise ModelError(
-            f"{where}: model_type {raw.get('model_type')!r} can't be loaded natively; llada, Dream, {named}, and "
+            f"{where}: model_type {raw.get('model_type')!r} can't be loaded natively; llada, Dream, {others}, and "
             "llama, qwen2 or qwen3 with full attention can. With trust_remote_code the checkpoint's own code runs "
             "instead"
         )
     model_class: Any = getattr(transformers, family.body)
-    config, problems = body(name, model_class.config_class, raw, where)
-    _shorten(config, layers)
-    size: int = config.vocab_size
-    mask_id = raw.get("mask_token_id")
-    eos_id = _first(raw.get("eos_token_id", raw.get("pad_token_id")))
-    return Architecture(
-        name,
-        model_class,
-        config,
-        family.keys,
-        mask_id=_within(size, family.mask_id) if mask_id is None else mask_id,
-        eos_id=_within(size, family.eos_id) if eos_id is None else eos_id,
-        shift=bool(raw.get("shift_logits", family.shift)),
-        blocks=family.block is not None,
-        block=family.block_of(raw),
-        problems=problems,
-    )
+    keys = _Keys(raw, where)
+    problem: str | None = None
+    try:
+        config = model_class.config_class(**_VALUES.get(name, _plain)(keys))
+        if layers is not None:
+            config.num_hidden_layers = layers
+            if getattr(config, "layer_types", None):
+                config.layer_types = config.layer_types[:layers]
+        config.is_causal = config.use_cache = False
+        size: int = config.vocab_size
+        mask_id, eos_id = (token if token and token < size else None for token in (family.mask_id, family.eos_id))
+        named = raw.get("eos_token_id", raw.get("pad_token_id"))
+        first = next(iter(named), None) if isinstance(named, list) else named
+        result = Architecture(
+            name,
+            model_class,
+            config,
+            family.keys,
+            mask_id if raw.get("mask_token_id") is None else raw["mask_token_id"],
+            eos_id if first is None else int(first),
+            shift=bool(raw.get("shift_logits", family.shift)),
+            blocks=family.block is not None,
+            block=family.block_of(raw),
+            problems=tuple(keys.problems),
+        )
+    except _INVALID as error:
+        problem = printable(" ".join(str(error).split()), 300)
+    if keys.missing:
+        problem = f"config.json has no {', '.join(dict.fromkeys(keys.missing))}"
+    if problem is not None:
+        raise ModelError(f"{where} ({name}): {'; '.join([problem, *keys.problems])}. Complete or mend config.json")
+    return result
 
 
-def weights_of(shape: Mapping[str, Any], name: str) -> int:
+def parameter_count(shape: Mapping[str, Any], name: str) -> int:
     """The number of parameters of a published shape, counted on the meta device: no memory is taken."""
     arch = architecture(shape, name)
     with torch.device("meta"):
@@ -101,22 +119,166 @@ def weights_of(shape: Mapping[str, Any], name: str) -> int:
     return sum(p.numel() for name, p in model.named_parameters() if not (tied and name == "lm_head.weight"))
 
 
-def _shorten(config: PretrainedConfig, layers: int | None) -> None:
-    """Sets the number of layers, if given, and full attention within whatever mask a forward gets."""
-    if layers is not None:
-        config.num_hidden_layers = layers
-        if getattr(config, "layer_types", None):
-            config.layer_types = config.layer_types[:layers]
-    config.is_causal = False
-    config.use_cache = False
+@dataclass(slots=True)
+class _Keys:
+    """A config.json read strictly: every key that is missing or has an unusable value is collected, then named."""
+
+    raw: Mapping[str, Any]
+    where: str
+    missing: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def need(self, *names: str) -> Any:
+        """The first of these keys that is there; 0 where none is, which `missing` then names."""
+        value = next((self.raw[name] for name in names if self.raw.get(name) is not None), None)
+        if value is None:
+            self.missing.append(" or ".join(names))
+            return 0
+        return value
+
+    def same(self, *names: str) -> dict[str, Any]:
+        """Keys that must be there and that transformers calls the same."""
+        return {name: self.need(name) for name in names}
+
+    def only(self, name: str, *allowed: Any) -> None:
+        """A key that, if it is there, must have one of these values."""
+        if name in self.raw and self.raw[name] not in allowed:
+            self.problems.append(f"{name} {self.raw[name]!r} (known: {', '.join(map(repr, allowed))})")
+
+    def head_dim(self) -> int:
+        """Width of a head: given, else hidden_size / heads."""
+        return int(self.raw.get("head_dim") or self.need("hidden_size") // (self.need("num_attention_heads") or 1))
+
+    def sizes(self) -> dict[str, Any]:
+        """Values that every body has."""
+        self.only("hidden_act", "silu")
+        self.only("use_sliding_window", False)
+        rope = dict(self.raw.get("rope_scaling") or self.raw.get("rope_parameters") or {})
+        rope["rope_type"] = rope.pop("type", None) or rope.get("rope_type") or "default"
+        if "rope_theta" not in rope:
+            rope |= self.same("rope_theta")
+        return {
+            **self.same("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"),
+            **self.same("max_position_embeddings", "rms_norm_eps"),
+            "num_key_value_heads": self.raw.get("num_key_value_heads") or self.need("num_attention_heads"),
+            "head_dim": self.head_dim(),
+            "rope_parameters": rope,
+            **{name: bool(self.raw.get(name, False)) for name in ("tie_word_embeddings", "attention_bias", "mlp_bias")},
+            **_NO_IDS,
+        }
 
 
-def _within(size: int, token_id: int | None) -> int | None:
-    """An id, unless the vocabulary is too small for it."""
-    return token_id if token_id is not None and token_id < size else None
+def _same_names(keys: _Keys) -> dict[str, Any]:
+    return keys.sizes() | keys.same("intermediate_size")
 
 
-def _first(value: Any) -> int | None:
-    """An id, or the first of several."""
-    first = value[0] if isinstance(value, list) else value
-    return None if first is None else int(first)
+def _sdar(keys: _Keys) -> dict[str, Any]:
+    return _same_names(keys) | {"head_dim": int(keys.need("head_dim"))}
+
+
+def _sdar_moe(keys: _Keys) -> dict[str, Any]:
+    return {
+        **_sdar(keys),
+        **keys.same("moe_intermediate_size", "num_experts", "num_experts_per_tok"),
+        "norm_topk_prob": bool(keys.need("norm_topk_prob")),
+        "decoder_sparse_step": keys.raw.get("decoder_sparse_step") or 1,
+        "mlp_only_layers": list(keys.raw.get("mlp_only_layers") or []),
+    }
+
+
+def _llada_moe(keys: _Keys) -> dict[str, Any]:
+    """Softmax over all experts; the weights of the chosen ones aren't renormalised, whatever `norm_topk_prob` says."""
+    keys.only("moe_router_enable_expert_bias", False, None)
+    keys.only("shared_expert_intermediate_size", None, 0)
+    keys.only("qk_layernorm", True)
+    keys.only("partial_rotary_factor", 1, 1.0, None)
+    keys.only("clip_qkv", None)
+    sizes = keys.sizes()
+    layers = int(sizes["num_hidden_layers"])
+    frequency = keys.raw.get("moe_layer_freq") or [1] * layers
+    if not isinstance(frequency, Sequence) or len(frequency) != layers:
+        keys.problems.append(f"moe_layer_freq {frequency!r} (known: one 0 or 1 for each layer)")
+        frequency = [1] * layers
+    dense = [i for i, moe in enumerate(frequency) if not moe]
+    return {
+        **sizes,
+        **keys.same("num_experts", "num_experts_per_tok"),
+        "intermediate_size": keys.need("dense_intermediate_size") if dense else 1,
+        "moe_intermediate_size": keys.need("expert_intermediate_size"),
+        "norm_topk_prob": False,
+        "mlp_only_layers": dense,
+    }
+
+
+def _llada2(keys: _Keys) -> dict[str, Any]:
+    """Sigmoid scores, chosen with a bias among the best groups, weighted without it."""
+    for name in ("use_qkv_bias", "use_bias", "norm_head", "using_split_qkv_in_self_attention"):
+        keys.only(name, False)
+    for name in ("use_qk_norm", "use_rmsnorm", "moe_router_enable_expert_bias", "norm_topk_prob"):
+        keys.only(name, True)
+    keys.only("score_function", "sigmoid")
+    values = _same_names(keys) | keys.same("moe_intermediate_size", "num_experts_per_tok", "topk_group")
+    factor = keys.raw.get("partial_rotary_factor")
+    if factor is None:
+        factor = int(keys.need("partial_rotary_factor", "rotary_dim")) / (values["head_dim"] or 1)
+    values["rope_parameters"]["partial_rotary_factor"] = float(factor)
+    experts, groups = int(keys.need("num_experts")), int(keys.need("n_group"))
+    if groups and (experts % groups or experts // groups < 2):
+        keys.problems.append(f"{experts} experts in {groups} groups (known: groups of equal size, at least 2)")
+    if values["topk_group"] > groups:
+        keys.problems.append(f"topk_group {values['topk_group']} of {groups} groups")
+    return {
+        **values,
+        "attention_bias": False,
+        "use_qk_norm": True,
+        "num_experts": experts,
+        "n_routed_experts": experts,
+        "n_shared_experts": int(keys.need("num_shared_experts")),
+        "n_group": groups,
+        "routed_scaling_factor": float(keys.need("routed_scaling_factor")),
+        "first_k_dense_replace": int(keys.raw.get("first_k_dense_replace") or 0),
+        "norm_topk_prob": values["num_experts_per_tok"] > 1,
+        "num_mtp_layers": 0,
+    }
+
+
+def _llada(keys: _Keys) -> dict[str, Any]:
+    raw = keys.raw
+    wrong = {key: raw[key] for key, value in _LLADA_MUST.items() if key in raw and raw[key] != value}
+    if wrong:
+        expected = {key: _LLADA_MUST[key] for key in wrong}
+        raise ModelError(
+            f"{keys.where}: this LLaDA variant has {wrong}, but Llama needs {expected}; use trust_remote_code"
+        )
+    heads, width = keys.need("n_heads"), keys.need("d_model")
+    return {
+        "vocab_size": keys.need("embedding_size", "vocab_size"),
+        "hidden_size": width,
+        "intermediate_size": raw.get("mlp_hidden_size") or keys.need("mlp_ratio", "mlp_hidden_size") * width,
+        "num_hidden_layers": keys.need("n_layers"),
+        "num_attention_heads": heads,
+        "num_key_value_heads": raw.get("n_kv_heads") or (1 if raw.get("multi_query_attention") else heads),
+        "max_position_embeddings": keys.need("max_sequence_length"),
+        "rms_norm_eps": raw.get("rms_norm_eps", 1e-5),
+        "rope_parameters": {"rope_type": "default", "rope_theta": raw.get("rope_theta", 10000.0)},
+        "tie_word_embeddings": bool(raw.get("weight_tying", False)),
+        **_NO_IDS,
+        "eos_token_id": raw.get("eos_token_id"),
+    }
+
+
+def _plain(keys: _Keys) -> dict[str, Any]:
+    """config.json as it is: it has transformers' own names."""
+    kept = {key: value for key, value in keys.raw.items() if key not in _NOT_FOR_CONFIG}
+    return {key: value for key, value in kept.items() if key != "rope_scaling" or value is not None}
+
+
+_VALUES: Mapping[str, Callable[[_Keys], dict[str, Any]]] = {
+    "llada": _llada,
+    "sdar": _sdar,
+    "sdar_moe": _sdar_moe,
+    "fast_dllm_v2": _same_names,
+    "stable_diffcoder": _same_names,
+    "llada_moe": _llada_moe,
+    "llada2": _llada2,
+}

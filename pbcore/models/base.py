@@ -7,8 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.errors import ModelError
-from pbcore.models.replaced_token import Former
-from pbcore.models.rows import Attending, Attention, Generation, Prompt, Query, Request, Stored
+from pbcore.models.rows import Attending, Attention, Former, Generation, Prompt, Query, Request, Stored
 from pbcore.names import SamplerName
 
 __all__ = [
@@ -85,7 +84,7 @@ class Denoiser(Protocol):
 
     `info` is the model's entry in the record: source, revision, family, parameters, dtype, embedded or dummy.
 
-    A model of your own may leave out the members below the first group; `complete` fills in these defaults:
+    A model of your own may leave out these members; `complete` fills in the defaults:
     - `caches`, the KV caches it can run with (`prefix`, `dual`): none;
     - `reviews`, the ways in which it can re-predict revealed tokens (`seen`: visible to the model; `hidden`: hidden
       from it): none;
@@ -94,7 +93,7 @@ class Denoiser(Protocol):
       beside it, so that they can be shared (`--share-forwards`): no;
     - `batch_size`, how many rows it decodes together best: None, 8 on a CPU and 32 on a GPU;
     - `block`, the block length of a model with block-causal attention, whose context has `store`: None, full attention;
-    - `frequencies`, the background probability of each token: None;
+    - `frequencies`, the background probability (V,) of each token: None;
     - `stop_ids`, the tokens that end an answer: the EOS;
     - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark reads answers: None,
       not available.
@@ -106,36 +105,14 @@ class Denoiser(Protocol):
     vocab_size: int
     device: torch.device
     info: Mapping[str, Any]
-
-    @property
-    def caches(self) -> frozenset[str]: ...
-
-    @property
-    def reviews(self) -> frozenset[str]: ...
-
-    @property
-    def attention(self) -> bool: ...
-
-    @property
-    def deterministic(self) -> bool: ...
-
-    @property
-    def frequencies(self) -> Tensor | None:
-        """Background probabilities (V,)."""
-        ...
-
-    @property
-    def batch_size(self) -> int | None: ...
-
-    @property
-    def block(self) -> int | None: ...
-
-    @property
-    def stop_ids(self) -> frozenset[int]: ...
-
-    def whole_text(self, token_ids: Sequence[int]) -> str | None:
-        """All canvas tokens as text, special tokens left out."""
-        ...
+    caches: frozenset[str]
+    reviews: frozenset[str]
+    attention: bool
+    deterministic: bool
+    frequencies: Tensor | None
+    batch_size: int | None
+    block: int | None
+    stop_ids: frozenset[int]
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row. Raises ModelError if the model can't encode it (e.g. words outside its vocabulary)."""
@@ -145,12 +122,27 @@ class Denoiser(Protocol):
         """Canvas tokens as text, up to the first EOS, special tokens left out."""
         ...
 
+    def whole_text(self, token_ids: Sequence[int]) -> str | None:
+        """All canvas tokens as text, special tokens left out."""
+        ...
+
     def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> Context:
         """A batch ready for decoding."""
         ...
 
 
 _REQUIRED = ("name", "mask_id", "eos_id", "vocab_size", "device", "info", "encode", "text", "prepare")
+_OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
+    "caches": lambda model: frozenset(),
+    "reviews": lambda model: frozenset(),
+    "attention": lambda model: False,
+    "deterministic": lambda model: False,
+    "frequencies": lambda model: None,
+    "batch_size": lambda model: None,
+    "block": lambda model: None,
+    "stop_ids": lambda model: frozenset({model.eos_id}),
+    "whole_text": lambda model: lambda token_ids: None,
+}
 
 
 def missing_members(model: object) -> list[str]:
@@ -186,22 +178,8 @@ class _Completed:
         return getattr(self._model, member)
 
 
-_OPTIONAL: Mapping[str, Callable[[Any], Any]] = {
-    "caches": lambda model: frozenset(),
-    "reviews": lambda model: frozenset(),
-    "attention": lambda model: False,
-    "deterministic": lambda model: False,
-    "frequencies": lambda model: None,
-    "batch_size": lambda model: None,
-    "block": lambda model: None,
-    "stop_ids": lambda model: frozenset({model.eos_id}),
-    "whole_text": lambda model: lambda token_ids: None,
-}
-
-
-@runtime_checkable
-class OwnDecoder(Protocol):
-    """A model with its own decoding loop (DiffusionGemma, APIs): it gets the prompts and returns answers."""
+class _Own(Protocol):
+    """What models with a decoding loop of their own have."""
 
     name: str
     info: Mapping[str, Any]
@@ -210,26 +188,27 @@ class OwnDecoder(Protocol):
         """Raises ValueError for a sampler this model can't run, naming those it can."""
         ...
 
+
+@runtime_checkable
+class OwnDecoder(_Own, Protocol):
+    """A model with its own decoding loop (DiffusionGemma, APIs): it gets the prompts and returns answers."""
+
     def generate(
         self, prompts: Sequence[Prompt], sampler: SamplerName, *, max_new_tokens: int | None, seed: int
-    ) -> list[Generation]: ...
+    ) -> list[Generation]:
+        """One Generation per prompt."""
+        ...
 
 
 @runtime_checkable
-class BatchDecoder(Protocol):
+class BatchDecoder(_Own, Protocol):
     """A model with its own decoding loop that answers batches of rows (autoregressive models).
 
     `decode` forms the batches, as for a Denoiser, and halves them when memory runs out; a row's answer must not depend
     on the others.
     """
 
-    name: str
-    info: Mapping[str, Any]
     device: torch.device
-
-    def check(self, sampler: SamplerName) -> None:
-        """Raises ValueError for a sampler this model can't run, naming those it can."""
-        ...
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row, whose canvas is as long as the answer can get. Raises ModelError if that can't be."""

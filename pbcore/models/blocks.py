@@ -8,40 +8,12 @@ the grid of blocks; what lies past a row's end stays hidden.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
 from pbcore.models.base import Query, Request, Stored
-from pbcore.models.network import Columns
-
-if TYPE_CHECKING:
-    from pbcore.models.network import Network
-
-
-class BlockModel(Protocol):
-    """What a batch needs of its model, a `masked.MaskedModel` with a block length."""
-
-    @property
-    def block(self) -> int | None: ...
-
-    @property
-    def mask_id(self) -> int: ...
-
-    @property
-    def eos_id(self) -> int: ...
-
-    @property
-    def shift(self) -> bool: ...
-
-    @property
-    def network(self) -> Network: ...
-
-    @property
-    def device(self) -> torch.device: ...
-
-    def candidates(self, logits: Tensor) -> Tensor: ...
+from pbcore.models.network import Columns, Predictor
 
 
 class BlockCache:
@@ -97,7 +69,7 @@ class BlockContext:
     the masks of a causal forward.
     """
 
-    def __init__(self, model: BlockModel, requests: Sequence[Request], parts: bool) -> None:
+    def __init__(self, model: Predictor, requests: Sequence[Request], parts: bool) -> None:
         assert model.block is not None
         self._model, self._block, self._parts = model, model.block, parts
         device = model.device
@@ -138,7 +110,7 @@ class BlockContext:
         if not self._model.shift:
             return Stored(ran, None)
         last = hidden[torch.arange(len(some), device=hidden.device), (stop - start - 1).to(hidden.device)]  # (R', H)
-        return Stored(ran, self._project(last))
+        return Stored(ran, self._model.read(last))
 
     def keep(self, rows: Tensor) -> None:
         """Drops all rows but these."""
@@ -159,7 +131,7 @@ class BlockContext:
             hidden = self._forward(None, start, self._block, start + self._block)  # (R, B, H)
         row, place = positions.nonzero(as_tuple=True)
         column = place + self._prompt[row] - start[row] - int(self._model.shift)  # (M,) within the block
-        return self._project(hidden[row.to(hidden.device), column.to(hidden.device)])
+        return self._model.read(hidden[row.to(hidden.device), column.to(hidden.device)])
 
     def _in_parts(self, start: Tensor, block: Tensor, part: int) -> Tensor:
         """Hidden states (R, B, H); only those of the current part are filled in rows that don't run the whole block."""
@@ -215,9 +187,6 @@ class BlockContext:
         sees = (key // self._block <= (columns // self._block)[..., None]) & (key < stop[:, None])[:, None]
         self._cache.point(rows, written, reach)
         return self._model.network.hidden(Columns(ids.gather(1, written), columns, sees, self._cache))
-
-    def _project(self, hidden: Tensor) -> Tensor:
-        return self._model.candidates(self._model.network.project(hidden).to(self._model.device))
 
     def _write(self, canvas: Tensor) -> None:
         """Copies the canvas (R, L) behind each row's prompt."""

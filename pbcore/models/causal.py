@@ -1,20 +1,28 @@
 """Autoregressive models: any `AutoModelForCausalLM` of transformers, decoded by the library's own `generate`.
 
-R rows, P prompt columns, L answer tokens.
+R rows, P prompt columns, L answer tokens, V vocabulary.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
 from pbcore.models import ar
 from pbcore.models.base import Generation, Prompt, Request
+from pbcore.models.counter_rng import categorical, uniform
 from pbcore.models.errors import ModelError
-from pbcore.models.token_recorder import Limits, Watch
+from pbcore.models.rows import end_of
 from pbcore.models.tokenizer import Tokenizer, prompt_ids
 from pbcore.names import SamplerName, SamplerNameError
 from pbcore.tasks.base import Sample
@@ -95,8 +103,7 @@ class CausalModel:
 
     def text(self, token_ids: Sequence[int]) -> str:
         """Tokens as text, up to the first stop token; special tokens are left out."""
-        end = next((i for i, token in enumerate(token_ids) if token in self.stop_ids), len(token_ids))
-        return self.tokenizer.decode(list(token_ids[:end]))
+        return self.tokenizer.decode(list(token_ids[: end_of(token_ids, self.stop_ids)]))
 
     def answer(self, requests: Sequence[Request], sampler: SamplerName, *, seed: int) -> list[Generation]:
         """A batch of rows. With drafts one row after the other, as transformers can't verify drafts of several rows.
@@ -104,24 +111,25 @@ class CausalModel:
         Raises SamplerNameError as `check`, and ModelError if the model's logits have no largest one.
         """
         self.check(sampler)
-        wanted = ar.drafts(sampler)
-        size = 1 if wanted else max(1, len(requests))
-        parts = (requests[start : start + size] for start in range(0, len(requests), size))
-        return [one for part in parts for one in self._answer(part, wanted, sampler.temperature, seed)]
+        if ar.drafts(sampler):
+            return [one for request in requests for one in self._answer([request], sampler, seed)]
+        return self._answer(requests, sampler, seed) if requests else []
 
-    def _answer(
-        self, requests: Sequence[Request], wanted: ar.Drafts, temperature: float, seed: int
-    ) -> list[Generation]:
-        ids, seen = self._padded(requests)
+    def _answer(self, requests: Sequence[Request], sampler: SamplerName, seed: int) -> list[Generation]:
+        prompt = max(len(request.prompt_ids) for request in requests)
+        pads = [prompt - len(request.prompt_ids) for request in requests]
+        rows = zip(pads, requests, strict=True)
+        ids = self._tensor([[self.eos_id or 0] * pad + list(request.prompt_ids) for pad, request in rows])  # (R, P)
         limits = self._tensor([len(request.canvas) for request in requests])  # (R,)
-        watch = Watch(
+        watch = _Watch(
             keys=self._tensor([request.key for request in requests]),
             limits=limits,
-            prompt=ids.shape[1],
+            prompt=prompt,
             stops=self._tensor(self.stop_ids),
-            temperature=temperature,
+            temperature=sampler.temperature,
             seed=seed,
         )
+        wanted = ar.drafts(sampler)
         config = GenerationConfig(  # type: ignore[no-untyped-call]
             max_new_tokens=int(limits.max()),
             do_sample=False,  # `watch` draws
@@ -135,10 +143,10 @@ class CausalModel:
         with watch.counting(self.module, draft):
             output = self.module.generate(
                 ids,
-                attention_mask=seen,
+                attention_mask=self._tensor([[0] * pad + [1] * (prompt - pad) for pad in pads]),
                 generation_config=config,
                 logits_processor=LogitsProcessorList([watch]),
-                stopping_criteria=StoppingCriteriaList([Limits(limits, ids.shape[1])]),
+                stopping_criteria=StoppingCriteriaList([_Limits(limits, prompt)]),
                 **({} if draft is None else {"assistant_model": draft}),
             )  # (R, P + L)
         if not bool(watch.confidences.isfinite().all()):
@@ -146,35 +154,92 @@ class CausalModel:
                 f"{self.name}: its logits hold NaN or infinity; another dtype may help (float16 overflows where "
                 "bfloat16 does not)"
             )
-        answers = output[:, ids.shape[1] :].tolist()
+        answers = output[:, prompt:].tolist()
         return [self._generation(request, row, answers[row], watch) for row, request in enumerate(requests)]
 
-    def _generation(self, request: Request, row: int, tokens: list[int], watch: Watch) -> Generation:
+    def _generation(self, request: Request, row: int, tokens: list[int], watch: "_Watch") -> Generation:
         tokens = tokens[: len(request.canvas)]
-        end = next((i for i, token in enumerate(tokens) if token in self.stop_ids), None)
-        kept = tokens if end is None else tokens[: end + 1]  # what follows is padding
+        end = end_of(tokens, self.stop_ids)
+        kept = tokens[: end + 1]  # what follows is padding
         return Generation(
             text=self.text(kept),
             token_ids=tuple(kept),
             nfe=int(watch.nfe[row]),
-            answer_tokens=len(kept) if end is None else end,
+            answer_tokens=end,
             steps=tuple(watch.steps[row, : len(kept)].tolist()),
             confidences=tuple(watch.confidences[row, : len(kept)].tolist()),
             text_after_eos=False,
             extra={
-                "finish_reason": "length" if end is None else "stop",
+                "finish_reason": "length" if end == len(tokens) else "stop",
                 "max_new_tokens": len(request.canvas),
                 **({"draft_forwards": watch.draft_forwards} if watch.draft_forwards else {}),
             },
         )
 
-    def _padded(self, requests: Sequence[Request]) -> tuple[Tensor, Tensor]:
-        """The prompts (R, P), padded on the left, and their attention mask (R, P)."""
-        width = max(len(request.prompt_ids) for request in requests)
-        pads = [width - len(request.prompt_ids) for request in requests]
-        rows = zip(pads, requests, strict=True)
-        ids = self._tensor([[self.eos_id or 0] * pad + list(request.prompt_ids) for pad, request in rows])
-        return ids, self._tensor([[0] * pad + [1] * (width - pad) for pad in pads])
-
     def _tensor(self, values: Any) -> Tensor:
         return torch.tensor(values, dtype=torch.long, device=self.device)
+
+
+class _Watch(LogitsProcessor):
+    """Called by `generate` with the logits of each next token: chooses it, and records its probability and forwards.
+
+    With a temperature it draws the token, by numbers that depend on (seed, row, position) alone: not on the batch, nor
+    on drafts, which therefore change no answer. It raises the token's score above all others instead of ruling those
+    out, because prompt lookup asks which tokens are ruled out. A position of a draft that is not accepted is looked at
+    again after a later forward, so the last note of each position holds.
+    """
+
+    def __init__(self, keys: Tensor, limits: Tensor, prompt: int, stops: Tensor, temperature: float, seed: int) -> None:
+        self._keys, self._limits, self._prompt, self._stops = keys, limits, prompt, stops
+        self._temperature, self._seed = temperature, seed
+        self.forwards = self.draft_forwards = self._counted = 0
+        size = (len(keys), int(limits.max()))
+        self.nfe = torch.zeros_like(keys)  # (R,) forwards of each row up to its end
+        self.steps = torch.zeros(size, dtype=torch.long, device=keys.device)  # (R, L)
+        self.confidences = torch.zeros(size, device=keys.device)  # (R, L)
+
+    @contextmanager
+    def counting(self, model: Any, draft: Any | None) -> Iterator[None]:
+        """Counts the forwards of the model, and of the one that drafts, while the block runs."""
+
+        def count(name: str) -> Any:
+            return lambda *_: setattr(self, name, getattr(self, name) + 1)
+
+        hooks = [model.register_forward_hook(count("forwards"))]
+        hooks += [draft.register_forward_hook(count("draft_forwards"))] if draft is not None else []
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Scores (R, V) whose largest is the next token's; `input_ids` (R, P + tokens so far)."""
+        place = input_ids.shape[1] - self._prompt
+        if self.forwards > self._counted:
+            ended = torch.isin(input_ids[:, self._prompt :], self._stops).any(-1) | (place >= self._limits)  # (R,)
+            self.nfe += torch.where(ended, 0, self.forwards - self._counted)
+            self._counted = self.forwards
+        if place >= self.steps.shape[1]:  # a draft may be longer than the answer
+            return scores
+        token = scores.argmax(-1)  # (R,)
+        if self._temperature:
+            none, places = torch.zeros_like(self._keys), torch.full_like(token, place)
+            numbers = uniform(self._seed, self._keys, none, places[:, None])
+            token = categorical(scores / self._temperature, numbers[:, 0])
+        chosen = scores.gather(-1, token[:, None])  # (R, 1)
+        self.confidences[:, place] = (chosen[:, 0] - scores.logsumexp(-1)).exp()
+        self.steps[:, place] = self.nfe - 1
+        if self._temperature:
+            scores = scores.scatter(-1, token[:, None], scores.amax(-1, keepdim=True) + 1)
+        return scores
+
+
+class _Limits(StoppingCriteria):
+    """Ends each row at its own length (R,)."""
+
+    def __init__(self, limits: Tensor, prompt: int) -> None:
+        self._limits, self._prompt = limits, prompt
+
+    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
+        return input_ids.shape[1] - self._prompt >= self._limits

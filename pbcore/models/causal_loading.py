@@ -6,11 +6,11 @@ from typing import Any
 
 from pbcore.models.causal import ANSWER_TOKENS, CausalModel
 from pbcore.models.checkpoints import from_pretrained
-from pbcore.models.device import find_device
+from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
-from pbcore.models.loading import find_dtype, plain_info
+from pbcore.models.loading import plain_info
 from pbcore.models.tokenizer import FileTokenizer, Tokenizer, read_tokenizer
 
 # Settings in generation_config.json that are no rule for choosing tokens.
@@ -41,7 +41,7 @@ def load_causal(entry: ModelEntry, device: str, dtype: str | None, options: Load
         length=entry.settings.get("max_new_tokens", None if entry.embedded else ANSWER_TOKENS),
         vocab_size=module.get_input_embeddings().num_embeddings,
         device=module.device,
-        info=plain_info(entry, options, module.config.model_type, module, kind, module.config._attn_implementation),
+        info=plain_info(entry, options, module.config.model_type, module, kind),
     )
     info = {
         **model.info,

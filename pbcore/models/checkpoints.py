@@ -1,8 +1,11 @@
 """Loads weights: safetensors streamed shard by shard to dtype and device, random weights of a published shape,
 quantized loading.
+
+Checkpoints store a projection per tensor, where transformers' classes stack experts; LLaDA2's fuse q, k and v.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +13,16 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import nn
+from torch import Tensor, nn
 
 from pbcore.models.architecture import Architecture
 from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
-from pbcore.models.packing import place, slots, split, spread
 from pbcore.printable import shown
 
 _IGNORED = ("rotary_emb.inv_freq",)  # buffers stored in older checkpoints; every model computes them
+_FUSED = "query_key_value.weight"
+_EXPERTS = re.compile(r"(.*\.experts)\.(gate_up_proj|down_proj)")
 
 
 def shards(folder: Path) -> list[Path]:
@@ -51,22 +55,17 @@ def load_weights(
 ) -> nn.Module:
     """A model with a checkpoint's weights.
 
-    The model is built on the meta device and compared with the headers of all shards. Then each tensor is loaded
-    straight to its dtype and device, so memory holds one copy; buffers keep their own dtype. Raises ModelError naming
-    missing keys, unexpected keys, wrong shapes and what is wrong with config.json.
+    The model is built on the meta device and compared with the headers of all shards. Then each tensor is copied
+    straight to its dtype and device, so memory holds one copy; buffers stay float32. Raises ModelError naming missing
+    keys, unexpected keys, wrong shapes and what is wrong with config.json.
     """
-    model = _empty(arch, attn)
-    files, wanted = shards(folder), slots(model)
+    model, files = empty_model(arch, attn), shards(folder)
     _compare(arch, model, files, folder)
-    for file in files:
-        with _opened(file, device) as tensors:
-            for key in tensors.keys():  # noqa: SIM118 (a safe_open handle is not a mapping)
-                if not key.endswith(_IGNORED):
-                    whole = tensors.get_tensor(key)
-                    for name, rows in split(arch.rename(key), arch.config):
-                        slot = wanted[name]
-                        kind = torch.float32 if slot.buffer else dtype
-                        place(model, slot, whole[rows].to(device=device, dtype=kind))
+    _allocate(model, arch, device, dtype)
+    slots = _slots(model)
+    for tensors, key in _stored(files, device):
+        for name, part in _split(arch.rename(key), tensors.get_tensor(key), arch.config):
+            slots[name].copy_(part)
     return _finish(model, arch, device)
 
 
@@ -77,21 +76,16 @@ def random_weights(
 
     Deterministic by seed. Raises ModelError for a shape with options that no class has.
     """
-    _refuse(arch.kind, [], [], [], arch.problems)
-    model = _empty(arch, attn)
+    refuse(arch.kind, options=arch.problems)
+    model = empty_model(arch, attn)
+    _allocate(model, arch, device, dtype)
     generator = torch.Generator(device).manual_seed(seed)
-    for name, parameter in list(model.named_parameters()):
-        tensor = torch.empty(parameter.shape, device=device, dtype=dtype)
+    for name, parameter in _finish(model, arch, device).named_parameters():
         if parameter.dim() > 1:
-            tensor.normal_(0.0, 0.02, generator=generator)
+            parameter.normal_(0.0, 0.02, generator=generator)
         else:
-            tensor.fill_(0.0 if name.endswith("bias") else 1.0)
-        _assign(model, name, tensor)
-    for name, buffer in list(model.named_buffers()):
-        if buffer.is_meta and name in model.state_dict():
-            parent, _, leaf = name.rpartition(".")
-            setattr(model.get_submodule(parent), leaf, torch.zeros(buffer.shape, device=device, dtype=buffer.dtype))
-    return _finish(model, arch, device)
+            parameter.fill_(0.0 if name.endswith("bias") else 1.0)
+    return model
 
 
 def load_with_transformers(
@@ -102,7 +96,7 @@ def load_with_transformers(
 
     Raises ModelError naming the package to install, or the missing and unexpected keys.
     """
-    _refuse(folder, [], [], [], arch.problems)
+    refuse(folder, options=arch.problems)
     if any("query_key_value" in text for text in arch.keys.values()):
         raise ModelError(
             f"{folder}: {arch.kind} fuses q, k and v, which transformers' loader can't split; leave quantization and "
@@ -130,7 +124,7 @@ def from_pretrained(
             folder,
             dtype=dtype,
             device_map=spread,
-            quantization_config=_quantization(options.quantization, dtype),
+            quantization_config=quantization(options.quantization, dtype),
             attn_implementation=options.attn_implementation,
             output_loading_info=True,
             local_files_only=True,
@@ -139,20 +133,18 @@ def from_pretrained(
     except (ImportError, OSError, ValueError, RuntimeError) as error:
         raise ModelError(f"{folder}: {error}") from error
     unexpected = [key for key in info["unexpected_keys"] if not key.endswith(_IGNORED)]
-    _refuse(folder, sorted(info["missing_keys"]), sorted(unexpected), [])
+    refuse(folder, missing=sorted(info["missing_keys"]), unexpected=sorted(unexpected))
     loaded: nn.Module = model if spread else model.to(device)
     return loaded
 
 
-def _quantization(name: str | None, dtype: torch.dtype) -> Any:
+def quantization(name: str | None, dtype: torch.dtype) -> Any:
     """transformers' configuration for one of QUANTIZATIONS; transformers checks that the library behind it is
     installed.
     """
-    if name is None:
-        return None
     import transformers
 
-    library, kind = name.split("-")
+    library, _, kind = (name or "").partition("-")
     match library:
         case "bitsandbytes":
             make: Any = transformers.BitsAndBytesConfig
@@ -162,11 +154,12 @@ def _quantization(name: str | None, dtype: torch.dtype) -> Any:
             )
         case "torchao":
             return transformers.TorchAoConfig(f"{kind}_weight_only")
-        case _:
+        case "quanto":
             return transformers.QuantoConfig(weights=kind)
+    return None
 
 
-def _empty(arch: Architecture, attn: str | None) -> nn.Module:
+def empty_model(arch: Architecture, attn: str | None = None) -> nn.Module:
     """The model on the meta device, without storage."""
     try:
         with torch.device("meta"):
@@ -176,10 +169,52 @@ def _empty(arch: Architecture, attn: str | None) -> nn.Module:
     return model
 
 
+def _allocate(model: nn.Module, arch: Architecture, device: torch.device, dtype: torch.dtype) -> None:
+    """Gives a model's tensors storage, all but a tied output projection."""
+    buffers = {name for name, _ in model.named_buffers()}
+    storage = {
+        name: torch.zeros_like(tensor, device=device, dtype=torch.float32 if name in buffers else dtype)
+        for name, tensor in model.state_dict().items()
+        if name not in _tied(arch)
+    }
+    model.load_state_dict(storage, strict=False, assign=True)
+
+
+def _tied(arch: Architecture) -> set[str]:
+    return {"lm_head.weight"} if arch.config.tie_word_embeddings else set()
+
+
+def _slots(model: nn.Module) -> dict[str, Tensor]:
+    """Views of the model's tensors by the checkpoint's keys, after renaming and splitting: one for each expert and
+    projection.
+    """
+    slots: dict[str, Tensor] = {}
+    for name, tensor in model.state_dict().items():
+        if match := _EXPERTS.fullmatch(name):
+            for number, expert in enumerate(tensor):
+                kinds = ("gate_proj", "up_proj") if match[2] == "gate_up_proj" else ("down_proj",)
+                for kind, part in zip(kinds, expert.chunk(len(kinds)), strict=True):
+                    slots[f"{match[1]}.{number}.{kind}.weight"] = part
+        else:
+            slots[name] = tensor
+    return slots
+
+
+def _split(key: str, tensor: Tensor, config: Any) -> Iterator[tuple[str, Tensor]]:
+    """The tensors that a checkpoint's tensor holds, by their keys: three for fused q, k and v, else itself."""
+    if not key.endswith(_FUSED) or not tensor.dim():
+        yield key, tensor
+        return
+    queries, keys = (count * config.head_dim for count in (config.num_attention_heads, config.num_key_value_heads))
+    # v takes what is left, so that a tensor with too many rows has a wrong shape.
+    for letter, part in zip("qkv", tensor.tensor_split([queries, queries + keys]), strict=True):
+        yield f"{key.removesuffix(_FUSED)}{letter}_proj.weight", part
+
+
 def _finish(model: nn.Module, arch: Architecture, device: torch.device) -> nn.Module:
     """Ties the output projection if the config says so and computes the buffers that checkpoints leave out."""
     inner: Any = model
-    if arch.config.tie_word_embeddings:
+    if _tied(arch):
         inner.lm_head.weight = inner.model.embed_tokens.weight
     inner.model.rotary_emb = type(inner.model.rotary_emb)(arch.config).to(device)
     unset = [name for name, tensor in [*model.named_parameters(), *model.named_buffers()] if tensor.is_meta]
@@ -198,62 +233,59 @@ def _full_attention(model: nn.Module) -> nn.Module:
     return model.eval().requires_grad_(False)
 
 
-def _assign(model: nn.Module, name: str, tensor: torch.Tensor) -> None:
-    parent, _, leaf = name.rpartition(".")
-    setattr(model.get_submodule(parent), leaf, nn.Parameter(tensor, requires_grad=False))
-
-
-def _opened(file: Path, device: torch.device) -> Any:
-    try:
-        return safe_open(file, framework="pt", device=str(device))
-    except (SafetensorError, OSError) as error:
-        raise ModelError(
-            f"{file} can't be read ({error}): it is truncated or not a safetensors file; download it again"
-        ) from error
-
-
-def _shapes(arch: Architecture, files: list[Path]) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _stored(files: Sequence[Path], device: torch.device) -> Iterator[tuple[Any, str]]:
+    """The tensors of some shards: the opened file and the key of each."""
     for file in files:
-        with _opened(file, torch.device("cpu")) as tensors:
-            for key in tensors.keys():  # noqa: SIM118
-                if not key.endswith(_IGNORED):
-                    yield arch.rename(key), tuple(tensors.get_slice(key).get_shape())
+        try:
+            opened = safe_open(file, framework="pt", device=str(device))
+        except (SafetensorError, OSError) as error:
+            raise ModelError(
+                f"{file} can't be read ({error}): it is truncated or not a safetensors file; download it again"
+            ) from error
+        with opened as tensors:
+            yield from ((tensors, key) for key in tensors.keys() if not key.endswith(_IGNORED))  # noqa: SIM118
 
 
 def _compare(arch: Architecture, model: nn.Module, files: list[Path], folder: Path) -> None:
     """Raises ModelError unless the shards hold exactly the model's tensors and config.json has no problems."""
-    expected: Mapping[str, tuple[int, ...]] = {key: slot.shape for key, slot in slots(model).items()}
-    tied = {"lm_head.weight"} if arch.config.tie_word_embeddings else set()
-    shapes = spread(dict(_shapes(arch, files)), arch.config)
-    differing = [
-        f"{key} is {shapes[key]}, config.json says {shape}"
-        for key, shape in expected.items()
-        if key in shapes and shapes[key] != shape
-    ]
-    missing, unexpected = expected.keys() - shapes.keys() - tied, shapes.keys() - expected.keys()
-    _refuse(folder, sorted(missing), sorted(unexpected), differing, arch.problems)
-
-
-def _refuse(
-    folder: Path | str,
-    missing: Sequence[str],
-    unexpected: Sequence[str],
-    differing: Sequence[str],
-    options: Sequence[str] = (),
-) -> None:
-    kinds = {
-        "unknown options in config.json": options,
-        "missing keys": missing,
-        "unexpected keys": unexpected,
-        "wrong shapes": differing,
+    expected = {key: tuple(slot.shape) for key, slot in _slots(model).items()}
+    shapes = {
+        name: tuple(part.shape)
+        for tensors, key in _stored(files, torch.device("cpu"))
+        for name, part in _split(
+            arch.rename(key), torch.empty(tensors.get_slice(key).get_shape(), device="meta"), arch.config
+        )
     }
-    parts = [f"{title} ({len(keys)}): {_some(keys)}" for title, keys in kinds.items() if keys]
+    refuse(
+        folder,
+        options=arch.problems,
+        missing=sorted(expected.keys() - shapes.keys() - _tied(arch)),
+        unexpected=sorted(shapes.keys() - expected.keys()),
+        shapes=[
+            f"{key} is {shapes[key]}, config.json says {shape}"
+            for key, shape in expected.items()
+            if shapes.get(key, shape) != shape
+        ],
+    )
+
+
+_KINDS: Mapping[str, str] = {
+    "options": "unknown options in config.json",
+    "missing": "missing keys",
+    "unexpected": "unexpected keys",
+    "shapes": "wrong shapes",
+}
+
+
+def refuse(where: Path | str, **kinds: Sequence[str]) -> None:
+    """Raises ModelError if there is anything of one of the kinds of _KINDS; of each it names eight."""
+    parts = [
+        f"{title} ({len(found)}): {', '.join(found[:8])}{f' and {len(found) - 8} more' if len(found) > 8 else ''}"
+        for kind, title in _KINDS.items()
+        if (found := kinds.get(kind, ()))
+    ]
     if parts:
         raise ModelError(
-            f"{folder} doesn't match its config.json. {'; '.join(parts)}. Check that all shards belong to this "
+            f"{where} doesn't match its config.json. {'; '.join(parts)}. Check that all shards belong to this "
             "checkpoint"
         )
-
-
-def _some(names: Sequence[str], at_most: int = 8) -> str:
-    return ", ".join(names[:at_most]) + (f" and {len(names) - at_most} more" if len(names) > at_most else "")

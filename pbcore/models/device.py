@@ -1,24 +1,21 @@
-"""The device a model runs on."""
+"""The device a model runs on, and the dtype that it computes in."""
 
 import torch
 
 from pbcore.models.errors import ModelError
 
+_DTYPES = ("float32", "bfloat16", "float16", "float64")
+
 
 def network_device(name: str) -> torch.device:
     """Where a masked model's network computes. It may be `mps`, which lacks float64: predictions are then moved to the
-    CPU, where `decoding_device` has samplers compute in it. Raises ModelError as `find_device`."""
+    CPU, where samplers compute in it. Raises ModelError as `find_device`."""
     if name != "mps":
         return find_device(name)
     if not torch.backends.mps.is_available():
         built = "has no MPS" if not torch.backends.mps.is_built() else "sees no Apple GPU (macOS 14 or newer)"
         raise ModelError(f"device 'mps': torch {torch.__version__} {built}; use cpu")
     return torch.device(name)
-
-
-def decoding_device(network: torch.device) -> torch.device:
-    """Where samplers compute: beside the network, or on the CPU if it computes on MPS."""
-    return torch.device("cpu") if network.type == "mps" else network
 
 
 def find_device(name: str) -> torch.device:
@@ -34,3 +31,17 @@ def find_device(name: str) -> torch.device:
             f"device {name!r}: torch {torch.__version__} sees no GPU; use cpu, or install a CUDA build of torch"
         )
     return device
+
+
+def find_dtype(name: str | None, device: torch.device) -> torch.dtype:
+    """A dtype by name; the default is bfloat16 on a GPU and float32 on the CPU.
+
+    Raises ModelError for an unknown name.
+    """
+    name = name or ("bfloat16" if device.type == "cuda" else "float32")
+    if name not in _DTYPES:
+        raise ModelError(f"dtype {name!r} is not known; choose from {', '.join(_DTYPES)}")
+    if name == "float64" and device.type == "mps":
+        raise ModelError("dtype 'float64': MPS has none; use float32, or --device cpu")
+    kind: torch.dtype = getattr(torch, name)
+    return kind

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
 
+ADAPTER_CONFIG = "adapter_config.json"
 QUANTIZATIONS = ("bitsandbytes-4bit", "bitsandbytes-8bit", "torchao-int8", "torchao-int4", "quanto-int8", "quanto-int4")
 
 
@@ -112,3 +113,8 @@ class LoadOptions:
         if unknown:
             raise ModelError(f"unknown model option {', '.join(unknown)}; known: {', '.join(known)}")
         return cls(**options)
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether a folder holds a LoRA adapter."""
+    return (folder / ADAPTER_CONFIG).is_file()

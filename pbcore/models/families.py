@@ -15,7 +15,6 @@ from tabulate import tabulate
 
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.sedd.config import is_sedd
 from pbcore.printable import shown
 
 CAUSAL, MASKED, SEDD = "causal", "masked", "sedd"
@@ -52,11 +51,6 @@ class Family:
     known_from: str = _CODE
     texts: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def loaded_as(self) -> str:
-        """The model whose class it is loaded as."""
-        return self.body.removesuffix("ForCausalLM").replace("Moe", "-MoE")
-
     def block_of(self, raw: Mapping[str, Any]) -> Any:
         """The block length that a config.json says, or that of the authors' code; None for neither."""
         return raw.get(self.block_key) if self.block_key else self.block
@@ -66,7 +60,7 @@ class Family:
         length = "full attention" if self.block is None else f"{self.block}{' (config.json)' if self.block_key else ''}"
         logits = "as is" if not self.shift else "shifted" if self.block is None else "shifted within the block"
         return {
-            "loaded as": self.loaded_as,
+            "loaded as": self.body.removesuffix("ForCausalLM").replace("Moe", "-MoE"),
             "mask id": str(self.mask_id),
             "block length": length,
             "logits": logits,
@@ -200,7 +194,7 @@ def family_of(config: Mapping[str, Any]) -> str:
     causal attention off or has the type of a diffusion family; else `causal` if its architecture is one of
     transformers' for next tokens. Anything else is `masked`, whose loader says what is missing.
     """
-    if is_sedd(config):
+    if {"tokens", "graph", "noise", "model"} <= config.keys():
         return SEDD
     kind = str(config.get("model_type", "")).lower()
     if recognised(config) is not None:

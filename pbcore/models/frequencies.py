@@ -29,10 +29,7 @@ VARIABLE = "PBCORE_FREQUENCIES"
 
 def count(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:
     """How often each token occurs in some texts, without special tokens."""
-    counts: Counter[int] = Counter()
-    for text in texts:
-        counts.update(tokenizer.piece(text))
-    return counts
+    return Counter(token for text in texts for token in tokenizer.piece(text))
 
 
 def save(path: Path, counts: Mapping[int, int], vocab_size: int) -> None:

@@ -14,7 +14,7 @@ from torch import nn
 from pbcore.models.adapter import Adapter, merge, read_adapter
 from pbcore.models.architecture import Architecture, architecture
 from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights
-from pbcore.models.device import decoding_device, network_device
+from pbcore.models.device import find_dtype, network_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
@@ -23,11 +23,9 @@ from pbcore.models.frequencies import find as find_frequencies
 from pbcore.models.hub import locate
 from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import keep_freed_memory
-from pbcore.models.network import NativeNetwork, Network, RemoteNetwork, count_parameters, default_dtype
+from pbcore.models.network import NativeNetwork, RemoteNetwork, count_parameters
 from pbcore.models.onednn import with_onednn
 from pbcore.models.tokenizer import FileTokenizer, HashTokenizer, Tokenizer, read_tokenizer
-
-_DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
 def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> MaskedModel:
@@ -37,68 +35,81 @@ def load_masked(entry: ModelEntry, device: str, dtype: str | None, options: Load
     if place.type == "cpu":
         keep_freed_memory()
     adapter = None if options.adapter is None else read_adapter(Path(options.adapter).expanduser())
-    if entry.dummy:
-        arch = _settled(architecture(entry.shape or {}, entry.name, entry.layers), entry, options)
-        module = random_weights(arch, place, kind, options.attn_implementation)
-        module = with_onednn(_merged(adapter, module, arch))
-        top = min(
-            _needed("mask_id", entry.mask_id, None, entry.name), _needed("eos_id", entry.eos_id, None, entry.name)
-        )
-        return _assemble(
-            entry,
-            options,
-            arch,
-            NativeNetwork(module),
-            module,
-            HashTokenizer(top),
-            place,
-            kind,
-            entry.name,
-            None,
-            adapter,
-        )
-    folder = locate(entry, options)
-    raw = read_config(folder)
-    mode = options.chat or entry.chat
+    folder = None if entry.dummy else locate(entry, options)
+    where = entry.name if folder is None else str(folder)
+    raw = entry.shape or {} if folder is None else read_config(folder)
+    network: NativeNetwork | RemoteNetwork
+    tokenizer: Tokenizer | None = None
     try:
-        arch = _settled(architecture(raw, str(folder)), entry, options)
+        arch = with_block(architecture(raw, where, entry.layers), entry, options)
     except ModelError:
-        if options.trust_remote_code and "auto_map" in raw and adapter is None:
-            return _load_remote(entry, options, folder, raw, place, kind)
-        raise
-    if options.quantization or options.device_map or "quantization_config" in raw:
-        if adapter is not None and (options.quantization or "quantization_config" in raw):
-            raise ModelError(f"{folder}: an adapter can't be merged into quantized weights; load them in full")
-        module = load_with_transformers(arch, folder, place, kind, options)
-        module, place = _merged(adapter, module, arch), next(module.parameters()).device
+        if folder is None or adapter is not None or not (options.trust_remote_code and "auto_map" in raw):
+            raise
+        network, tokenizer = (
+            RemoteNetwork(own_code(folder, raw, kind).to(place)),
+            _own_tokenizer(folder, entry, options),
+        )
+        arch = _own_architecture(network.module, raw)
     else:
-        module = load_weights(arch, folder, place, kind, options.attn_implementation)
-        module = with_onednn(_merged(adapter, module, arch))
-    words, top_k = read_tokenizer(folder, entry.name, mode), read_top_k(arch.kind, folder)
-    return _assemble(
-        entry, options, arch, NativeNetwork(module), module, words, place, kind, str(folder), top_k, adapter
+        network = NativeNetwork(_native(arch, folder, raw, place, kind, options, adapter))
+        if options.quantization or options.device_map or "quantization_config" in raw:
+            place = next(network.module.parameters()).device
+    config: Any = arch.config
+    mask_id = first_id("mask_id", options.mask_id, entry.mask_id, arch.mask_id, where=where)
+    eos_id = first_id("eos_id", options.eos_id, entry.eos_id, arch.eos_id, where=where)
+    if not 0 <= mask_id < config.vocab_size:
+        raise ModelError(f"{where}: mask_id {mask_id} is outside its vocabulary 0..{config.vocab_size - 1}")
+    if folder is None:
+        tokenizer = HashTokenizer(min(mask_id, eos_id))
+    elif tokenizer is None:
+        tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat)
+    top_k = None if folder is None else read_top_k(arch.kind.lower(), folder)
+    frequencies = find_frequencies(folder, config.vocab_size)
+    return MaskedModel(
+        name=entry.name if adapter is None else f"{entry.name}+{adapter.folder.name}",
+        network=network,
+        tokenizer=tokenizer,
+        mask_id=mask_id,
+        eos_id=eos_id,
+        vocab_size=config.vocab_size,
+        shift=next(shift for shift in (options.shift, entry.shift, arch.shift) if shift is not None),
+        stop_ids=frozenset({eos_id, *entry.stop_ids}),
+        limit=config.max_position_embeddings,
+        top_k=top_k,
+        device=torch.device("cpu") if place.type == "mps" else place,
+        info=plain_info(entry, options, arch.kind, network.module, kind)
+        | {"top_k": top_k, "remote_code": isinstance(network, RemoteNetwork), "frequencies": digest(frequencies)}
+        | ({"computes_on": "mps"} if place.type == "mps" else {})
+        | ({} if arch.block is None else {"block": arch.block})
+        | ({} if adapter is None else adapter.info),
+        frequencies=frequencies,
+        block=arch.block,
     )
 
 
-def _merged(adapter: Adapter | None, module: nn.Module, arch: Architecture) -> nn.Module:
+def _native(
+    arch: Architecture,
+    folder: Path | None,
+    raw: Mapping[str, Any],
+    place: torch.device,
+    kind: torch.dtype,
+    options: LoadOptions,
+    adapter: Adapter | None,
+) -> nn.Module:
+    """transformers' module with a folder's weights, or random ones, and the adapter merged into them."""
+    quantized = options.quantization or "quantization_config" in raw
+    if adapter is not None and quantized:
+        raise ModelError(f"{folder}: an adapter can't be merged into quantized weights; load them in full")
+    by_transformers = folder is not None and bool(quantized or options.device_map)
+    if folder is None:
+        module = random_weights(arch, place, kind, options.attn_implementation)
+    elif by_transformers:
+        module = load_with_transformers(arch, folder, place, kind, options)
+    else:
+        module = load_weights(arch, folder, place, kind, options.attn_implementation)
     if adapter is not None:
         merge(adapter, module, arch)
-    return module
-
-
-def find_dtype(name: str | None, device: torch.device) -> torch.dtype:
-    """A dtype by name; the default is bfloat16 on a GPU and float32 on the CPU.
-
-    Raises ModelError for an unknown name.
-    """
-    if name is None:
-        return default_dtype(device)
-    if name not in _DTYPES:
-        raise ModelError(f"dtype {name!r} is not known; choose from {', '.join(_DTYPES)}")
-    if name == "float64" and device.type == "mps":
-        raise ModelError("dtype 'float64': MPS has none; use float32, or --device cpu")
-    kind: torch.dtype = getattr(torch, name)
-    return kind
+    return module if by_transformers else with_onednn(module)
 
 
 def read_top_k(kind: str, folder: Path) -> int | None:
@@ -120,50 +131,11 @@ def read_top_k(kind: str, folder: Path) -> int | None:
         raise ModelError(f"{path} can't be read ({error}); download the checkpoint again") from error
 
 
-def _assemble(
-    entry: ModelEntry,
-    options: LoadOptions,
-    arch: Architecture,
-    network: Network,
-    module: nn.Module,
-    tokenizer: Tokenizer,
-    device: torch.device,
-    dtype: torch.dtype,
-    where: str,
-    top_k: int | None,
-    adapter: Adapter | None = None,
-) -> MaskedModel:
-    config: Any = arch.config
-    eos_id = _needed("eos_id", _given(options.eos_id, entry.eos_id), arch.eos_id, where)
-    shift = _given(options.shift, entry.shift)
-    frequencies = find_frequencies(None if entry.dummy else Path(where), config.vocab_size)
-    return MaskedModel(
-        name=entry.name if adapter is None else f"{entry.name}+{adapter.folder.name}",
-        network=network,
-        tokenizer=tokenizer,
-        mask_id=_needed("mask_id", _given(options.mask_id, entry.mask_id), arch.mask_id, where),
-        eos_id=eos_id,
-        vocab_size=config.vocab_size,
-        shift=arch.shift if shift is None else shift,
-        stop_ids=frozenset({eos_id, *entry.stop_ids}),
-        limit=config.max_position_embeddings,
-        top_k=top_k,
-        device=decoding_device(device),
-        info=plain_info(entry, options, arch.kind, module, dtype, config._attn_implementation)
-        | {"top_k": top_k, "remote_code": isinstance(network, RemoteNetwork), "frequencies": digest(frequencies)}
-        | ({"computes_on": "mps"} if device.type == "mps" else {})
-        | ({} if arch.block is None else {"block": arch.block})
-        | ({} if adapter is None else adapter.info),
-        frequencies=frequencies,
-        block=arch.block,
-    )
-
-
-def _settled(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> Architecture:
+def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> Architecture:
     """The architecture with its block length: given, the entry's or config.json's; one that doesn't fit is a problem
     of the checkpoint.
     """
-    block = _given(options.block, entry.block, arch.block)
+    block = next((one for one in (options.block, entry.block, arch.block) if one is not None), None)
     limit = getattr(arch.config, "max_position_embeddings", 0)
     problem = None
     if not arch.blocks:
@@ -179,75 +151,68 @@ def _settled(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> Arc
     return replace(arch, block=block, problems=(*arch.problems, *([problem] if problem else [])))
 
 
-def _load_remote(
-    entry: ModelEntry,
-    options: LoadOptions,
-    folder: Path,
-    raw: Mapping[str, Any],
-    device: torch.device,
-    dtype: torch.dtype,
-) -> MaskedModel:
-    """Loads a model through the checkpoint's own code; only called with trust_remote_code."""
-    from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+def own_code(folder: Path, raw: Mapping[str, Any], dtype: torch.dtype) -> Any:
+    """The module that the code in a checkpoint's folder makes; only called with trust_remote_code."""
+    from transformers import AutoModel, AutoModelForCausalLM
 
-    auto = AutoModelForCausalLM if "AutoModelForCausalLM" in raw["auto_map"] else AutoModel
+    auto: Any = AutoModelForCausalLM if "AutoModelForCausalLM" in raw["auto_map"] else AutoModel
     try:
-        module: Any = auto.from_pretrained(folder, trust_remote_code=True, dtype=dtype)
-        module = module.to(device).eval().requires_grad_(False)
+        return auto.from_pretrained(folder, trust_remote_code=True, dtype=dtype).eval().requires_grad_(False)
+    except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:
+        raise ModelError(f"{folder}: its own code can't be loaded ({type(error).__name__}: {error})") from error
+
+
+def _own_tokenizer(folder: Path, entry: ModelEntry, options: LoadOptions) -> Tokenizer:
+    from transformers import AutoTokenizer
+
+    try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
-    except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise ModelError(
-            f"{folder}: the checkpoint's own code failed ({why}); drop trust_remote_code to load natively"
-        ) from error
-    config = module.config
-    kind = str(raw.get("model_type"))
-    arch = Architecture(
-        kind,
-        type(module),
-        config,
-        {},
-        raw.get("mask_token_id"),
-        raw.get("eos_token_id", raw.get("pad_token_id")),
-        bool(raw.get("shift_logits", kind.lower() == "dream")),
-    )
+    except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:
+        raise ModelError(f"{folder}: its own tokenizer can't be loaded ({type(error).__name__}: {error})") from error
+    return FileTokenizer(tokenizer, entry.name, options.chat or entry.chat)
+
+
+def _own_architecture(module: Any, raw: Mapping[str, Any]) -> Architecture:
+    """What decoding needs to know of a module of a checkpoint's own code."""
+    kind, config = str(raw.get("model_type")), module.config
     if not hasattr(config, "max_position_embeddings"):
         config.max_position_embeddings = raw.get("max_sequence_length", 4096)
-    words = FileTokenizer(tokenizer, entry.name, options.chat or entry.chat)
-    top_k = read_top_k(kind.lower(), folder)
-    return _assemble(entry, options, arch, RemoteNetwork(module), module, words, device, dtype, str(folder), top_k)
+    eos_id = raw.get("eos_token_id", raw.get("pad_token_id"))
+    shift = bool(raw.get("shift_logits", kind.lower() == "dream"))
+    return Architecture(kind, type(module), config, {}, raw.get("mask_token_id"), eos_id, shift)
 
 
 def plain_info(
-    entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype, attention: str
+    entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype, **more: Any
 ) -> dict[str, Any]:
-    """The model's description for the record; plain values only."""
+    """A model's description for the record, plain values only; `more` adds to it, or says what a module without
+    transformers' config doesn't.
+    """
+    config = module.config
     return {
         "source": entry.source or (entry.name if entry.dummy or entry.embedded else str(entry.folder)),
         "revision": options.revision or entry.revision,
         "family": kind,
         "parameters": count_parameters(module),
         "dtype": str(dtype).removeprefix("torch."),
-        "attention": attention,
+        "attention": getattr(config, "_attn_implementation", "sdpa"),
         "quantization": options.quantization,
         "embedded": entry.embedded,
         "dummy": entry.dummy,
-        "layers": int(getattr(module.config.get_text_config(), "num_hidden_layers", 0)),
+        "layers": int(
+            more["layers"] if "layers" in more else getattr(config.get_text_config(), "num_hidden_layers", 0)
+        ),
         "remote_code": False,
-    }
+    } | more
 
 
-def _given(*values: Any) -> Any:
-    """The first that is not None."""
-    return next((value for value in values if value is not None), None)
-
-
-def _needed(what: str, first: int | None, second: int | None, where: str) -> int:
-    value = _given(first, second)
-    if value is None:
-        key = "mask_token_id" if what == "mask_id" else "eos_token_id"
-        raise ModelError(
-            f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion "
-            "model; an autoregressive one is recognised by its architectures (…ForCausalLM), which are missing too"
-        )
-    return int(value)
+def first_id(what: str, *ids: int | None, where: str) -> int:
+    """The first of a token's ids that is given. Raises ModelError if none is."""
+    for token in ids:
+        if token is not None:
+            return int(token)
+    key = "mask_token_id" if what == "mask_id" else "eos_token_id"
+    raise ModelError(
+        f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion "
+        "model; an autoregressive one is recognised by its architectures (…ForCausalLM), which are missing too"
+    )

@@ -1,7 +1,8 @@
 """Masked diffusion transformers as Denoisers: prompt encoding, left-padded batches, logits of the wanted positions, KV
 caches.
 
-R rows, P prompt columns, L canvas columns, T = P + L, Q columns of one forward, H width, M wanted positions, V tokens.
+R rows, P prompt columns, L canvas columns, T = P + L, S shadows, Q columns of one forward, H width, M wanted positions,
+V tokens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,38 +17,23 @@ from pbcore.models.attention import AttentionReader
 from pbcore.models.base import Attention, Context, Prompt, Query, Request
 from pbcore.models.blocks import BlockContext
 from pbcore.models.errors import ModelError
-from pbcore.models.network import Columns, Network
-from pbcore.models.shadow import with_shadows
-from pbcore.models.tokenizer import Tokenizer, canvas_ids, prompt_ids
-from pbcore.tasks.base import Sample
+from pbcore.models.network import Columns, Predictor
+from pbcore.models.rows import end_of
+from pbcore.models.tokenizer import Tokenizer, encoded
 
 
-@dataclass(frozen=True, slots=True)
-class MaskedModel:
-    """A masked diffusion model. With `shift` the token at position i is predicted at i − 1 (Dream, Fast-dLLM v2).
-
-    With `block` its attention is block-causal in blocks of that length.
-
-    `stop_ids` end an answer's text; `limit` is the model's maximum sequence length. `top_k`, if the checkpoint's
-    generation settings have it, keeps only that many candidate tokens at each position.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskedModel(Predictor):
+    """A masked diffusion model. `stop_ids` end an answer's text; `limit` is the model's maximum sequence length."""
 
     name: str
-    network: Network
     tokenizer: Tokenizer
-    mask_id: int
-    eos_id: int
-    vocab_size: int
-    shift: bool
     stop_ids: frozenset[int]
     limit: int
-    top_k: int | None
-    device: torch.device
     info: Mapping[str, Any]
     frequencies: Tensor | None = None  # (V,) background probability of each token, for pc
     deterministic: bool = True
     batch_size: int | None = None
-    block: int | None = None
 
     @property
     def caches(self) -> frozenset[str]:
@@ -77,25 +63,15 @@ class MaskedModel:
         ModelError for words or ids outside the vocabulary, a prompt and answer longer than the model's limit, and a
         missing length.
         """
-        sample = prompt if isinstance(prompt, Sample) else None
-        ids = prompt_ids(self.tokenizer, prompt, self.name)
-        if sample is not None and sample.canvas is not None:
-            canvas = canvas_ids(sample.canvas, self.tokenizer.piece, self.mask_id)
-        else:
-            length = max_new_tokens if max_new_tokens is not None or sample is None else sample.max_new_tokens
-            if not isinstance(length, int) or length < 1:
-                raise ModelError(
-                    f"{self.name}: max_new_tokens is the length of the answer, a whole number of at least 1, not "
-                    f"{length!r}"
-                )
-            canvas = [self.mask_id] * length
-        self._check(ids, canvas)
-        return Request(tuple(ids), tuple(canvas), key, sample)
+        sizes = {"hole": self.mask_id, "tokens": self.vocab_size, "limit": self.limit}
+        request = encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, **sizes)
+        if not request.prompt_ids and self.shift:
+            raise ModelError(f"{self.name} predicts each token from the one before it, so the prompt can't be empty")
+        return request
 
     def text(self, token_ids: Sequence[int]) -> str:
         """Canvas tokens as text, up to the first stop token; masks and other special tokens are left out."""
-        end = next((i for i, token in enumerate(token_ids) if token in self.stop_ids), len(token_ids))
-        return self.whole_text(token_ids[:end])
+        return self.whole_text(token_ids[: end_of(token_ids, self.stop_ids)])
 
     def whole_text(self, token_ids: Sequence[int]) -> str:
         """All canvas tokens as text; special tokens are left out, but not what follows them."""
@@ -109,29 +85,6 @@ class MaskedModel:
             return BlockContext(self, requests, parts=cache is not None)
         return MaskedContext(self, requests, cache)
 
-    def candidates(self, logits: Tensor) -> Tensor:
-        """Logits (M, V) with all but the `top_k` largest set to −∞; ties with the last one stay.
-
-        The mask token is excluded first.
-        """
-        if self.top_k is None or self.top_k >= self.vocab_size or not len(logits):
-            return logits
-        logits[:, self.mask_id] = -torch.inf
-        worst = logits.topk(self.top_k, dim=-1).values[:, -1:]  # (M, 1)
-        return logits.masked_fill_(logits < worst, -torch.inf)
-
-    def _check(self, ids: Sequence[int], canvas: Sequence[int]) -> None:
-        outside = [i for i in (*ids, *canvas) if not 0 <= i < self.vocab_size]
-        if outside:
-            raise ModelError(
-                f"{self.name}: token ids {outside[:8]} are outside its vocabulary 0..{self.vocab_size - 1}"
-            )
-        if len(ids) + len(canvas) > self.limit:
-            sizes = f"prompt {len(ids)} + answer {len(canvas)} tokens"
-            raise ModelError(f"{self.name} has {self.limit} positions, and {sizes} are more; shorten them")
-        if not ids and self.shift:
-            raise ModelError(f"{self.name} predicts each token from the one before it, so the prompt can't be empty")
-
 
 class MaskedContext:
     """A batch being decoded.
@@ -144,17 +97,15 @@ class MaskedContext:
     """
 
     def __init__(self, model: MaskedModel, requests: Sequence[Request], cache: str | None) -> None:
-        self._model, self._mode, self._cache = model, cache, None
+        self._model, self._mode = model, cache
+        self._cache: Any = None
         width = max(len(request.prompt_ids) for request in requests)
         length = max(len(request.canvas) for request in requests)
-        pads = [width - len(request.prompt_ids) for request in requests]
-        rows = [[model.eos_id] * pad + list(request.prompt_ids) for pad, request in zip(pads, requests, strict=True)]
-        seen = [
-            [False] * pad
-            + [True] * (len(request.prompt_ids) + len(request.canvas))
-            + [False] * (length - len(request.canvas))
-            for pad, request in zip(pads, requests, strict=True)
-        ]
+        rows, seen = [], []
+        for request in requests:
+            pad, canvas = width - len(request.prompt_ids), len(request.canvas)
+            rows.append([model.eos_id] * pad + list(request.prompt_ids))
+            seen.append([False] * pad + [True] * (width - pad + canvas) + [False] * (length - canvas))
         self._prompt = torch.tensor(rows, dtype=torch.long, device=model.device).reshape(len(rows), width)  # (R, P)
         self._seen = torch.tensor(seen, device=model.device)  # (R, T)
         self._derive()
@@ -188,10 +139,13 @@ class MaskedContext:
         reader = AttentionReader(query.attending, query.slots + prompt, self._seen)
         positions = query.want if query.review is None else query.want | query.review
         both, wanted = self._logits(query, positions, reader), query.want[positions]
-        none = torch.zeros_like(self._prompt, dtype=torch.bool)
-        masked = torch.cat([none, query.canvas == self._model.mask_id], dim=-1)
+        masked = self._behind_prompt(query.canvas == self._model.mask_id)
         review = None if query.review is None else both[~wanted]
         return both[wanted], review, reader.attention(self._seen & ~masked, prompt)
+
+    def _behind_prompt(self, positions: Tensor) -> Tensor:
+        """Canvas positions (R, L) as columns (R, T), none of them the prompt's."""
+        return torch.cat([torch.zeros_like(self._prompt, dtype=torch.bool), positions], dim=-1)
 
     def _logits(self, query: Query, positions: Tensor, reader: AttentionReader | None = None) -> Tensor:
         """Logits of the given canvas positions (R, L), in row-major order."""
@@ -217,24 +171,23 @@ class MaskedContext:
         hidden = self._model.network.hidden(run)  # (R, Q − skip, H)
         offset = lead - skip
         wanted = hidden[:, offset + first : offset + last][positions[:, first:last].to(hidden.device)]  # (M, H)
-        return self._model.candidates(self._model.network.project(wanted).to(self._model.device))
+        return self._model.read(wanted)
 
     def _shadowed(self, query: Query, review: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (M, V) of the wanted positions and (N, V) of the shadows of the revealed positions in `review` (R, L).
 
         As in WINO the shadow block covers both kinds of positions, although only the shadows of revealed ones are read.
         """
-        model, prompt = self._model, self._prompt.shape[1]
         columns = torch.cat([self._prompt, query.canvas], dim=-1)  # (R, T)
-        none = torch.zeros_like(self._prompt, dtype=torch.bool)  # prompt tokens are not reviewed
-        part = with_shadows(
-            columns, self._positions, self._seen, torch.cat([none, query.want | review], dim=-1), model.mask_id
+        prompt, end = self._prompt.shape[1], columns.shape[1]
+        run, of, real = with_shadows(
+            columns, self._positions, self._seen, self._behind_prompt(query.want | review), self._model.mask_id
         )
-        hidden = model.network.hidden(Columns(part.ids, part.positions, part.sees))  # (R, T + S, H)
-        wanted = hidden[:, prompt : columns.shape[1]][query.want.to(hidden.device)]  # (M, H)
-        read = part.real & torch.cat([none, review], dim=-1).gather(-1, part.of)  # (R, S)
-        shadows = hidden[:, columns.shape[1] :][read.to(hidden.device)]  # (N, H)
-        logits = model.candidates(model.network.project(torch.cat([wanted, shadows])).to(model.device))
+        hidden = self._model.network.hidden(run)  # (R, T + S, H)
+        wanted = hidden[:, prompt:end][query.want.to(hidden.device)]  # (M, H)
+        read = real & self._behind_prompt(review).gather(-1, of)  # (R, S)
+        shadows = hidden[:, end:][read.to(hidden.device)]  # (N, H)
+        logits = self._model.read(torch.cat([wanted, shadows]))
         return logits[: len(wanted)], logits[len(wanted) :]
 
     def keep(self, rows: Tensor) -> None:
@@ -246,7 +199,30 @@ class MaskedContext:
         if self._cache is not None:
             self._cache.reorder_cache(rows)
         elif self._prompt.shape[1]:
-            padding = int(self._seen.int().argmax(-1).min())
-            padding = min(padding, self._prompt.shape[1])
+            padding = min(int(self._seen.int().argmax(-1).min()), self._prompt.shape[1])
             self._prompt, self._seen = self._prompt[:, padding:], self._seen[:, padding:]
         self._derive()
+
+
+def with_shadows(
+    ids: Tensor, positions: Tensor, seen: Tensor, review: Tensor, mask_id: int
+) -> tuple[Columns, Tensor, Tensor]:
+    """WINO's shadow block: mask tokens that re-predict revealed tokens without attending to them, in the same forward
+    (arXiv 2507.18578). Adds a shadow for each column in `review` (R, T) to ids, positions and seen (R, T).
+
+    A shadow is a mask token at its column's position. It attends to its row's columns except that one, and to all
+    shadows of its row; no column attends to a shadow. The columns do attend to the token in question, so the shadow
+    only approximates a forward without it. Returns the T + S columns to run, the column (R, S) that each shadow
+    re-predicts, and which shadows are real (R, S): rows with fewer are padded on the right.
+    """
+    count = review.sum(-1)  # (R,)
+    shadows, columns = int(count.max()), ids.shape[1]
+    of = review.int().argsort(dim=-1, descending=True, stable=True)[:, :shadows]  # (R, S)
+    real = torch.arange(shadows, device=ids.device) < count[:, None]  # (R, S)
+    sees = torch.zeros(len(ids), columns + shadows, columns + shadows, dtype=torch.bool, device=ids.device)
+    sees[:, :, :columns] = seen[:, None, :]
+    own = torch.arange(columns, device=ids.device) == of[..., None]  # (R, S, T)
+    sees[:, columns:, :columns] &= ~own
+    sees[:, columns:, columns:] = real[:, None, :]
+    both = torch.cat([ids, torch.full_like(of, mask_id)], dim=-1)
+    return Columns(both, torch.cat([positions, positions.gather(-1, of)], dim=-1), sees), of, real

@@ -1,31 +1,27 @@
 """DiffusionGemma through transformers' own `generate`: block diffusion from uniform noise, accepted by an entropy
-bound.
-
-The acceptance rule is arXiv 2505.24857's.
+bound (arXiv 2505.24857).
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from pbcore.errors import InputError
 from pbcore.models.base import Generation, Prompt
-from pbcore.models.device import find_device
+from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
-from pbcore.models.loading import find_dtype, plain_info
-from pbcore.models.rows import past_eos
-from pbcore.models.tokenizer import Tokenizer, read_tokenizer
+from pbcore.models.loading import plain_info
+from pbcore.models.rows import end_of, past_eos
+from pbcore.models.tokenizer import Tokenizer, prompt_ids, read_tokenizer
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample
 
-# Parameters of `eb` beyond its entropy bound → fields of transformers' DiffusionGemmaGenerationConfig, with their
-# types.
-_SETTINGS = {
+# Parameters of `eb` → fields of transformers' DiffusionGemmaGenerationConfig (`bound` is its sampler's), their types.
+_SETTINGS: Mapping[str, tuple[str, Callable[[float], Any]]] = {
+    "": ("bound", float),
     "steps": ("max_denoising_steps", int),
     "t_min": ("t_min", float),
     "t_max": ("t_max", float),
@@ -64,15 +60,14 @@ class DiffusionGemma:
 
     def _settings(self, sampler: SamplerName) -> dict[str, Any]:
         """The sampler as settings of transformers' generation config."""
-        options = ", ".join(f"-{word}…" for word in _SETTINGS)
+        options = ", ".join(f"-{word}…" for word in _SETTINGS if word)
         allowed = f"{self.name} has its own decoding loop: use eb-0.1 (entropy bound), optionally with {options}"
-        if sampler.policy != "eb" or str(sampler) != "-".join(
-            ["eb", *(word + number for word, number in sampler.arguments)]
-        ):
+        plain = "-".join(["eb", *(word + number for word, number in sampler.arguments)])
+        if sampler.policy != "eb" or str(sampler) != plain:
             raise InputError(f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't apply")
         settings: dict[str, Any] = {}
         for word, number in sampler.arguments:
-            field, kind = ("bound", float) if not word else _SETTINGS.get(word, ("", float))
+            field, kind = _SETTINGS.get(word, ("", float))
             if not field or not number or field in settings:
                 raise InputError(f"sampler {sampler}: {word + number!r} is not a parameter of this model. {allowed}")
             settings[field] = kind(float(number))
@@ -86,7 +81,12 @@ class DiffusionGemma:
         from transformers.models.diffusion_gemma.generation_diffusion_gemma import EntropyBoundSamplerConfig
 
         sample = prompt if isinstance(prompt, Sample) else None
-        ids = torch.tensor([self._prompt_ids(prompt)], device=self._module.device)  # (1, P)
+        if sample is not None and sample.canvas is not None:
+            raise ModelError(
+                f"{self.name} can't do infilling (task {sample.task}), since its canvas starts from noise; leave "
+                "the task out"
+            )
+        ids = torch.tensor([prompt_ids(self._tokenizer, prompt, self.name)], device=self._module.device)  # (1, P)
         length = self._length(sample, max_new_tokens)
         given = {field: value for field, value in settings.items() if field != "bound"}
         if "bound" in settings:
@@ -97,8 +97,24 @@ class DiffusionGemma:
             output = self._module.generate(
                 ids, streamer=drafts, max_new_tokens=length, return_dict_in_generate=True, **given
             )
-        return self._generation(
-            output.sequences[0, ids.shape[1] :].tolist(), drafts, float(output.tokens_per_forward[0]), length
+        tokens = output.sequences[0, ids.shape[1] :].tolist()
+        return self._generation(tokens, drafts, float(output.tokens_per_forward[0]), length)
+
+    def _generation(self, tokens: list[int], drafts: "_Drafts", tokens_per_forward: float, length: int) -> Generation:
+        stops = self._stops()
+        end = end_of(tokens, stops)
+        text = self._tokenizer.decode(tokens[:end])
+        return Generation(
+            text=text,
+            token_ids=tuple(tokens),
+            nfe=len(drafts.canvases),
+            answer_tokens=end,
+            **past_eos(tokens, stops, text, lambda ids: self._tokenizer.decode([i for i in ids if i not in stops])),
+            extra={
+                "tokens_per_forward": tokens_per_forward,
+                "drafts": tuple(drafts.canvases),
+                "max_new_tokens": length,
+            },
         )
 
     def _length(self, sample: Sample | None, requested: int | None) -> int:
@@ -107,53 +123,21 @@ class DiffusionGemma:
         if length is None:
             raise ModelError(f"{self.name}: this prompt has no answer length; pass max_new_tokens")
         canvas: int = self._module.config.canvas_length
-        if length % canvas and (requested or (sample is not None and sample.limited)):
+        whole = -(-length // canvas) * canvas
+        if length != whole and (requested or (sample is not None and sample.limited)):
             raise ModelError(
                 f"{self.name}: max_new_tokens {length}: it generates whole canvases of {canvas} tokens; give a "
-                f"multiple, such as {-(-length // canvas) * canvas}"
+                f"multiple, such as {whole}"
             )
-        return -(-length // canvas) * canvas
+        return whole
 
-    def _generation(self, tokens: list[int], drafts: _Drafts, tokens_per_forward: float, length: int) -> Generation:
-        ends = self._ends()
-        answer = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
-        text = self._tokenizer.decode(tokens[:answer])
-        return Generation(
-            text=text,
-            token_ids=tuple(tokens),
-            nfe=len(drafts.canvases),
-            answer_tokens=answer,
-            trajectory=None,
-            **past_eos(tokens, ends, text, lambda ids: self._tokenizer.decode([i for i in ids if i not in ends])),
-            extra={
-                "tokens_per_forward": tokens_per_forward,
-                "drafts": tuple(drafts.canvases),
-                "max_new_tokens": length,
-            },
-        )
-
-    def _ends(self) -> set[int]:
+    def _stops(self) -> set[int]:
         """Ids that end an answer."""
         config = self._module.generation_config
-        ends = (
-            config.eos_token_id
-            if config.eos_token_id is not None
-            else self._module.config.get_text_config().eos_token_id
-        )
-        return {config.pad_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
-
-    def _prompt_ids(self, prompt: Prompt) -> list[int]:
-        if isinstance(prompt, Sample):
-            if prompt.canvas is not None:
-                raise ModelError(
-                    f"{self.name} can't do infilling (task {prompt.task}), since its canvas starts from noise; leave "
-                    "the task out"
-                )
-            return self._tokenizer.chat(prompt.messages)
-        if isinstance(prompt, str):
-            return self._tokenizer.text(prompt)
-        items: list[Any] = list(prompt)
-        return items if all(isinstance(item, int) for item in items) else self._tokenizer.chat(items)
+        stops = config.eos_token_id
+        if stops is None:
+            stops = self._module.config.get_text_config().eos_token_id
+        return {config.pad_token_id, *(stops if isinstance(stops, list) else [stops])} - {None}
 
 
 class _Drafts:
@@ -194,5 +178,5 @@ def load_diffusion_gemma(entry: ModelEntry, device: str, dtype: str | None, opti
     except (OSError, ImportError, ValueError, RuntimeError) as error:
         raise ModelError(f"{folder}: {error}") from error
     module = (module if options.device_map else module.to(place)).eval().requires_grad_(False)
-    info = plain_info(entry, options, "diffusion_gemma", module, kind, module.config._attn_implementation)
+    info = plain_info(entry, options, "diffusion_gemma", module, kind)
     return DiffusionGemma(entry.name, module, read_tokenizer(folder, entry.name, options.chat or entry.chat), info)

@@ -1,10 +1,15 @@
 """The transformer of a masked model: hidden states, output projection, KV caches. transformers' classes, or a
 checkpoint's own code.
+
+R rows, Q columns of one forward, T columns of a mask, A skipped columns, H width, D width of a head, M wanted
+positions, V tokens.
 """
 
-from contextlib import nullcontext
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import transformers
@@ -13,7 +18,6 @@ from torch import Tensor, nn
 from transformers import StaticCache
 
 from pbcore.models.attention import AttentionReader, reading
-from pbcore.models.last_layer import last_layer
 
 # Before 5.2 transformers' own masks are causal whatever the config says, and before 5.4 caches are told their columns.
 OLD = Version(transformers.__version__) < Version("5.4")
@@ -38,46 +42,23 @@ class Columns:
     reader: AttentionReader | None = None
 
 
-class Network(Protocol):
-    """One forward of R rows over Q columns, H wide."""
-
-    caches: frozenset[str]
-
-    @property
-    def pairwise(self) -> bool:
-        """Whether it takes a pairwise attention mask."""
-        ...
-
-    def hidden(self, run: Columns) -> Tensor:
-        """Hidden states (R, Q − skip, H)."""
-        ...
-
-    def project(self, hidden: Tensor) -> Tensor:
-        """Hidden states (M, H) → logits (M, V)."""
-        ...
-
-    def cache(self, length: int) -> Any:
-        """An empty KV cache for `length` columns."""
-        ...
-
-
 class NativeNetwork:
-    """Llama, Qwen2 or Qwen3 with full attention (`config.is_causal = False`)."""
+    """Llama, Qwen2, Qwen3 or a mixture of experts of transformers with full attention (`config.is_causal = False`)."""
 
     caches = frozenset({"prefix", "dual"})
 
     def __init__(self, module: nn.Module) -> None:
-        self._module: Any = module
+        self.module: Any = module
         self._last = last_layer(module)
 
     @property
-    def module(self) -> nn.Module:
-        """The model of transformers."""
-        module: nn.Module = self._module
-        return module
+    def pairwise(self) -> bool:
+        """Whether it takes a pairwise attention mask: sdpa and eager, not flash attention."""
+        return self.module.config._attn_implementation in ("sdpa", "eager")
 
     def hidden(self, run: Columns) -> Tensor:
-        ids, positions, mask = (_moved(one, self._module) for one in (run.ids, run.positions, run.mask))
+        """Hidden states (R, Q − skip, H)."""
+        ids, positions, mask = (_moved(one, self.module) for one in (run.ids, run.positions, run.mask))
         cache = run.cache
         if mask is None and OLD and self.pairwise:
             mask = torch.ones(1, ids.shape[1] if cache is None else cache.max_cache_len, device=ids.device).bool()
@@ -91,11 +72,11 @@ class NativeNetwork:
             for layer in layers:
                 layer.cumulative_length.fill_(run.start)
         # Checkpointed layers run again in the backward pass, where nothing says what to skip.
-        again = self._module.training and getattr(self._module.model.layers[-1], "gradient_checkpointing", False)
+        again = self.module.training and getattr(self.module.model.layers[-1], "gradient_checkpointing", False)
         narrow = 0 if cache is not None or self._last is None or again or run.reader else run.skip
         skipping = nullcontext() if self._last is None else self._last.skipping(narrow)
-        with skipping, reading(self._module, run.reader):
-            output = self._module.model(
+        with skipping, reading(self.module, run.reader):
+            output = self.module.model(
                 ids,
                 attention_mask=mask,
                 position_ids=positions,
@@ -114,37 +95,33 @@ class NativeNetwork:
         """
         if mask.dim() == 2 and not (self.pairwise and (mask.device.type == "cpu" or OLD)):
             return mask
-        dtype = self._module.dtype
+        dtype = self.module.dtype
         numbers = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
         return numbers[:, None, None] if mask.dim() == 2 else numbers[:, None]
 
-    @property
-    def pairwise(self) -> bool:
-        """sdpa and eager only: flash attention has no pairwise mask."""
-        return self._module.config._attn_implementation in ("sdpa", "eager")
-
     def project(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self._module.lm_head(hidden)
+        """Hidden states (M, H) → logits (M, V)."""
+        logits: Tensor = self.module.lm_head(hidden)
         return logits
 
     def cache(self, length: int) -> StaticCache:
-        return StaticCache(config=self._module.config, max_cache_len=length)
+        """An empty KV cache for `length` columns."""
+        return StaticCache(config=self.module.config, max_cache_len=length)
 
 
 class RemoteNetwork:
     """A checkpoint's own code (trust_remote_code): its forward returns logits at every position, without caches."""
 
     caches: frozenset[str] = frozenset()
-    pairwise: bool = False
+    pairwise = False
 
     def __init__(self, module: nn.Module) -> None:
-        self._module: Any = module
+        self.module: Any = module
 
     def hidden(self, run: Columns) -> Tensor:
         """Logits (R, Q − skip, V) instead of hidden states; for padded batches the code must accept attention_mask."""
-        ids, mask = (_moved(one, self._module) for one in (run.ids, run.mask))
-        given = {} if mask is None else {"attention_mask": mask}
-        logits: Tensor = self._module(ids, **given).logits
+        ids, mask = (_moved(one, self.module) for one in (run.ids, run.mask))
+        logits: Tensor = self.module(ids, **({} if mask is None else {"attention_mask": mask})).logits
         return logits[:, run.skip :]
 
     def project(self, hidden: Tensor) -> Tensor:
@@ -152,6 +129,113 @@ class RemoteNetwork:
 
     def cache(self, length: int) -> Any:
         raise NotImplementedError("a checkpoint's own code runs without caches")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predictor:
+    """A network and how its predictions are read.
+
+    With `shift` the token at position i is predicted at i − 1 (Dream, Fast-dLLM v2), with `block` attention is
+    block-causal in blocks of that length. `top_k`, if the checkpoint's generation settings have it, keeps only that
+    many candidate tokens at each position. Samplers work on `device`.
+    """
+
+    network: NativeNetwork | RemoteNetwork
+    mask_id: int
+    eos_id: int
+    vocab_size: int
+    shift: bool
+    device: torch.device
+    top_k: int | None = None
+    block: int | None = None
+
+    def read(self, hidden: Tensor) -> Tensor:
+        """Logits (M, V) of hidden states (M, H), those of all but the candidates −∞."""
+        return self.candidates(self.network.project(hidden).to(self.device))
+
+    def candidates(self, logits: Tensor) -> Tensor:
+        """Logits (M, V) with all but the `top_k` largest set to −∞; ties with the last one stay.
+
+        The mask token is excluded first.
+        """
+        if self.top_k is None or self.top_k >= self.vocab_size or not len(logits):
+            return logits
+        logits[:, self.mask_id] = -torch.inf
+        worst = logits.topk(self.top_k, dim=-1).values[:, -1:]  # (M, 1)
+        return logits.masked_fill_(logits < worst, -torch.inf)
+
+
+class LastLayer:
+    """A transformers model's last layer for the columns that are read: queries, attention and MLP skip the prompt.
+
+    Only the canvas columns' hidden states reach the output projection, so the last layer needs keys and values of all
+    columns but queries and an MLP of the canvas alone. With prompts three times as long as answers that is half of the
+    layer's work or more. The layer isn't replaced: its own code runs on the columns that aren't skipped, and sees the
+    keys and values of the columns before them through a cache of this one call.
+    """
+
+    def __init__(self, layer: Any) -> None:
+        self._skip = 0
+        layer.register_forward_pre_hook(self._narrow, with_kwargs=True)
+
+    @contextmanager
+    def skipping(self, columns: int) -> Iterator[None]:
+        """Forwards run in this context leave out the first `columns` columns."""
+        self._skip = columns
+        try:
+            yield
+        finally:
+            self._skip = 0
+
+    def _narrow(self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+        if not (skip := self._skip):
+            return None
+        (states,) = args  # (R, Q, H)
+        cos, sin = kwargs["position_embeddings"]  # (R, Q, D)
+        mask = kwargs["attention_mask"]  # (R, 1, Q, Q), (R, 1, 1, Q) if the same for all queries, or None
+        narrow = {
+            "position_embeddings": (cos[:, skip:], sin[:, skip:]),
+            "attention_mask": mask if mask is None or mask.shape[2] == 1 else mask[:, :, skip:],
+            "position_ids": kwargs["position_ids"][:, skip:],
+            "past_key_values": _Rest(layer, states[:, :skip], cos[:, :skip], sin[:, :skip]),
+        }
+        return (states[:, skip:],), {**kwargs, **narrow}
+
+
+class _Rest:
+    """Keys and values of the skipped columns, in the place of a KV cache."""
+
+    def __init__(self, layer: Any, states: Tensor, cos: Tensor, sin: Tensor) -> None:
+        attention = layer.self_attn
+        states = layer.input_layernorm(states)  # (R, A, H)
+        shape = (*states.shape[:-1], -1, attention.head_dim)
+        keys = attention.k_proj(states).view(shape)
+        if hasattr(attention, "k_norm"):
+            keys = attention.k_norm(keys)
+        keys = keys.transpose(1, 2)  # (R, heads, A, D)
+        self._keys = _rotate(attention)(keys, keys, cos, sin)[1]
+        self._values = attention.v_proj(states).view(shape).transpose(1, 2)
+
+    def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """All columns' keys and values (R, heads, Q, D)."""
+        return torch.cat([self._keys, keys], dim=2), torch.cat([self._values, values], dim=2)
+
+
+def last_layer(module: nn.Module) -> LastLayer | None:
+    """The model's last layer, able to skip columns, or None where the attention is of another build, its kernel takes
+    other masks, or layers lie on several devices."""
+    whole: Any = module
+    if whole.config._attn_implementation not in ("sdpa", "eager") or getattr(whole, "hf_device_map", None):
+        return None
+    layer = whole.model.layers[-1]
+    attention = getattr(layer, "self_attn", None)
+    known = all(hasattr(attention, name) for name in ("q_proj", "k_proj", "v_proj", "head_dim"))
+    return LastLayer(layer) if known and _rotate(attention) is not None else None
+
+
+def _rotate(attention: Any) -> Any:
+    """The rotary function that this attention's own module uses; None for an attention of another build."""
+    return getattr(sys.modules[type(attention).__module__], "apply_rotary_pos_emb", None)
 
 
 def _moved(tensor: Any, module: Any) -> Any:
@@ -162,8 +246,3 @@ def _moved(tensor: Any, module: Any) -> Any:
 def count_parameters(module: nn.Module) -> int:
     """The number of parameters; shared ones count once."""
     return sum(parameter.numel() for parameter in module.parameters())
-
-
-def default_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 on a GPU, float32 on the CPU."""
-    return torch.bfloat16 if device.type == "cuda" else torch.float32

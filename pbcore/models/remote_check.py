@@ -5,7 +5,6 @@ T tokens, V vocabulary.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
 from pbcore.models.hub import locate
-from pbcore.models.loading import load_masked
+from pbcore.models.loading import load_masked, own_code
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import Columns
 from pbcore.models.registry import resolve_model
@@ -56,7 +55,10 @@ def compare(name: str, *, trust_remote_code: bool, device: str = "cpu", options:
         raise InputError(f"{name}: the check is for masked diffusion models with a checkpoint of their own")
     ours = load_masked(entry, device, "float32", options)
     folder = locate(entry, LoadOptions(revision=options.revision, trust_remote_code=True))
-    theirs = _theirs(folder, device)
+    raw = read_config(folder)
+    if not raw.get("auto_map"):
+        raise InputError(f"{folder}: its config.json names no code of its own (auto_map), so there is none to check")
+    theirs = own_code(folder, raw, torch.float32).to(device)
     return [_compared(ours, theirs, ids) for ids in _prompts(ours)]
 
 
@@ -70,45 +72,21 @@ def _prompts(model: MaskedModel) -> list[list[int]]:
     return [[*ids, *[model.mask_id] * MASKED] for ids in plain]
 
 
-def _theirs(folder: Path, device: str) -> Any:
-    """The model as the checkpoint's own code makes it."""
-    from transformers import AutoModel, AutoModelForCausalLM
-
-    auto = read_config(folder).get("auto_map") or {}
-    if not auto:
-        raise InputError(f"{folder}: its config.json names no code of its own (auto_map), so there is none to check")
-    loader: Any = AutoModelForCausalLM if "AutoModelForCausalLM" in auto else AutoModel
-    try:
-        module = loader.from_pretrained(folder, trust_remote_code=True, dtype=torch.float32)
-    except (ImportError, OSError, ValueError, AttributeError, TypeError, RuntimeError, KeyError) as error:
-        raise ModelError(f"{folder}: its own code can't be loaded ({type(error).__name__}: {error})") from error
-    return module.to(device).eval().requires_grad_(False)
-
-
 @torch.inference_mode()
 def _compared(ours: MaskedModel, theirs: Any, ids: Sequence[int]) -> Compared:
     row = torch.tensor([list(ids)], device=ours.device)  # (1, T)
     grid = torch.arange(row.shape[1], device=ours.device)
     sees = None if ours.block is None else (grid // ours.block <= (grid // ours.block)[:, None])[None]  # (1, T, T)
     mine = ours.network.project(ours.network.hidden(Columns(row, grid[None], sees)))[0].float()  # (T, V)
-    other = _run(theirs, row, sees, makes_its_own=ours.info["family"] == "fast_dllm_v2")[0].float()
+    given: dict[str, Any] = {}
+    if sees is not None and ours.info["family"] != "fast_dllm_v2":  # whose code makes its own mask
+        lowest = torch.finfo(torch.float32).min
+        given["attention_mask"] = torch.zeros(sees.shape, device=row.device).masked_fill_(~sees, lowest)[:, None]
+    try:
+        other: Tensor = theirs(row, **given).logits[0].float()
+    except Exception as error:  # whatever a stranger's code raises
+        raise ModelError(f"its own code failed in a forward ({type(error).__name__}: {error})") from error
     if mine.shape != other.shape:
         raise ModelError(f"{ours.name}: our logits are {tuple(mine.shape)}, its own code's {tuple(other.shape)}")
     same = int((mine.argmax(-1) == other.argmax(-1)).sum())
     return Compared(row.shape[1], float((mine - other).abs().max()), same)
-
-
-def _run(theirs: Any, row: Tensor, sees: Tensor | None, *, makes_its_own: bool) -> Tensor:
-    """Logits (1, T, V) of their code. Block models get their mask as an additive one (1, 1, T, T), but Fast-dLLM v2's
-    code makes its own.
-    """
-    given: dict[str, Any] = {}
-    if sees is not None and not makes_its_own:
-        given["attention_mask"] = torch.zeros(sees.shape, device=row.device).masked_fill_(
-            ~sees, torch.finfo(torch.float32).min
-        )[:, None]
-    try:
-        logits: Tensor = theirs(row, **given).logits
-    except Exception as error:  # whatever a stranger's code raises
-        raise ModelError(f"its own code failed in a forward ({type(error).__name__}: {error})") from error
-    return logits

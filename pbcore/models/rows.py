@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from pbcore.lazy_torch import Tensor
-from pbcore.models.replaced_token import Former
 from pbcore.tasks.base import Message, Sample
 
 Prompt = Sample | Sequence[Message] | str | Sequence[int]
@@ -100,6 +99,20 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
+class Former:
+    """A token that stood at a position of the canvas and was taken away: masked again, or replaced by another one.
+
+    It was revealed at `step` with `confidence`; step `until` took it away (both 0-based).
+    """
+
+    position: int
+    token: int
+    step: int
+    until: int
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
 class Generation:
     """One decoded answer.
 
@@ -144,6 +157,11 @@ class PastEos(TypedDict):
     text_after_eos: bool | None
 
 
+def end_of(ids: Sequence[int], stops: Collection[int]) -> int:
+    """Where the first of `stops` stands in `ids`; their number if none does."""
+    return next((place for place, token in enumerate(ids) if token in stops), len(ids))
+
+
 def past_eos(
     ids: Sequence[int], stops: Collection[int], text: str, whole_text: Callable[[Sequence[int]], str | None]
 ) -> PastEos:
@@ -151,8 +169,7 @@ def past_eos(
 
     `text` is the answer; `whole_text` gives the canvas as text without special tokens, or None if it can't be told.
     """
-    first = next((i for i, token in enumerate(ids) if token in stops), len(ids))
-    if all(token in stops for token in ids[first:]):
+    if all(token in stops for token in ids[end_of(ids, stops) :]):
         return {"official_text": None, "text_after_eos": False}
     whole = whole_text(ids)
     late = None if whole is None else whole != text

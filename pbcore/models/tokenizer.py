@@ -3,43 +3,46 @@ tokenizer.
 """
 
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pbcore.models.errors import ModelError
+from pbcore.models.rows import Prompt, Request
 from pbcore.tasks.base import Message, Sample
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.words import tokens
 
 Hole = TypeVar("Hole")
+EOS = "<eos>"
 
 
-class Tokenizer(Protocol):
-    """The tokenizer interface of a model; `eos_id` is None if it has no such token."""
+class Tokenizer(ABC):
+    """The tokenizer of a model; `eos_id` is None if it has no such token."""
 
-    @property
-    def eos_id(self) -> int | None: ...
+    eos_id: int | None = None
 
+    @abstractmethod
     def chat(self, messages: Sequence[Message]) -> list[int]:
         """Ids of a chat, up to the start of the assistant's turn."""
-        ...
 
+    @abstractmethod
     def text(self, text: str) -> list[int]:
         """Ids of a whole prompt, with BOS if the tokenizer adds one."""
-        ...
 
     def piece(self, text: str) -> list[int]:
         """Ids of a part of an answer, without special tokens."""
-        ...
+        return self.text(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of tokens, without special tokens."""
-        ...
+        return " ".join(map(str, ids))
 
     def words(self) -> Mapping[str, int]:
         """Token → id."""
-        ...
+        return {}
 
 
 def prompt_ids(tokenizer: Tokenizer, prompt: Any, name: str) -> list[int]:
@@ -57,6 +60,42 @@ def prompt_ids(tokenizer: Tokenizer, prompt: Any, name: str) -> list[int]:
     return tokenizer.chat(items)
 
 
+def encoded(
+    name: str,
+    tokenizer: Tokenizer,
+    prompt: Prompt,
+    max_new_tokens: int | None,
+    key: int,
+    *,
+    hole: int,
+    tokens: int,
+    limit: int,
+) -> Request:
+    """A prompt as a row of model `name`, which has so many `tokens` and positions (`limit`); `hole` stands at the
+    canvas positions to predict, given ones hold a Sample's tokens.
+
+    Raises ModelError for ids outside the vocabulary, a prompt and answer that are too long, and a missing length.
+    """
+    sample = prompt if isinstance(prompt, Sample) else None
+    ids = prompt_ids(tokenizer, prompt, name)
+    if sample is not None and sample.canvas is not None:
+        canvas = canvas_ids(sample.canvas, tokenizer.piece, hole)
+    else:
+        length = max_new_tokens if max_new_tokens is not None or sample is None else sample.max_new_tokens
+        if not isinstance(length, int) or length < 1:
+            raise ModelError(
+                f"{name}: max_new_tokens is the length of the answer, a whole number of at least 1, not {length!r}"
+            )
+        canvas = [hole] * length
+    outside = [i for i in (*ids, *(i for i in canvas if i != hole)) if not 0 <= i < tokens]
+    if outside:
+        raise ModelError(f"{name}: token ids {outside[:8]} are outside its vocabulary 0..{tokens - 1}")
+    if len(ids) + len(canvas) > limit:
+        sizes = f"prompt {len(ids)} + answer {len(canvas)} tokens"
+        raise ModelError(f"{name} has {limit} positions, and {sizes} are more; shorten them")
+    return Request(tuple(ids), tuple(canvas), key, sample)
+
+
 def canvas_ids(canvas: str, piece: Callable[[str], Sequence[int]], hole: Hole) -> list[int | Hole]:
     """A canvas in which each `[MASK]` is one position, `hole`, and what stands between them the ids of `piece`."""
     first, *rest = canvas.split(MASK)
@@ -66,7 +105,7 @@ def canvas_ids(canvas: str, piece: Callable[[str], Sequence[int]], hole: Hole) -
     return ids
 
 
-class FileTokenizer:
+class FileTokenizer(Tokenizer):
     """A tokenizer read from a checkpoint's files.
 
     `mode` template applies the chat template and adds no further special tokens; plain joins the turns' contents by
@@ -75,18 +114,13 @@ class FileTokenizer:
 
     def __init__(self, tokenizer: Any, name: str, mode: str | None, ending: str = "") -> None:
         self._tokenizer, self._name, self._ending = tokenizer, name, ending
+        self.eos_id = tokenizer.eos_token_id
         self._mode = mode or ("template" if tokenizer.chat_template else "plain")
         if self._mode == "template" and not tokenizer.chat_template:
             raise ModelError(f"{name}: its tokenizer has no chat template; pass chat='plain'")
 
-    @property
-    def eos_id(self) -> int | None:
-        eos: int | None = self._tokenizer.eos_token_id
-        return eos
-
     def words(self) -> Mapping[str, int]:
-        words: Mapping[str, int] = self._tokenizer.get_vocab()
-        return words
+        return dict(self._tokenizer.get_vocab())
 
     def save(self, folder: Path) -> None:
         """Writes its files into a checkpoint's folder."""
@@ -135,25 +169,17 @@ class FileTokenizer:
         unknown = self._tokenizer.unk_token_id
         if fast and unknown is not None and unknown in ids:
             spans = zip(ids, encoded["offset_mapping"], strict=True)
-            words = dict.fromkeys(text[a:b].strip() or text[a:b] for i, (a, b) in spans if i == unknown)
-            shown = ", ".join(repr(word) for word in list(words)[:8]) + (
-                f" and {len(words) - 8} more" if len(words) > 8 else ""
-            )
+            words = [*dict.fromkeys(text[a:b].strip() or text[a:b] for i, (a, b) in spans if i == unknown)]
+            more = f" and {len(words) - 8} more" if len(words) > 8 else ""
             raise ModelError(
-                f"{self._name} can't encode this prompt; not in its vocabulary: {shown}. Its vocabulary covers the "
-                "package's "
-                "own data only; use those, or choose another model"
+                f"{self._name} can't encode this prompt; not in its vocabulary: {', '.join(map(repr, words[:8]))}"
+                f"{more}. Its vocabulary covers the package's own data only; use those, or choose another model"
             )
         return ids
 
 
-class HashTokenizer:
+class HashTokenizer(Tokenizer):
     """A placeholder for dummies: one id per word-level token, from its hash, so prompts have a realistic length."""
-
-    eos_id = None
-
-    def words(self) -> Mapping[str, int]:
-        return {}
 
     def __init__(self, size: int) -> None:
         self._size = size  # ids are drawn from [0, size)
@@ -166,38 +192,18 @@ class HashTokenizer:
     def text(self, text: str) -> list[int]:
         return [zlib.crc32(token.encode()) % self._size for token in tokens(text)]
 
-    def piece(self, text: str) -> list[int]:
-        return self.text(text)
 
-    def decode(self, ids: Sequence[int]) -> str:
-        return " ".join(map(str, ids))
-
-
-class NoTokenizer:
+class NoTokenizer(Tokenizer):
     """For a checkpoint without tokenizer files: prompts must be token ids, and answers are shown as ids."""
-
-    eos_id = None
-
-    def words(self) -> Mapping[str, int]:
-        return {}
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def chat(self, messages: Sequence[Message]) -> list[int]:
-        raise self._error()
+        return self.text("")
 
     def text(self, text: str) -> list[int]:
-        raise self._error()
-
-    def piece(self, text: str) -> list[int]:
-        raise self._error()
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return " ".join(map(str, ids))
-
-    def _error(self) -> ModelError:
-        return ModelError(
+        raise ModelError(
             f"{self._name} has no tokenizer files (tokenizer.json, or vocab.json and merges.txt); give prompts as "
             "token ids"
         )
@@ -221,3 +227,19 @@ def read_tokenizer(folder: Path, name: str, mode: str | None, ending: str = "") 
         return FileTokenizer(kind.from_pretrained(folder, local_files_only=True), name, mode, ending)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{folder}: its tokenizer can't be read ({error}); download it again") from error
+
+
+def pieces(model: Any) -> Callable[[int], str] | None:
+    """Token id → its text (`<eos>` for tokens that end an answer, `<7>` for those without a text), for any kind of
+    model; None for one that tells no tokens.
+    """
+    text = getattr(model, "text", None)
+    if not callable(text):
+        return None
+    stops = frozenset(getattr(model, "stop_ids", ())) | {getattr(model, "eos_id", None)}
+
+    @cache
+    def piece(token: int) -> str:
+        return EOS if token in stops else str(text([token])) or f"<{token}>"
+
+    return piece

@@ -4,8 +4,8 @@ an option of the group, `benches`, workers, or a test that is marked. Importing 
 | module | hooks and fixtures | what for |
 |---|---|---|
 | this one | load_initial_conftests, generate_tests | loads those below `fixtures` once cells are likely or there |
-| options | addoption | one option and ini value for each field of `grid.settings.Settings` |
-| help | cmdline_main | --help-pbcore: all options by what they are for |
+| options | addoption, cmdline_main | an option and an ini value for each field of `grid.settings.Settings`; \
+--help-pbcore |
 | pasted | configure | a cell's name among the arguments, in the place of its node id |
 | state | configure | settings, the plan, and which node is a cell: what all others ask |
 | omp_wait_policy | | how torch's threads wait, chosen before torch is imported |
@@ -29,7 +29,7 @@ from os.path import exists
 import pytest
 
 pytest_plugins = ["pbcore.plugin.options", "pbcore.plugin.fixtures"]
-OF_CELLS = ("help", "pasted", "state", "collection", "rundir", "recording", "benchmark_xdist", "scheduling")
+OF_CELLS = ("pasted", "state", "collection", "rundir", "recording", "benchmark_xdist", "scheduling")
 OF_RUNS = ("estimate", "progress", "gate", "run_lifecycle")  # after those of integrations
 
 

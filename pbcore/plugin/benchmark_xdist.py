@@ -1,6 +1,4 @@
-"""pytest-benchmark under pytest-xdist, where it switches itself off: workers time, the controller keeps statistics and
-writes files.
-"""
+"""pytest-benchmark under pytest-xdist, where it switches itself off: workers time, the controller keeps and writes."""
 
 import json
 from collections.abc import Generator
@@ -16,9 +14,7 @@ SAVES = ("benchmark_json", "benchmark_save", "benchmark_autosave")
 
 
 class WorkerBenchmark:
-    """A worker's statistics on the controller, shaped like what pytest-benchmark keeps for a benchmark of its own
-    process.
-    """
+    """A worker's statistics on the controller, shaped like pytest-benchmark's of its own process."""
 
     has_error = False
 
@@ -44,11 +40,8 @@ class WorkerBenchmark:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Only the controller writes files.
-
-    Where cells are likely, a worker is switched off by option, without pytest-benchmark's warning that it switches
-    itself off; a cell's setup switches it on.
-    """
+    """Only the controller writes files. Where cells are likely a worker's clock is switched off by option, since
+    pytest-benchmark would warn that it switches itself off; a cell's setup switches it on."""
     if hasattr(config, "workerinput"):
         if given(config) or any("benches" in argument for argument in config.args):
             config.option.benchmark_disable, config.option.benchmark_enable = True, False

@@ -1,51 +1,61 @@
-"""Runs one cell: times decoding, scores the answers, writes the record before the next cell starts and attaches it to
-the report.
-"""
+"""Runs one cell: times decoding, scores the answers, and writes the record before the next cell starts."""
 
-from __future__ import annotations
-
-import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from pbcore.analysis.decoding import exploration, order_statistics
+from pbcore.ceilings.cells import Ceilings, mean_bits_lost
+from pbcore.decoding import decode
+from pbcore.decoding.sharing import ForwardStore
 from pbcore.grid.cellid import CellName
-from pbcore.grid.levels import at, factors_of
+from pbcore.grid.levels import factors_of
 from pbcore.grid.settings import Settings
+from pbcore.metrics import grammar
+from pbcore.metrics.answer_law import answer_law
+from pbcore.metrics.text import TextScorer, now_measurable
+from pbcore.models.base import Generation, Model
+from pbcore.models.memory import Peak, peak_memory
+from pbcore.models.tokenizer import pieces
+from pbcore.names import parse
 from pbcore.plugin import drilldown
-from pbcore.plugin.answered import Answered
+from pbcore.plugin.hookspecs import Asked
+from pbcore.plugin.recording import RECORDED, conditions, show
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.sharing import ABSENT, UNTIMED, Shared, shared_forwards
-from pbcore.plugin.state import drilled, hands_out, plan, settings
-from pbcore.plugin.theory import theory_of
+from pbcore.plugin.state import drilled
+from pbcore.results import questions
+from pbcore.results.build import build_cell, generated, length_text
+from pbcore.results.questions import scored_again
+from pbcore.results.record import CellRecord
+from pbcore.results.resume import cell_key, user_code
+from pbcore.results.rundir import StoredCell
+from pbcore.tasks.base import Sample, Task
+from pbcore.tasks.scoring import Scored, scorer
 
-if TYPE_CHECKING:
-    from pbcore.decoding.sharing import ForwardStore
-    from pbcore.models.base import Generation, Model
-    from pbcore.models.memory import Peak
-    from pbcore.plugin.hookspecs import Asked
-    from pbcore.results.record import Conditions, SampleRecord
-    from pbcore.results.rundir import StoredCell
-    from pbcore.tasks.base import Sample, Task
-    from pbcore.tasks.scoring import Scored
+_CEILINGS = pytest.StashKey[Ceilings]()
 
-RECORDED = pytest.StashKey[bool]()  # of an item: its record is written
+
+class Answered(NamedTuple):
+    """One sample's answer by one seed."""
+
+    sample: Sample
+    seed: int
+    answer: Generation
 
 
 class Decoded(NamedTuple):
-    """The answers of a cell and how they came about.
-
-    `asked` of a model that answers elsewhere, `shared` with shared forwards.
-    """
+    """The answers of a cell and how they came about: `asked` of a model that answers elsewhere, `shared` with shared
+    forwards, `rounds` in seconds."""
 
     answers: list[Answered]
     peak: Peak | None = None
     asked: Asked | None = None
     shared: Shared | None = None
+    rounds: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +72,21 @@ class Cell:
 
     def measure(self, model: Model, task: Task, benchmark: Any) -> list[Scored]:
         """Decodes under the clock, scores off it, records. Returns the scores: those of the first seed in the order of
-        the samples, then the next seed's.
-
-        In the drill-down nothing is recorded: the test fails at the first wrong answer.
-        """
+        the samples, then the next seed's. In the drill-down nothing is recorded: the test fails at the first wrong
+        answer."""
         benchmark.extra_info["cell"] = self.id
-        decoded, rounds = self._timed(model, task.samples, benchmark)
+        decoded = self._timed(model, task.samples, benchmark)
         answers = decoded.answers
-        self._install(task)
+        self._has_text_scorer(task)
         scored = task.score_many([self._text(one.answer) for one in answers], [one.sample for one in answers])
         if drilled(self.item.config):
             drilldown.judge(self.item, model, task, answers, scored)
         else:
-            self._record(model, task, decoded, scored, rounds, benchmark)
+            self._record(model, task, decoded, scored, benchmark)
         return scored
 
     def key(self, model: Model, task: Task) -> str:
         """Digest of all that decides the outcome; equal keys mean that a finished cell need not be run again."""
-        from pbcore.results.resume import cell_key, user_code
-
         return cell_key(
             model=self.name.model,
             model_identity=dict(model.info),
@@ -101,65 +107,46 @@ class Cell:
         )
 
     def rescored(self, task: Task, stored: StoredCell) -> StoredCell:
-        """A stored cell whose scores lacked a tool that is here now is scored again and written; any other is returned
-        as it is. Its answers and seconds stay.
-        """
-        from pbcore.metrics.text import TextScorer, now_measurable
-        from pbcore.results.questions import scored_again
-        from pbcore.tasks.scoring import scorer
-
-        if not stored.cell.absent or not isinstance(scorer(task.scorer), TextScorer):
-            return stored
-        self._install(task)
-        if not now_measurable(stored.cell):
+        """A stored cell, scored again and written if its scores lacked a tool that is here now."""
+        if not stored.cell.absent or not self._has_text_scorer(task) or not now_measurable(stored.cell):
             return stored
         again = scored_again(stored, task)
         run_dir(self.item.config).write_cell(again.cell, again.samples)
         return again
 
-    def _install(self, task: Task) -> None:
-        """Downloads the grammar checker if the task needs it and it is missing, with its progress on the terminal."""
-        from pbcore.metrics import grammar
-        from pbcore.metrics.text import TextScorer
-        from pbcore.tasks.scoring import scorer
+    def _has_text_scorer(self, task: Task) -> bool:
+        """Whether the task's texts are scored; downloads the grammar checker then, with progress on the terminal."""
+        if not isinstance(scorer(task.scorer), TextScorer):
+            return False
+        capture = self.item.config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            grammar.available()
+        return True
 
-        if isinstance(scorer(task.scorer), TextScorer):
-            capture = self.item.config.pluginmanager.getplugin("capturemanager")
-            with capture.global_and_fixture_disabled() if capture else nullcontext():
-                grammar.available()
-
-    def _timed(self, model: Model, samples: Sequence[Sample], benchmark: Any) -> tuple[Decoded, list[float]]:
-        """The answers, and the seconds of each round; none where forwards are shared."""
-        for module in ("pbcore.decoding", "pbcore.models.memory"):  # nothing is imported under the clock
-            import_module(module)
+    def _timed(self, model: Model, samples: Sequence[Sample], benchmark: Any) -> Decoded:
+        """The answers under the clock, under which nothing is imported; forwards that are shared have none."""
         shared = shared_forwards(self.item.config, model, self.name)
         if shared is not None:
             self.item.stash[UNTIMED] = True
             with shared.counted() as store:
-                return self._decode(model, samples, store)._replace(shared=shared), []
+                return self._decode(model, samples, store)._replace(shared=shared)
         # A second round would pay a server twice.
-        rounds = 1 if drilled(self.item.config) or served(model) else self.settings.rounds
+        rounds = 1 if drilled(self.item.config) or getattr(model, "served", False) else self.settings.rounds
         decoded: Decoded = benchmark.pedantic(self._decode, args=(model, samples), rounds=rounds)
-        return decoded, benchmark.stats["data"] if decoded.asked is None else decoded.asked.rounds()
+        return decoded._replace(rounds=decoded.asked.rounds() if decoded.asked else benchmark.stats["data"])
 
     def _decode(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> Decoded:
-        """Every sample's answer by every seed, and the peak memory; returns when the device has finished, so that the
-        clock is right.
-        """
-        if served(model):
+        """Every sample's answer by every seed, and the peak memory, once the device has finished."""
+        if getattr(model, "served", False):
             with self.item.ihook.pytest_pbcore_asking(item=self.item, cell_id=self.id, model=model) as asked:
                 return Decoded(self._answers(model, samples), asked=asked)
         import torch
-
-        from pbcore.models.memory import peak_memory
 
         device = getattr(model, "device", torch.device(self.settings.place))
         with peak_memory(device) as peak:
             return Decoded(self._answers(model, samples, store), peak)
 
     def _answers(self, model: Model, samples: Sequence[Sample], store: ForwardStore | None = None) -> list[Answered]:
-        from pbcore.decoding import decode
-
         record, size = drilled(self.item.config), self.settings.rows
         answers: list[Answered] = []
         for seed in self.settings.seed:
@@ -167,127 +154,64 @@ class Cell:
             answers += [Answered(sample, seed, answer) for sample, answer in zip(samples, decoded, strict=True)]
         return answers
 
-    def _text(self, answer: Generation | SampleRecord) -> str:
+    def _text(self, answer: Generation) -> str:
         """What is scored: the answer up to the first EOS, or with --official-text the whole canvas."""
         return (self.settings.official_text and answer.official_text) or answer.text
 
-    def _record(
-        self,
-        model: Model,
-        task: Task,
-        decoded: Decoded,
-        scored: Sequence[Scored],
-        rounds: Sequence[float],
-        benchmark: Any,
-    ) -> None:
-        from pbcore.analysis.decoding_order import order_statistics
-        from pbcore.analysis.exploration import exploration
-        from pbcore.metrics.answer_law import answer_law
-        from pbcore.models.token_text import pieces
-        from pbcore.report.junit import figures_line
-        from pbcore.results import questions
-        from pbcore.results.build import build_cell, length_text
-        from pbcore.results.generated import generated
-        from pbcore.results.record import CellRecord
-        from pbcore.results.table_row import properties
-
+    def _record(self, model: Model, task: Task, decoded: Decoded, scored: Sequence[Scored], benchmark: Any) -> None:
         config = self.item.config
-        answers, peak, asked, shared = decoded
+        samples, seeds, answers = map(list, zip(*decoded.answers, strict=True))
+        peak, asked, shared = decoded.peak, decoded.asked, decoded.shared
+        known, absent = (asked.rates(), asked.absent()) if asked is not None else ({}, {})
+        if shared is not None:
+            known |= {"forwards_shared": shared.shared, "forwards_computed": shared.computed}
+            known |= {"seconds_estimated": shared.seconds}
+            absent |= ABSENT
+        under = conditions(config, self.name, model, task)
         facts = CellRecord(
             self.id,
             self.name.model,
             task.name,
             self.name.sampler,
-            replace(
-                conditions(config, self.name, model, task),
-                key=self.key(model, task),
-                peak_memory_is=None if peak is None else peak.kind,
-            ),
+            replace(under, key=self.key(model, task), peak_memory_is=None if peak is None else peak.kind),
             length=length_text(task.options.get("lengths") or ()),
             headline=task.headline,
             peak_memory_bytes=None if peak is None or shared is not None else peak.reported,
-            seconds_estimated=None if shared is None else shared.seconds,
-            forwards_shared=None if shared is None else shared.shared,
-            forwards_computed=None if shared is None else shared.computed,
-            **({} if asked is None else asked.rates()),
+            **known,
         )
-        cell, samples = build_cell(
+        cell, entries = build_cell(
             facts,
-            [one.answer for one in answers],
+            answers,
             scored,
-            rounds=rounds,
-            absent=({} if asked is None else asked.absent()) | (ABSENT if shared is not None else {}),
-            indices=[one.sample.index for one in answers],
-            seeds=[one.seed for one in answers],
+            rounds=decoded.rounds,
+            absent=absent,
+            indices=[sample.index for sample in samples],
+            seeds=seeds,
             pieces=pieces(model),
         )
         cell = replace(
             cell,
-            decoding=order_statistics(samples)
-            | generated([one.answer for one in answers])
-            | exploration(samples, task.headline)
-            | answer_law(task, [(one.sample, self._text(one.answer)) for one in answers]),
-            served=None if asked is None else asked.part(samples),
-            **theory_of(config, model, task, self.name.sampler, answers),
+            decoding=order_statistics(entries)
+            | generated(answers)
+            | exploration(entries, task.headline)
+            | answer_law(task, list(zip(samples, map(self._text, answers), strict=True))),
+            served=None if asked is None else asked.part(entries),
+            **theory_of(config, model, task, self.name.sampler, decoded.answers),
         )
         questions.keep(run_dir(config), task)
-        run_dir(config).write_cell(cell, samples)
-        self.item.user_properties.extend(properties(cell))
-        self.item.add_report_section("call", "stdout", f"{figures_line(cell)}\n")
-        benchmark.extra_info.update(properties(cell))
+        run_dir(config).write_cell(cell, entries)
+        benchmark.extra_info.update(show(self.item, cell))
         self.item.stash[RECORDED] = True
 
 
-def conditions(config: pytest.Config, name: CellName, model: Model | None, task: Task | None) -> Conditions:
-    """What the run knows of a cell's conditions; a cell that failed early may lack its model or its task."""
-    from pbcore.names import parse
-    from pbcore.results.facts import versions
-    from pbcore.results.json_values import plain
-    from pbcore.results.record import Conditions
-
-    requested = at(settings(config), name.level)
-    known: dict[str, Any] = {
-        "options": {"limit": plan(config).limit(name.model), **plan(config).recorded(name.task)},
-        "versions": versions(),
-        "seeds": list(requested.seed),
-        "level": factors_of(name.level) or None,
-        "at_once": parse(name.sampler).at_once or None,
-    }
-    worker = getattr(config, "workerinput", {})
-    if worker or not hands_out(config):
-        known |= {
-            "worker": str(worker.get("workerid", "")),
-            "shared_device": bool(worker.get("pbcore_shared", False)),
-        }
-    if task is not None:
-        known |= {"data_source": task.source, "data_hash": task.data_hash}
-    if model is not None:
-        known |= _of_model(model, requested, known["at_once"])
-    return Conditions.unknown(**plain(known, "conditions"))
-
-
-def _of_model(model: Model, requested: Settings, at_once: int | None) -> dict[str, Any]:
-    """What only a loaded model tells."""
-    import torch
-
-    from pbcore.decoding.run import default_batch
-    from pbcore.results.json_values import plain
-
-    info = plain(dict(model.info), f"info of model {model.name}")
-    if served(model):  # whose device, dtype and batches are the server's
-        return {"dummy": False, "model_info": info, "shared_device": False}
-    device = str(info.get("computes_on") or getattr(model, "device", requested.place))
+def theory_of(
+    config: pytest.Config, model: Model, task: Task, sampler: str, answers: Sequence[Answered]
+) -> dict[str, Any]:
+    """`ceiling` and `bits_lost` of a cell's record; None for answers with steps, of which theory knows only the end."""
+    alone = str(parse(sampler).alone)
+    ceilings = config.stash.setdefault(_CEILINGS, Ceilings())  # those of this process
+    taken = [] if task.cot else [(one.sample, one.answer.steps) for one in answers]
     return {
-        "device": device,
-        "dtype": str(model.info.get("dtype", requested.dtype or "")),
-        "batch_size": at_once or requested.rows or default_batch(model),
-        "threads": torch.get_num_threads(),
-        "wait_policy": os.environ.get("OMP_WAIT_POLICY", "default").lower(),
-        "dummy": bool(model.info.get("dummy", False)),
-        "model_info": info,
+        "ceiling": ceilings.of(task, alone, getattr(model, "block", None)),
+        "bits_lost": mean_bits_lost(model, alone, taken),
     }
-
-
-def served(model: Model) -> bool:
-    """Whether a model answers elsewhere, as its entry says before it is loaded (`ModelEntry.served`)."""
-    return getattr(model, "served", False)

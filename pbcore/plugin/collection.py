@@ -17,33 +17,23 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    if given(config) and settings(config).languagetool_url is not None:
-        # Workers inherit it; the scorers read it in every process.
-        os.environ["PBCORE_LANGUAGETOOL_URL"] = str(settings(config).languagetool_url)
-    if given(config) and settings(config).bertscore_model is not None:
-        os.environ["PBCORE_BERTSCORE_MODEL"] = _absolute(str(settings(config).bertscore_model))
-    if given(config) and settings(config).no_download:
-        os.environ["PBCORE_NO_DOWNLOAD"] = "1"
-    if given(config) and not hasattr(config, "workerinput"):
-        _check_bertscore(config)
-
-
-def _absolute(model: str) -> str:
-    """A folder's absolute path: workers may start elsewhere. A model's name stays as it is."""
-    return str(Path(model).resolve()) if Path(model).is_dir() else model
-
-
-def _check_bertscore(config: pytest.Config) -> None:
-    """Raises pytest.UsageError if BERTScore's model was chosen and can't be used: by the option, or by the environment
-    for a run that needs it."""
-    if not os.environ.get("PBCORE_BERTSCORE_MODEL"):
-        return  # the default one may be missing: its score is then absent
+    """Tells the scorers, which run in workers too, by the environment. Raises pytest.UsageError if BERTScore's model
+    can't be used, and was chosen by the option, or by the environment for a run that needs it."""
+    requested = settings(config)
+    model = requested.bertscore_model
+    if model is not None and Path(model).is_dir():
+        model = str(Path(model).resolve())  # workers may start elsewhere
+    chosen = {"LANGUAGETOOL_URL": requested.languagetool_url, "BERTSCORE_MODEL": model}
+    chosen["NO_DOWNLOAD"] = "1" if requested.no_download else None
+    os.environ.update({f"PBCORE_{name}": value for name, value in chosen.items() if value is not None})
+    if hasattr(config, "workerinput") or not given(config) or not os.environ.get("PBCORE_BERTSCORE_MODEL"):
+        return  # the default model may be missing: its score is then absent
     from pbcore.metrics import semantic
     from pbcore.tasks import task_spec
     from pbcore.tasks.scoring import scorer
 
-    tasks = {name.task for name in plan(config).items().values()}
-    if settings(config).bertscore_model or any("bertscore" in scorer(task_spec(task).scorer).metrics for task in tasks):
+    tasks = {name.task for name in plan(config).items.values()}
+    if model or any("bertscore" in scorer(task_spec(task).scorer).metrics for task in tasks):
         try:
             semantic.chosen()
         except semantic.Unavailable as error:
@@ -52,7 +42,7 @@ def _check_bertscore(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Says what a reader of the log must know before anything runs."""
-    trusted = given(config) and settings(config).trust_remote_code
+    trusted = settings(config).trust_remote_code
     return ["pbcore: --trust-remote-code: code that comes with a checkpoint is run"] if trusted else []
 
 
@@ -63,31 +53,25 @@ def left_out(config: pytest.Config) -> Counter[str]:
 
 def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
     """A cell per name for a test that is marked with these categories, or with none for the user's own tasks."""
+    from pbcore.tasks import all_task_names
+    from pbcore.tasks.naming import category
+
     if "cell" not in metafunc.fixturenames:
         raise pytest.UsageError(
             f"{metafunc.definition.nodeid} is marked `cells` but does not take the fixture `cell`; write "
             f"`def {metafunc.function.__name__}(cell, model, task, benchmark):`"
         )
-    _check_categories(metafunc, marked)
-    the_plan = plan(metafunc.config)
+    the_plan = plan(metafunc.config)  # reads the tasks of --tasks
+    known = sorted({category(task) for task in all_task_names()})
+    for name in marked:
+        if name not in known:
+            raise pytest.UsageError(
+                f"{metafunc.definition.nodeid}: no task has the category {name!r}; there are {', '.join(known)}"
+            )
     categories = set(marked) or the_plan.categories - set(CATEGORIES)
     left_out(metafunc.config).update(the_plan.left_out(categories))
-    names = [text for text, name in the_plan.items().items() if name.category in categories]
+    names = [text for text, name in the_plan.items.items() if name.category in categories]
     metafunc.parametrize("cell", names, ids=names, indirect=True)
-
-
-def _check_categories(metafunc: pytest.Metafunc, categories: Iterable[str]) -> None:
-    """Raises pytest.UsageError for a category that no task has."""
-    from pbcore.tasks import all_task_names
-    from pbcore.tasks.naming import category
-
-    plan(metafunc.config)  # reads the tasks of --tasks
-    known = sorted({category(task) for task in all_task_names()})
-    unknown = [name for name in categories if name not in known]
-    if unknown:
-        raise pytest.UsageError(
-            f"{metafunc.definition.nodeid}: no task has the category {unknown[0]!r}; there are {', '.join(known)}"
-        )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -105,14 +89,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item in names or item.get_closest_marker("cells") is None]
     if not names:
         return
-    seen = dict.fromkeys((name.model, name.level) for name in names.values())
-    models = {model: place for place, model in enumerate(dict.fromkeys(model for model, _ in seen))}
-    order = {one: (models[one[0]], place) for place, one in enumerate(seen)}  # a model is loaded anew for each dtype
-    cells = iter(sorted(names, key=lambda item: order[names[item].model, names[item].level]))
+    models = list(dict.fromkeys(name.model for name in names.values()))
+    levels = list(dict.fromkeys(name.level for name in names.values()))  # a model is loaded anew for each dtype
+    cells = iter(sorted(names, key=lambda item: (models.index(names[item].model), levels.index(names[item].level))))
     items[:] = [next(cells) if item in names else item for item in items]
     shard = settings(config).shard
     if shard is not None:
-        from pbcore.grid.shards import shard_of
+        from pbcore.grid.plan import shard_of
 
         mine = shard_of([name for item in items if (name := names.get(item))], *shard)
         dropped = [item for item in items if item in names and names[item] not in mine]

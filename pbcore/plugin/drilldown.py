@@ -14,16 +14,21 @@ from pbcore.plugin.options import flag
 from pbcore.printable import command_line
 
 if TYPE_CHECKING:
-    from pbcore.models.base import Model
-    from pbcore.plugin.answered import Answered
-    from pbcore.tasks.base import Task
+    from pbcore.models.base import Generation, Model
+    from pbcore.tasks.base import Sample, Task
     from pbcore.tasks.scoring import Scored
 
 
 STOCK = Path(__file__).parents[1] / "benches"  # the stock cells
 
 
-def judge(item: pytest.Item, model: Model, task: Task, answers: Sequence[Answered], scored: Sequence[Scored]) -> None:
+def judge(
+    item: pytest.Item,
+    model: Model,
+    task: Task,
+    answers: Sequence[tuple[Sample, int, Generation]],
+    scored: Sequence[Scored],
+) -> None:
     """Fails at the first wrong answer; skips if the headline score could not be measured."""
     from pbcore.report.answer_trace import story, wrong
     from pbcore.results.build import sample_record
@@ -41,9 +46,7 @@ def judge(item: pytest.Item, model: Model, task: Task, answers: Sequence[Answere
 
 
 def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = None) -> str:
-    """The command that runs one sample again: its node id, and the options that decide the answer; by `seed` alone, if
-    given.
-    """
+    """The command that runs one sample again, by `seed` alone if given, with the options that decide the answer."""
     head, _, name = node_id.rstrip("]").partition("[")
     file, _, function = head.partition("::")
     if not (config.rootpath / file).exists():  # a stock cell, run from the installed package
@@ -58,9 +61,6 @@ def rerun(config: pytest.Config, node_id: str, sample: int, seed: int | None = N
         if off or option.role not in (Role.ANSWERS, Role.LOADS, Role.COMPUTES):
             continue
         for one in value if option.many else [value]:
-            words += [flag(config, option), *([] if option.kind is None else [_text(one)])]
+            text = ",".join(map(str, one)) if isinstance(one, tuple) else str(one)
+            words += [flag(config, option), *([] if option.kind is None else [text])]
     return command_line(words)
-
-
-def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

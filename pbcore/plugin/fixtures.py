@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def cell(request: pytest.FixtureRequest) -> Cell:
-    """The cell that the node id names: `cell.measure(model, task, benchmark)` decodes under the clock, scores and
-    records.
-    """
+    """The cell that the node id names: `cell.measure(model, task, benchmark)` decodes, scores and records."""
     from pbcore.grid.levels import at
     from pbcore.plugin.cell import Cell
     from pbcore.plugin.state import cell_of, settings

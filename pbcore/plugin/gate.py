@@ -1,6 +1,4 @@
-"""--gate, --floor, --gate-time and --update-baseline: read before the run; the ruling after it, in JUnit and where CI
-looks for it.
-"""
+"""--gate, --floor, --gate-time and --update-baseline: read before the run; the ruling in JUnit and where CI looks."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.plugin.options import given, on_command_line
+from pbcore.plugin.options import on_command_line
 from pbcore.plugin.state import plan, settings
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ def verdicts(config: pytest.Config) -> list[str]:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Baselines and floors that can't be read end the run before it starts."""
-    if not given(config) or not settings(config).gated or hasattr(config, "workerinput"):
+    if not settings(config).gated or hasattr(config, "workerinput"):
         return
     from pbcore.gates.run_verdict import check_gates
 
@@ -45,9 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def publish(ruling: Ruling, run: RunDir | None, config: pytest.Config) -> None:
-    """Writes the ruling to gate.md of the run (if there is one) and a CI's step summary, and reports a failed test per
-    failed cell.
-    """
+    """Writes the ruling to the run's gate.md and a CI's step summary, and reports a failed test per failed cell."""
     if ruling.markdown:
         text = "\n".join(ruling.markdown)
         if run is not None:

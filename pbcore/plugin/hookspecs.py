@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 class Asked(Protocol):
-    """What is known of a cell whose model answers elsewhere (`ModelEntry.served`), in place of what the clock and the
-    loop measure of others.
-    """
+    """What is known of a cell whose model answers elsewhere, in place of what clock and loop measure."""
 
     def rounds(self) -> list[float]:
         """The cell's seconds; empty if it has none of its own."""

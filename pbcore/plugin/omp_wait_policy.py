@@ -1,8 +1,7 @@
 """How torch's threads wait for each other: chosen before torch is imported, since OpenMP reads it once.
 
 OpenMP's threads spin while they wait. On an idle machine that is fastest. Beside other busy processes a spinning thread
-keeps the core that the thread it waits for needs, and two threads become many times slower than one.
-"""
+keeps the core that the thread it waits for needs, and two threads become many times slower than one."""
 
 import os
 import sys
@@ -15,9 +14,7 @@ LOOK = 0.2  # seconds
 
 
 def choose_waiting(config: pytest.Config) -> None:
-    """Sets OMP_WAIT_POLICY=PASSIVE where other processes compute beside this one; does nothing once torch is imported,
-    and where the user has set how OpenMP's threads behave.
-    """
+    """Sets OMP_WAIT_POLICY=PASSIVE where others compute, before torch is imported, unless the user has chosen."""
     if "torch" in sys.modules or any(name in os.environ for name in OPENMP):
         return
     if shared(hasattr(config, "workerinput")):

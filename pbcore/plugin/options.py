@@ -1,19 +1,29 @@
 """The options of the group "pbcore", each with an ini/TOML equivalent `pbcore_<name>`, read into one Settings value."""
 
 import argparse
-from collections.abc import Callable, Generator, Sequence
+import sys
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Literal
 
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.grid.option import Option
+from pbcore.extensions import integrations, named
+from pbcore.grid.option import Option, options_of
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.grid.values import natural, positive
 
 _SHORT = pytest.StashKey[frozenset[str]]()
-# What `--help` shows; `--help-pbcore` shows all.
-EVERYDAY = "model task sampler preset profile limit seed gpu dtype sample out resume estimate gate"
+EVERYDAY = "model task sampler preset profile limit seed gpu dtype sample out resume estimate gate"  # in `--help`
+TOPICS = {  # of `--help-pbcore`, which shows all
+    "What is measured": "model task sampler preset profile factor limit sample per_sample shard tasks",
+    "Questions": "n shots cot cot_answer max_new_tokens data_seed data_dir",
+    "Answers and scores": "seed official_text languagetool_url bertscore_model no_download",
+    "Where and how a model computes": "gpu device dtype batch_size threads share_forwards share_memory rounds",
+    "How weights are loaded": "quantization attn_implementation device_map revision trust_remote_code draft adapter",
+    "The run": "out resume resume_anyway estimate",
+    "Regression gates": "gate gate_level gate_time against floor update_baseline",
+}
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -27,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = _group(parser)
     group.addoption("--help-pbcore", action="store_true", help="show all options of pbcore, by what they are for")
     for option in OPTIONS:
-        add(group.addoption, option, f"--pbcore-{option.name}", argparse.SUPPRESS)
+        option.add(group.addoption, f"--pbcore-{option.name}", argparse.SUPPRESS)
         parser.addini(option.dest, f"as --{option.name} on the command line", type=_ini_type(option), default=None)
 
 
@@ -40,7 +50,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
     for option in OPTIONS:
         text = option.help if option.field in EVERYDAY.split() else argparse.SUPPRESS
         try:
-            add(group.addoption, option, f"--{option.name}", text)
+            option.add(group.addoption, f"--{option.name}", text)
             free.add(option.name)
         except (ValueError, argparse.ArgumentError):  # taken: --help shows the prefixed name
             long = next(argument for argument in group.options if f"--pbcore-{option.name}" in argument.names())
@@ -53,22 +63,32 @@ def _group(parser: pytest.Parser) -> pytest.OptionGroup:
     return parser.getgroup("pbcore", "pbcore: parallel decoding in diffusion LLMs")
 
 
-def add(addoption: Callable[..., Any], option: Option, flag: str, text: str) -> None:
-    """Adds one flag of an option by a group's method.
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Prints all options in place of a run if `--help-pbcore` is given."""
+    if not config.getoption("help_pbcore"):
+        return None
+    parser = argparse.ArgumentParser(
+        add_help=False,
+        usage="pytest benches [options]",
+        description="Options of pbcore. Each has an ini equivalent, pbcore_model for --model, and a name that no other "
+        "plugin has, --pbcore-model.",
+    )
+    for title, options in topics():
+        group = parser.add_argument_group(title)
+        for option in options:
+            option.add(group.add_argument, flag(config, option), option.help)
+    sys.stdout.write(parser.format_help())
+    return 0
 
-    Raises ValueError or argparse.ArgumentError (by pytest's version) if the flag is taken.
-    """
-    if option.kind is None:
-        addoption(flag, dest=option.dest, action="store_true", default=None, help=text)
-        if option.negated:
-            off = flag.replace(option.name, f"no-{option.name}")
-            opposite = text if text == argparse.SUPPRESS else f"the opposite of {flag}"
-            addoption(off, dest=option.dest, action="store_false", default=None, help=opposite)
-        return
-    extra: dict[str, Any] = {"nargs": "?", "const": option.const} if option.const is not None else {}
-    action = "append" if option.many else "store"
-    extra |= {"action": action, "metavar": option.metavar or option.name.upper()}
-    addoption(flag, dest=option.dest, type=option.kind, default=None, help=text, **extra)
+
+def topics() -> Iterator[tuple[str, list[Option]]]:
+    """Title and options of each topic; each integration has one."""
+    known = {option.field: option for option in OPTIONS}
+    for title, names in TOPICS.items():
+        yield title, [known[name] for name in names.split()]
+    for name, integration in integrations().items():
+        if integration.options:
+            yield f"Integration {name}", options_of(named(integration.options))
 
 
 def flag(config: pytest.Config, option: Option) -> str:
@@ -124,9 +144,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
     if value is not None:
         return value
     raw = config.getini(option.dest)
-    if raw is None or option.kind is None:
-        return raw
     try:
-        return [option.kind(text) for text in raw] if option.many else option.kind(str(raw))
+        return None if raw is None else option.read(raw)
     except argparse.ArgumentTypeError as error:
         raise pytest.UsageError(f"ini option {option.dest}: {error}") from error

@@ -1,12 +1,11 @@
-"""A cell's name as reports show it, `pytest ideal/shuffle/confidence-k2`, runs that cell; with `/17` at its end that
-sample."""
+"""A cell's name as reports show it runs that cell: `pytest ideal/shuffle/confidence-k2`, or a sample, with `/17`."""
 
 from pathlib import Path
 
 import pytest
 
-from pbcore.grid.cellid import CellName, CellNameError, parse
-from pbcore.plugin.state import plan
+from pbcore.grid.cellid import CellName
+from pbcore.plugin.state import plan, read_name
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -14,8 +13,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Puts node ids in the place of names, before anything reads the arguments, xdist's for its workers included.
 
     A folder of cells beside names, as in `pytest benches tiny/copy/random-k2`, says where the cells are; it is not run
-    itself. Raises pytest.UsageError for a model or sampler that can't be meant.
-    """
+    itself. Raises pytest.UsageError for a model or sampler that can't be meant."""
     given = config.invocation_params
     names = {text: name for text in config.args if (name := _name(text, given.dir)) is not None}
     if not names:
@@ -42,11 +40,4 @@ def _node_ids(names: dict[str, CellName], folders: list[str], start: Path) -> di
 
 def _name(text: str, start: Path) -> CellName | None:
     """The cell that an argument names, unless it is a node id or there is such a file."""
-    if text.count("/") < 2 or "::" in text or (start / text).exists():
-        return None
-    from pbcore.tasks import all_task_names
-
-    try:
-        return parse(text, all_task_names())
-    except CellNameError:
-        return None
+    return None if text.count("/") < 2 or "::" in text or (start / text).exists() else read_name(text)

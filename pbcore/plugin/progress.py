@@ -1,6 +1,4 @@
-"""Progress on a terminal: one line that says how many cells are done, how long the rest will take, and which are
-running.
-"""
+"""Progress on a terminal: how many cells are done, how long the rest will take, and which are running."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -20,10 +18,12 @@ SHOWN = 8  # running cells in a line; a cluster has more
 
 
 class Progress:
-    """Follows cells by their reports, so that it works on xdist's controller as in a run without workers."""
+    """Follows cells by their reports, so that it works on xdist's controller as in a run without workers.
 
-    def __init__(self, config: pytest.Config, terminal: Any) -> None:
-        self._config, self._terminal = config, terminal
+    `rewritten`: one line, in place of pytest's dots; else lines now and then between them, for a log."""
+
+    def __init__(self, config: pytest.Config, terminal: Any, rewritten: bool) -> None:
+        self._config, self._terminal, self._rewritten = config, terminal, rewritten
         self._width: int = config.get_terminal_writer().fullwidth
         self._total = 0
         self._waiting: dict[str, CellName] = {}  # node id → cell
@@ -51,7 +51,8 @@ class Progress:
             self._show()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" and report.nodeid in self._running and not _kept(report):
+        kept = ("pbcore_resumed", True) in report.user_properties  # the cell's record
+        if report.when == "call" and report.nodeid in self._running and not kept:
             self._calls[report.nodeid] = report.duration
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
@@ -65,12 +66,14 @@ class Progress:
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """A cell has no dot; one that failed gets a line of its own."""
-        if not self._total or (report.passed and report.when != "call") or cell_of(self._config, report.nodeid) is None:
+        if not self._rewritten or not self._total or (report.passed and report.when != "call"):
             return None
-        name = bracketed(report.nodeid)
+        if cell_of(self._config, report.nodeid) is None:
+            return None
         if report.failed:
             self._clear()
-            self._terminal.write_line(f"{'FAILED' if report.when == 'call' else 'ERROR'} {name}", red=True)
+            word = "FAILED" if report.when == "call" else "ERROR"
+            self._terminal.write_line(f"{word} {bracketed(report.nodeid)}", red=True)
             self._show()
         return "error" if report.failed and report.when != "call" else report.outcome, "", ""
 
@@ -85,15 +88,11 @@ class Progress:
         cells = {node_id: cell for node_id in node_ids if (cell := cell_of(self._config, node_id)) is not None}
         if cells and not self._total:
             self._total, self._waiting, self._began = len(cells), cells, time.monotonic()
-            from pbcore.grid.cost import Clock, Remaining
-            from pbcore.grid.cost_model import weights
+            from pbcore.grid.cost import Clock, weights
 
-            self._clock = Clock(Remaining(weights(plan(self._config))))
-            self._take_over()
-
-    def _take_over(self) -> None:
-        # A line that is rewritten has no room for a file's name and its dots.
-        self._terminal.showfspath = False
+            self._clock = Clock(weights(plan(self._config)))
+            if self._rewritten:  # such a line has no room for a file's name and its dots
+                self._terminal.showfspath = False
 
     def _text(self) -> str:
         now, done = time.monotonic(), self._total - len(self._waiting) - len(self._running)
@@ -103,39 +102,20 @@ class Progress:
         return line(done, self._total, now - self._began, left, names)
 
     def _show(self) -> None:
-        self._terminal.rewrite(self._text()[: self._width - 1], erase=True)
-        self._shown = True
+        now = time.monotonic()
+        if self._rewritten:
+            self._terminal.rewrite(self._text()[: self._width - 1], erase=True)
+            self._shown = True
+        elif now - max(self._began, self._last) >= INTERVAL:
+            self._last = now
+            self._terminal.ensure_newline()
+            self._terminal.write_line(self._text())
 
     def _clear(self) -> None:
         if self._shown:
             self._terminal.rewrite("", erase=True)
             self._terminal.rewrite("")
             self._shown = False
-
-
-def _kept(report: pytest.TestReport) -> bool:
-    """Whether --resume kept the cell's record."""
-    return ("pbcore_resumed", True) in report.user_properties
-
-
-class Lines(Progress):
-    """For a log: a line now and then, between pytest's own dots."""
-
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> None:
-        """Leaves the dots to pytest."""
-
-    def _take_over(self) -> None:
-        pass
-
-    def _show(self) -> None:
-        now = time.monotonic()
-        if now - max(self._began, self._last) >= INTERVAL:
-            self._last = now
-            self._terminal.ensure_newline()
-            self._terminal.write_line(self._text())
-
-    def _clear(self) -> None:
-        pass
 
 
 def line(done: int, total: int, seconds: float, left: float | None, running: Iterable[str]) -> str:
@@ -154,13 +134,10 @@ def clock(seconds: float) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """One line where it can be rewritten, else lines in the log; none with -v or -q, or where tests print their own
-    output (-s).
-    """
+    """One line where it can be rewritten, else lines in the log; none with -v, -q or -s."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is None or hasattr(config, "workerinput"):
         return
     if config.get_verbosity() != 0 or config.getoption("capture", "no") == "no":
         return
-    kind = Progress if terminal.isatty() else Lines
-    config.pluginmanager.register(kind(config, terminal), NAME)
+    config.pluginmanager.register(Progress(config, terminal, terminal.isatty()), NAME)

@@ -15,12 +15,11 @@ from pbcore.errors import InputError
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
 from pbcore.plugin.drilldown import rerun
-from pbcore.plugin.estimate import estimated
 from pbcore.plugin.gate import publish, verdicts
-from pbcore.plugin.options import given, on_command_line
+from pbcore.plugin.options import on_command_line
 from pbcore.plugin.recording import record_error
 from pbcore.plugin.rundir import lock, resume_command, run_dir, write_facts
-from pbcore.plugin.state import cell_name, cell_of, drilled, plan, settings
+from pbcore.plugin.state import cell_name, cell_of, drilled, measures, plan, settings
 from pbcore.printable import counted
 from pbcore.text import spell_signs
 
@@ -29,13 +28,10 @@ if TYPE_CHECKING:
     from pbcore.results.rundir import RunDir
 
 NAME = "pbcore-outcome"
-WHAT = ("model", "sampler", "task")  # options that name cells
 
 
 class Outcome:
-    """What the controller learns of the run's cells: which were planned, which came back, and what there is to say at
-    the end.
-    """
+    """What the controller learns of the run's cells: which were planned, which came back, what is said at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -50,7 +46,7 @@ class Outcome:
         self._crashed: dict[str, list[tuple[str, Any]]] = {}  # node id → properties of its record
         self.notes: list[str] = []
         self.written: list[str] = []
-        self.ruling: Ruling | None = None
+        self.verdict: list[str] = []
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._begin([item.nodeid for item in session.items if cell_name(item) is not None])
@@ -64,29 +60,34 @@ class Outcome:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
-        self._take(report)
+        name = self.planned.get(report.nodeid)
+        if name is not None and report.keywords and "cells" not in report.keywords:
+            del self.planned[report.nodeid]  # another test, whose parameters read like a cell of this run
+        elif name is not None:
+            self._take(report, name.cell_id)
         yield
         if report.nodeid in self._crashed and report.when != "teardown":
-            self._finish_crashed(report)
+            # The teardown that a dead worker owes, since JUnit takes a test's properties from there.
+            properties = self._crashed.pop(report.nodeid)
+            teardown = pytest.TestReport(
+                report.nodeid, report.location, {"cells": 1}, "passed", None, "teardown", user_properties=properties
+            )
+            vars(teardown)["node"] = vars(report)["node"]  # xdist's worker, by which JUnit tells tests apart
+            self._config.hook.pytest_runtest_logreport(report=teardown)
 
-    def _take(self, report: pytest.TestReport) -> None:
-        name = self.planned.get(report.nodeid)
-        if name is None:
-            return
-        if report.keywords and "cells" not in report.keywords:
-            del self.planned[report.nodeid]  # another test, whose parameters read like a cell of this run
-            return
-        for key, value in report.user_properties if report.when != "teardown" else ():
-            if key == "pbcore_unwritten":
-                self.notes.append(f"{name.cell_id}: its record could not be written ({value})")
-            if key == "pbcore_kept":
-                self.notes.append(f"{name.cell_id}: {value}")
-            self.resumed += key == "pbcore_resumed"
-        if report.when == "call" and drilled(self._config):
-            self.judged[name.cell_id] += not report.skipped
-            self.right[name.cell_id] += report.passed
+    def _take(self, report: pytest.TestReport, cell_id: str) -> None:
         if report.when == "teardown":
             self.finished.add(report.nodeid)
+            return
+        for key, value in report.user_properties:
+            if key == "pbcore_unwritten":
+                self.notes.append(f"{cell_id}: its record could not be written ({value})")
+            if key == "pbcore_kept":
+                self.notes.append(f"{cell_id}: {value}")
+            self.resumed += key == "pbcore_resumed"
+        if report.when == "call" and drilled(self._config):
+            self.judged[cell_id] += not report.skipped
+            self.right[cell_id] += report.passed
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str) -> None:
@@ -99,21 +100,15 @@ class Outcome:
         if name is not None and not drilled(self._config):
             self._crashed[node_id] = record_error(self._config, name, cause)
 
-    def _finish_crashed(self, crash: pytest.TestReport) -> None:
-        """Reports the teardown that a dead worker owes, since JUnit takes a test's properties from there."""
-        properties = self._crashed.pop(crash.nodeid)
-        teardown = pytest.TestReport(
-            crash.nodeid, crash.location, {"cells": 1}, "passed", None, "teardown", user_properties=properties
-        )
-        vars(teardown)["node"] = vars(crash)["node"]  # xdist's worker, by which JUnit tells tests apart
-        self._config.hook.pytest_runtest_logreport(report=teardown)
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Interrupted runs are reported, too: what is on disk is what was finished. Then gates are judged."""
         if not self._measured:
-            if not self.planned and not self._config.getoption("collectonly", False):
-                self._without_cells(session)
+            judged = settings(self._config).gated and not self._config.getoption("collectonly", False)
+            if judged and not self.planned:
+                from pbcore.gates.run_verdict import nothing_to_judge
+
+                self._close(session, nothing_to_judge(verdicts(self._config), self._config.inipath), None)
             return
         from pbcore.report.markdown import write_report
         from pbcore.report.page.write import read, write_page
@@ -138,15 +133,9 @@ class Outcome:
             say = terminal.write_line if terminal else self.notes.append
             self._close(session, rule(plan(self._config), run, not self._unfinished(), self._rerun, say), run)
 
-    def _without_cells(self, session: pytest.Session) -> None:
-        if given(self._config) and settings(self._config).gated:
-            from pbcore.gates.run_verdict import nothing_to_judge
-
-            self._close(session, nothing_to_judge(verdicts(self._config), self._config.inipath), None)
-
     def _close(self, session: pytest.Session, ruling: Ruling, run: RunDir | None) -> None:
         """Publishes the ruling; a failure in it fails the run."""
-        self.ruling = ruling
+        self.verdict = ruling.text
         publish(ruling, run, self._config)
         if ruling.failures:
             _fail(session)
@@ -154,28 +143,15 @@ class Outcome:
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         write = terminalreporter.write_line
-        if not self.planned and (self._left_out() or self.ruling or self._deselected):
-            terminalreporter.write_sep("=", "pbcore")
-            reasons = ["no cell is left to measure", *self._left_out()] if self._left_out() or self._deselected else []
-            if self._deselected:
-                option = self._config.getoption
-                words = option("keyword", "") or option("markexpr", "") or "the selection"
-                reasons.append(f"none of {counted(self._deselected, 'cell')} matches {words!r}; `--co -q` lists them")
-            write("\n".join([*reasons, *self._verdict()]))
-        elif not self.planned and self._collected and (options := on_command_line(self._config, *WHAT)):
-            terminalreporter.write_sep("=", "pbcore")
-            write(
-                f"{' and '.join(options)}: no collected test takes cells of "
-                f"{', '.join(sorted(plan(self._config).categories))}; mark one with pytest.mark.cells, or run the "
-                "stock cells: pytest --pyargs pbcore.benches"
-            )
+        if not self.planned:
+            self._summary_without_cells(terminalreporter)
         if not self.planned or self._refused or self._config.getoption("collectonly", False):
             return
-        if estimated(self._config):
+        if settings(self._config).estimate:
             write("estimated: no cell was run, and nothing was written")
             return
         terminalreporter.write_sep("=", "pbcore")
-        if not self._measured:
+        if drilled(self._config):
             for cell, samples in self.judged.items():
                 write(f"{cell}: {self.right[cell]} of {samples} samples right")
             write("drill-down: single answers were judged; nothing was written, and there are no tables")
@@ -190,11 +166,30 @@ class Outcome:
             again = len(self.finished) - self.resumed
             self.notes.insert(0, f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured")
         told = [line for lines in self._config.hook.pytest_pbcore_summary(config=self._config) for line in lines]
-        lines = [*self._missing(), *self._left_out(), *told, *self.notes, *self._verdict()]
-        for line in lines:
+        if missing := self._unfinished():
+            named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
+            how = f"({named}); resume with: {resume_command(self._config)}"
+            write(f"not finished: {len(missing)} of {len(self.planned)} cells {how}")
+        for line in (*self._left_out(), *told, *self.notes, *self.verdict):
             write(line)
         if self.written:
             write(f"{run.path}: {', '.join(self.written)}")
+
+    def _summary_without_cells(self, terminalreporter: Any) -> None:
+        lines, option = self._left_out(), self._config.getoption
+        if self._deselected:
+            words = option("keyword", "") or option("markexpr", "") or "the selection"
+            lines.append(f"none of {counted(self._deselected, 'cell')} matches {words!r}; `--co -q` lists them")
+        lines = [*(["no cell is left to measure"] if lines else []), *lines, *self.verdict]
+        if not lines and self._collected and (named := on_command_line(self._config, "model", "sampler", "task")):
+            lines = [
+                f"{' and '.join(named)}: no collected test takes cells of "
+                f"{', '.join(sorted(plan(self._config).categories))}; mark one with pytest.mark.cells, or run the "
+                "stock cells: pytest --pyargs pbcore.benches"
+            ]
+        if lines:
+            terminalreporter.write_sep("=", "pbcore")
+            terminalreporter.write_line("\n".join(lines))
 
     def _begin(self, node_ids: Sequence[str]) -> None:
         self._collected = True
@@ -203,7 +198,7 @@ class Outcome:
         self.planned = {node_id: name for node_id in node_ids if (name := cell_of(self._config, node_id)) is not None}
         if self.planned:
             spell_signs(sys.stdout)
-            _check_benchmark(self._config)
+            self._check_benchmark()
             try:
                 self._config.hook.pytest_pbcore_check(config=self._config, cells=list(self.planned.values()))
             except pytest.UsageError:
@@ -215,47 +210,33 @@ class Outcome:
             self._config.hook.pytest_pbcore_begin(config=self._config)
             write_facts(self._config)
 
+    def _check_benchmark(self) -> None:
+        """Raises pytest.UsageError if cells can't be timed."""
+        option = self._config.getoption
+        wrong = [f"--benchmark-{word}" for word in ("disable", "skip") if option(f"benchmark_{word}", False)]
+        if not self._config.pluginmanager.hasplugin("benchmark"):
+            wrong.insert(0, "-p no:benchmark")
+        if wrong:
+            raise pytest.UsageError(f"{' and '.join(wrong)}: cells are timed by pytest-benchmark; drop that option")
+
     def _rerun(self, cell_id: str, sample: int) -> str:
         """The command that reruns one sample; a cell that this run lacks is looked for by its parts."""
         from pbcore.gates.text import rerun_command
 
-        ends = f"[{cell_id}]"
-        node_id = next((node_id for node_id in self.planned if node_id.endswith(ends)), None)
+        node_id = next((node_id for node_id in self.planned if node_id.endswith(f"[{cell_id}]")), None)
         return rerun_command(cell_id, sample) if node_id is None else rerun(self._config, node_id, sample)
 
     @property
     def _measured(self) -> bool:
-        """Whether this run measures cells whole, rather than collecting only or judging single samples."""
-        return (
-            bool(self.planned)
-            and not self._refused
-            and not self._config.getoption("collectonly", False)
-            and not drilled(self._config)
-            and not estimated(self._config)
-        )
+        return bool(self.planned) and not self._refused and measures(self._config)
 
     def _unfinished(self) -> list[str]:
-        """The cells that neither reported nor left a record: after Ctrl-C a worker's last reports may be lost, its
-        records are not.
-        """
+        """The cells that neither reported nor left a record: Ctrl-C may lose a worker's last reports."""
         left = [name.cell_id for node_id, name in self.planned.items() if node_id not in self.finished]
         if not left:
             return []
         recorded = {entry.cell.id for entry in run_dir(self._config).read_cells(lambda damaged: None)}
         return [cell_id for cell_id in left if cell_id not in recorded]
-
-    def _verdict(self) -> list[str]:
-        return self.ruling.text if self.ruling else []
-
-    def _missing(self) -> list[str]:
-        missing = self._unfinished()
-        if not missing:
-            return []
-        named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
-        return [
-            f"not finished: {len(missing)} of {len(self.planned)} cells ({named}); resume with: "
-            f"{resume_command(self._config)}"
-        ]
 
     def _left_out(self) -> list[str]:
         """The combinations that models can't run."""
@@ -269,19 +250,8 @@ def _fail(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def _check_benchmark(config: pytest.Config) -> None:
-    """Raises pytest.UsageError if cells can't be timed."""
-    options = {"-p no:benchmark": not config.pluginmanager.hasplugin("benchmark")}
-    options |= {f"--benchmark-{word}": config.getoption(f"benchmark_{word}", False) for word in ("disable", "skip")}
-    wrong = [option for option, is_set in options.items() if is_set]
-    if wrong:
-        raise pytest.UsageError(f"{' and '.join(wrong)}: cells are timed by pytest-benchmark; drop that option")
-
-
 def listen_to_interrupts() -> None:
-    """Takes interrupts where the process ignores them, as a script's background jobs do, so that they end the run with
-    its report.
-    """
+    """Takes interrupts where the process ignores them, as a script's background jobs do, so that a run reports."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -291,7 +261,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     outcome = Outcome(config)
     config.pluginmanager.register(outcome, NAME)
-    if given(config) and settings(config).resume is not None:
+    if settings(config).resume is not None:
         # Done once and before there are workers: two processes can't both set the same broken file aside.
         try:
             run_dir(config).read_run()

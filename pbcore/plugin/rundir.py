@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.plugin.options import given
-from pbcore.plugin.state import drilled, plan, settings
+from pbcore.plugin.state import measures, plan, settings
 from pbcore.printable import command_line, counted, printable
 
 if TYPE_CHECKING:
@@ -25,14 +24,12 @@ _TARGETS = ("--out", "--pbcore-out", "--resume", "--pbcore-resume")  # options t
 
 def pytest_configure(config: pytest.Config) -> None:
     """Takes a directory that the options name before anything is loaded."""
-    if not given(config):
+    requested = settings(config)
+    if not (requested.out or requested.resume):
         return
     run = run_dir(config)
-    requested = settings(config)
-    if hasattr(config, "workerinput") or not (requested.out or requested.resume):
+    if hasattr(config, "workerinput") or not measures(config):
         return
-    if config.getoption("collectonly", False) or drilled(config) or requested.estimate:
-        return  # nothing will be written
     if requested.resume is not None and not requested.resume_anyway:
         _check_same_settings(config, run)
     lock(config)
@@ -54,17 +51,13 @@ def run_dir(config: pytest.Config) -> RunDir:
 
 
 def lock(config: pytest.Config) -> None:
-    """Makes this session the one writer of its run directory.
-
-    Raises pytest.UsageError if another process writes it, or nobody can.
-    """
+    """Makes this session the one writer of its run directory. Raises pytest.UsageError if it can't be."""
     from pbcore.results.lock import lock_run
     from pbcore.results.rundir import RunDirError
 
     if _LOCK in config.stash:
         return
-    requested = settings(config)
-    name = "--resume" if requested.resume else "--out"
+    name = "--resume" if settings(config).resume else "--out"
     try:
         config.stash[_LOCK] = lock_run(run_dir(config).path)
     except RunDirError as error:
@@ -103,17 +96,15 @@ def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
     from pbcore.results.resume import differences, finished
 
     earlier = run.read_run()
-    different = differences(earlier, plain(settings(config).remembered, "settings"))
-    if not different:
-        return
-    stored = set(finished(run.path))
-    again = stored & {name.cell_id for name in plan(config).items().values()}
-    raise pytest.UsageError(
-        f"--resume {run.path}: its settings differ: {'; '.join(different)}. Of its "
-        f"{counted(len(stored), 'finished cell')} up to "
-        f"{len(again)} would be measured again and overwritten, {len(stored) - len(again)} are not in this run and "
-        f"would stay. Give the same options{_command_of(earlier)}, another --out, or --resume-anyway"
-    )
+    if different := differences(earlier, plain(settings(config).remembered, "settings")):
+        stored = set(finished(run.path))
+        again = stored & {name.cell_id for name in plan(config).items.values()}
+        raise pytest.UsageError(
+            f"--resume {run.path}: its settings differ: {'; '.join(different)}. Of its "
+            f"{counted(len(stored), 'finished cell')} up to {len(again)} would be measured again and overwritten, "
+            f"{len(stored) - len(again)} are not in this run and would stay. Give the same options"
+            f"{_command_of(earlier)}, another --out, or --resume-anyway"
+        )
 
 
 def _command_of(facts: dict[str, Any]) -> str:
@@ -136,17 +127,13 @@ def resume_command(config: pytest.Config) -> str:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Whose run is resumed: other tasks and models would be added to it."""
-    if not given(config) or settings(config).resume is None:
+    if settings(config).resume is None:
         return []
-    run = run_dir(config)
-    return [f"pbcore: resuming {run.path}{_command_of(run.read_run())}"]
+    return [f"pbcore: resuming {run_dir(config).path}{_command_of(run_dir(config).read_run())}"]
 
 
 def write_facts(config: pytest.Config) -> None:
-    """run.json: command, settings, versions, machine; written first, so that a killed run stays identifiable.
-
-    A resumed run keeps what the earlier ones wrote under `history`.
-    """
+    """run.json, before any cell: command, settings, versions, machine; a resumed run's earlier ones as `history`."""
     from pbcore.results.facts import machine, versions
 
     requested, run = settings(config), run_dir(config)
@@ -173,17 +160,12 @@ def write_facts(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Copies the JUnit file, if one was written, to the run it belongs to, and frees the run directory."""
+    path, junit = config.stash.get(_PATH, None), config.getoption("xmlpath", None)
     try:
-        _keep_junit(config)
+        if path is not None and junit and not hasattr(config, "workerinput") and path.is_dir():
+            source, copy = Path(os.path.expandvars(junit)).expanduser(), path / "junit.xml"
+            if source.is_file() and source.resolve() != copy.resolve():
+                shutil.copyfile(source, copy)
     finally:
         if _LOCK in config.stash:
             config.stash[_LOCK].release()
-
-
-def _keep_junit(config: pytest.Config) -> None:
-    path, junit = config.stash.get(_PATH, None), config.getoption("xmlpath", None)
-    if path is None or not junit or hasattr(config, "workerinput") or not path.is_dir():
-        return
-    source = Path(os.path.expandvars(junit)).expanduser()
-    if source.is_file() and source.resolve() != (path / "junit.xml").resolve():
-        shutil.copyfile(source, path / "junit.xml")

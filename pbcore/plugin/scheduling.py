@@ -1,9 +1,8 @@
 """Which worker runs which cell: models spread over workers, and a model's cells are shared with workers that would idle
-(decision 12). Where cells share forwards, each of a model's tasks stays with one worker while there are others.
-"""
+(decision 12). Where cells share forwards, each of a model's tasks stays with one worker while there are others."""
 
 import os
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -23,8 +22,7 @@ class ModelScheduling:
     Then it takes a task of its model that nobody has begun, else a model that nobody has begun, else any such task,
     else it helps the group with the most items left. `group_of` reads the group from a node id (("", "") for tests that
     are no cells). Models that are `alone` stay with one worker: a server's limit of requests at once holds per process.
-    A worker holds up to `ahead` items, the one that it runs included.
-    """
+    A worker holds up to `ahead` items, the one that it runs included."""
 
     def __init__(
         self,
@@ -34,17 +32,14 @@ class ModelScheduling:
         alone: Callable[[str], bool] = lambda model: False,
         ahead: int = MIN_PENDING,
     ) -> None:
-        self._expected = workers
-        self._alone = alone
-        self._ahead = ahead
-        self._group_of = group_of
-        self._complain = complain
+        self._expected, self._alone, self._ahead = workers, alone, ahead
+        self._group_of, self._complain = group_of, complain
         self._collections: dict[Any, list[str]] = {}
         self._pending: dict[Any, list[int]] = {}
         self._group: dict[Any, Group] = {}
         self._begun: dict[Group, Any] = {}  # the worker that began it
-        self._queues: dict[Group, deque[int]] = {}
-        self._collection: list[str] | None = None
+        self._queues: dict[Group, deque[int]] = defaultdict(deque)
+        self._collection: list[str] = []  # once it is handed out
 
     @property
     def nodes(self) -> list[Any]:
@@ -75,7 +70,7 @@ class ModelScheduling:
         self._pending[node] = []
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
-        if self._collection is not None and list(collection) != self._collection:
+        if self._collection and list(collection) != self._collection:
             self._complain(f"{node.gateway.id} collected other tests than the workers before it and gets no work")
             return
         self._collections[node] = list(collection)
@@ -85,8 +80,7 @@ class ModelScheduling:
         self._feed(node)
 
     def mark_test_pending(self, item: str) -> None:
-        assert self._collection is not None
-        self._queue(self._collection.index(item), first=True)
+        self._give_back(self._collection.index(item))
         for node in self.nodes:
             self._feed(node)
 
@@ -99,17 +93,16 @@ class ModelScheduling:
         self._group.pop(node, None)
         if not pending:
             return None
-        assert self._collection is not None
         crashed, *rest = pending
         for index in reversed(rest):
-            self._queue(index, first=True)
+            self._give_back(index)
         for other in self.nodes:
             self._feed(other)
         return self._collection[crashed]
 
     def schedule(self) -> None:
         """Hands out work: all of it at the first call, to new workers at later ones."""
-        if self._collection is None:
+        if not self._collection:
             first, *others = self._collections.values()
             if any(other != first for other in others):
                 self._complain("the workers collected different tests; nothing is run")
@@ -117,8 +110,8 @@ class ModelScheduling:
                     node.shutdown()
                 return
             self._collection = first
-            for index in range(len(first)):
-                self._queue(index)
+            for index, node_id in enumerate(first):
+                self._queues[self._group_of(node_id)].append(index)
         # In turns, so that with few cells each worker gets one before any gets two.
         for _ in range(self._ahead):
             for node in self.nodes:
@@ -126,13 +119,8 @@ class ModelScheduling:
         for node in self.nodes:
             self._feed(node)
 
-    def _queue(self, index: int, first: bool = False) -> None:
-        assert self._collection is not None
-        queue = self._queues.setdefault(self._group_of(self._collection[index]), deque())
-        if first:
-            queue.appendleft(index)
-        else:
-            queue.append(index)
+    def _give_back(self, index: int) -> None:
+        self._queues[self._group_of(self._collection[index])].appendleft(index)
 
     def _feed(self, node: Any) -> None:
         while len(self._pending[node]) < self._ahead and self._send(node):
@@ -204,28 +192,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> CellsOrOther
     if config.getvalue("dist") != "load":
         return None
     from xdist.scheduler import LoadScheduling
+    from xdist.workermanage import parse_tx_spec_config
 
     from pbcore.grid.capabilities import served
 
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     complain = terminal.write_line if terminal else log
-    ours = ModelScheduling(_workers(config), partial(group_of, config), complain, served)
+    workers = len(parse_tx_spec_config(config))
+    ours = ModelScheduling(workers, partial(group_of, config), complain, served)
     return CellsOrOthers(
         LoadScheduling(config, log), ours, lambda ids: any(cell_of(config, node_id) for node_id in ids)
     )
 
 
-def _workers(config: pytest.Config) -> int:
-    """How many workers `--tx 2*popen --tx ssh=…` asks for."""
-    return sum(int(text.split("*", 1)[0]) if "*" in text.split("//", 1)[0] else 1 for text in config.getvalue("tx"))
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
-    """Gives each worker a GPU of its own, in turns where there are fewer GPUs than workers.
-
-    A replacement inherits its spec.
-    """
+    """Gives each worker a GPU of its own, in turns where there are fewer; a replacement inherits its spec."""
     gpus = visible_gpus(config)
     for place, spec in enumerate(specs):
         if gpus:

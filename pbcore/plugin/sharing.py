@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,14 +28,6 @@ class Spent:
 
     forwards: int = 0
     seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The store of one model, and what its forwards took by task, since prompts and answers differ in length."""
-
-    store: ForwardStore
-    spent: dict[str, Spent] = field(default_factory=lambda: defaultdict(Spent))
 
 
 @dataclass(slots=True)
@@ -66,7 +58,7 @@ class Shared:
 
 
 UNTIMED = pytest.StashKey[bool]()  # of an item: its forwards were shared, so it wasn't timed
-_HELD = pytest.StashKey[Held]()
+_HELD = pytest.StashKey["tuple[ForwardStore, dict[str, Spent]]"]()  # a model's store; by task, since lengths differ
 
 
 def shared_forwards(config: pytest.Config, model: Model, name: CellName) -> Shared | None:
@@ -80,10 +72,11 @@ def shared_forwards(config: pytest.Config, model: Model, name: CellName) -> Shar
     sampler = parse(name.sampler)
     if not shareable(model, policy(sampler), sampler):
         return None
-    held = config.stash.get(_HELD, None)
-    if held is None or not held.store.holds(model):
-        held = config.stash[_HELD] = Held(ForwardStore(model, int(settings(config).share_memory * GIB)))
-    return Shared(held.store, held.spent[name.task])
+    store, spent = config.stash.get(_HELD, (None, {}))
+    if store is None or not store.holds(model):
+        store, spent = ForwardStore(model, int(settings(config).share_memory * GIB)), defaultdict(Spent)
+        config.stash[_HELD] = store, spent
+    return Shared(store, spent[name.task])
 
 
 def release(config: pytest.Config) -> None:

@@ -1,18 +1,15 @@
-"""What every hook needs to know of a run: its settings, its plan, and which nodes are cells.
-
-Held in pytest's stash, made once.
-"""
+"""What every hook needs to know of a run: settings, plan, and which nodes are cells; made once, in pytest's stash."""
 
 from __future__ import annotations
 
 import os
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.grid.cellid import CellName, CellNameError, bracketed, parse
+from pbcore.grid.cellid import CellName, bracketed, parse
 from pbcore.grid.settings import Settings
 from pbcore.plugin import options
 from pbcore.plugin.omp_wait_policy import choose_waiting
@@ -40,27 +37,18 @@ def settings(config: pytest.Config) -> Settings:
 
 
 def plan(config: pytest.Config) -> Plan:
-    """The plan of this run. Without options it is made with the first test of cells, so that other projects don't pay
-    for it.
-
-    Raises pytest.UsageError that names close matches.
-    """
+    """The plan of this run; without options it is made with the first test of cells. Raises pytest.UsageError."""
     if _PLAN not in config.stash:
         from pbcore.grid.plan import make_plan
 
         choose_waiting(config)  # before the run imports torch
         try:
             made = make_plan(settings(config), config.args, bool(config.getoption("maxfail", 0) == 1))
-            made.items()  # a task that can't be loaded is reported here, not as an error of every file
+            _ = made.items  # a task that can't be loaded is reported here, not as an error of every file
         except InputError as error:
             raise pytest.UsageError(str(error)) from error
         config.stash[_PLAN] = made
     return config.stash[_PLAN]
-
-
-def planned(config: pytest.Config) -> bool:
-    """Whether this process has made a plan."""
-    return _PLAN in config.stash
 
 
 def drilled(config: pytest.Config) -> bool:
@@ -68,13 +56,18 @@ def drilled(config: pytest.Config) -> bool:
     return plan(config).drilled
 
 
+def measures(config: pytest.Config) -> bool:
+    """Whether this run measures its cells whole, rather than collecting only, judging samples or estimating."""
+    return not (config.getoption("collectonly", False) or drilled(config) or settings(config).estimate)
+
+
 def cell_of(config: pytest.Config, node_id: str) -> CellName | None:
     """The cell or sample of this run that a node id names, None for any other test. All hooks tell cells by this, in
     every process: xdist's controller, which collects nothing, knows node ids alone."""
     text = bracketed(node_id)
-    if text is None or not (planned(config) or _may_name_a_cell(text)):
-        return None
-    return plan(config).items().get(text)
+    if text is None or (_PLAN not in config.stash and read_name(text) is None):
+        return None  # a run without options needs no plan
+    return plan(config).items.get(text)
 
 
 def hands_out(config: pytest.Config) -> bool:
@@ -82,15 +75,19 @@ def hands_out(config: pytest.Config) -> bool:
     return config.pluginmanager.hasplugin("dsession") or config.stash.get(HANDS_OUT, False)
 
 
-def _may_name_a_cell(text: str) -> bool:
-    """Whether a known task stands in the text; if not, a run without options needs no plan."""
+def read_name(text: str) -> CellName | None:
+    """The cell of a known task that a text names, whether or not the run has it."""
     from pbcore.tasks import all_task_names
 
-    try:
-        parse(text, all_task_names())
-    except CellNameError:
-        return False
-    return True
+    return parse(text, all_task_names())
+
+
+def say(config: pytest.Config, *lines: str) -> None:
+    """Writes lines to the terminal, if this process has one."""
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
+    for line in lines if terminal is not None else ():
+        terminal.ensure_newline()
+        terminal.write_line(line)
 
 
 def cell_name(item: pytest.Item) -> CellName | None:

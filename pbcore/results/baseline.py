@@ -8,14 +8,14 @@ The file is sorted JSON with one line per cell, so that a diff shows which cells
     }}
 
 Values are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones and means over seeds as
-numbers with four decimals, forwards (summed over seeds) run-length encoded (`16x100 15x8`: sixteen a hundred times,
-then fifteen eight times), and so are rows, where they aren't the forwards.
-"""
+numbers with four decimals, forwards (summed over seeds) and rows, where they aren't the forwards, run-length encoded
+(`16x100 15x8`: sixteen a hundred times, then fifteen eight times)."""
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
 from statistics import fmean
@@ -25,7 +25,7 @@ from annotated_types import Len
 
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
-from pbcore.results.check import LoadError, adapter, checked, read_json, refuse, shape
+from pbcore.results.check import LoadError, read_json, refuse, shape, validated
 from pbcore.results.json_values import dump_json
 from pbcore.results.load import load_stored
 from pbcore.results.record import Amount, Count, SampleRecord, Share, by_index
@@ -45,8 +45,8 @@ class BaselineError(InputError):
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
     """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe` and `rows`: forwards and
-    canvases forwarded per index, summed over seeds; all in the order of `indices`. `official_text`: the
-    scores include text after the first EOS; `whole_cot`: they are of answers with their steps."""
+    canvases forwarded per index, summed over seeds. `official_text`: the scores include text after the first EOS;
+    `whole_cot`: they are of answers with their steps."""
 
     id: str
     model: str
@@ -65,11 +65,19 @@ class BaselineCell:
     official_text: bool = False
     whole_cot: bool = False
     rows: tuple[int, ...] = ()  # empty where all are the forwards, and in files from before rows were counted
+    stored: StoredCell | None = field(default=None, compare=False, repr=False)  # the cell, if it comes from a run
 
     @property
     def forwarded(self) -> tuple[int, ...]:
-        """The canvases forwarded per index, as `rows`; the forwards where those are left out."""
+        """The canvases forwarded per index."""
         return self.rows or self.nfe
+
+    @property
+    def failed(self) -> str | None:
+        """Why the cell could not be run; None if it was."""
+        if self.stored is None or self.stored.cell.status == "ok":
+            return None
+        return self.stored.cell.error or "no cause recorded"
 
     def by_sample(self, name: str) -> dict[int, float]:
         """A score by the sample's index."""
@@ -81,7 +89,8 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
     cell, answers = stored.cell, by_index(stored.samples)
     conditions, info = cell.conditions, cell.conditions.model_info or {}
     names = [name for name in sorted(cell.scores) if all(name in sample.scores for sample in stored.samples)]
-    nfe, rows = _forwards(answers.values()), _rows(answers.values())
+    nfe = _summed(answers.values(), lambda answer: answer.nfe or 0)
+    rows = _summed(answers.values(), lambda answer: answer.rows or answer.nfe or 0)
     return BaselineCell(
         id=cell.id,
         model=cell.model,
@@ -103,24 +112,24 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
         tokens_per_step=None if cell.tokens_per_step is None else round(cell.tokens_per_step, 6),
         official_text=bool(conditions.options.get("official_text")),
         whole_cot=conditions.options.get("cot_answer") == "whole",
+        stored=stored,
     )
 
 
-def _forwards(answers: Iterable[Sequence[SampleRecord]]) -> tuple[int, ...]:
-    """The forwards of each sample, summed over its seeds; empty if the model doesn't report them."""
-    counts = [[one.nfe for one in same if one.nfe is not None] for same in answers]
+def rows_by_id(cells: Sequence[StoredCell] | Mapping[str, BaselineCell]) -> Mapping[str, BaselineCell]:
+    """id → row of cells, failed ones too; rows as they are."""
+    return cells if isinstance(cells, Mapping) else {entry.cell.id: baseline_cell(entry) for entry in cells}
+
+
+def _summed(answers: Iterable[Sequence[SampleRecord]], count: Callable[[SampleRecord], int]) -> tuple[int, ...]:
+    """A count per sample, summed over its seeds; empty if the model doesn't report its forwards."""
+    counts = [[count(one) for one in same if one.nfe is not None] for same in answers]
     return tuple(map(sum, counts)) if all(counts) else ()
 
 
-def _rows(answers: Iterable[Sequence[SampleRecord]]) -> tuple[int, ...]:
-    """The canvases forwarded for each sample, summed over its seeds; empty if the model doesn't report its forwards."""
-    counts = [[one.rows or one.nfe for one in same if one.nfe is not None] for same in answers]
-    return tuple(sum(filter(None, same)) for same in counts) if all(counts) else ()
-
-
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
-    """Writes a baseline file atomically. Raises BaselineError if a cell failed or none is given: cells missing from the
-    baseline would pass in later runs without being judged."""
+    """Writes a baseline file atomically. Raises BaselineError if a cell failed or none is given: cells that the
+    baseline lacks would pass in later runs without being judged."""
     entries = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
     if failed or not entries:
@@ -135,33 +144,45 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
     """id → row, from a baseline file or a run directory. Raises BaselineError, which names the file, for a missing or
     empty one, another schema, damaged lines, and cells of a run that can't be read."""
     source = Path(path)
-    if source.is_dir():
-        try:
-            return run_rows(load_stored(source, refuse), source)
-        except (RunDirError, LoadError) as error:
-            raise BaselineError(str(error)) from error
+    try:
+        return run_rows(load_stored(source, refuse), source) if source.is_dir() else _read_file(source)
+    except (RunDirError, LoadError) as error:
+        raise BaselineError(str(error)) from error
+
+
+def _read_file(source: Path) -> dict[str, BaselineCell]:
     if not source.exists():
-        raise BaselineError(f"no baseline at {source}; give a run directory or a file written by --update-baseline")
+        raise LoadError(f"no baseline at {source}; give a run directory or a file written by --update-baseline")
     try:
         data = read_json(source)
     except LoadError as error:
-        raise BaselineError(f"{error}; give a baseline written by --update-baseline") from error
+        raise LoadError(f"{error}; give a baseline written by --update-baseline") from error
     if not isinstance(data, dict) or not {"schema", "cells"} <= data.keys():
-        raise BaselineError(
+        raise LoadError(
             f"{source} is not a baseline file (it has no fields schema and cells); give one written by "
             "--update-baseline"
         )
-    if type(data["schema"]) is not int or data["schema"] != SCHEMA:
-        raise BaselineError(
-            f"{source} has schema {shown(data['schema'])}, this version reads {SCHEMA}; rewrite it with "
-            "--update-baseline"
+    schema, rows = data["schema"], data["cells"]
+    if type(schema) is not int or schema != SCHEMA:
+        raise LoadError(
+            f"{source} has schema {shown(schema)}, this version reads {SCHEMA}; rewrite it with --update-baseline"
         )
-    rows = data["cells"]
-    if not isinstance(rows, dict):
-        raise BaselineError(f"{source}: field cells is {shown(rows)}; it should be a mapping from cell ids to rows")
-    if not rows:
-        raise BaselineError(f"{source} has no cells, so nothing could be judged; rewrite it with --update-baseline")
-    return {name: _unpacked(f"{source}: cell {printable(name)}", name, row) for name, row in rows.items()}
+    if not isinstance(rows, dict) or not rows:
+        raise LoadError(
+            f"{source}: field cells is {shown(rows)}; it should be a mapping from cell ids to rows, at least one: "
+            "rewrite it with --update-baseline"
+        )
+    return {name: _read_row(f"{source}: cell {printable(name)}", name, row) for name, row in rows.items()}
+
+
+def _read_row(where: str, name: str, row: Any) -> BaselineCell:
+    """A row, validated. Raises LoadError, which begins with `where`."""
+    cell = BaselineCell(id=name, **_row(row, where))
+    columns = {**cell.scores, **{key: column for key, column in (("nfe", cell.nfe), ("rows", cell.rows)) if column}}
+    differing = [printable(key, 40) for key, column in columns.items() if len(column) != len(cell.indices)]
+    if differing:
+        raise LoadError(f"{where} has {len(cell.indices)} indices but other counts for {differing[:5]}")
+    return cell
 
 
 def run_rows(stored: Iterable[StoredCell], source: Path) -> dict[str, BaselineCell]:
@@ -195,82 +216,54 @@ def unpack_runs(text: str) -> tuple[int, ...]:
 
 
 def _packed(cell: BaselineCell) -> dict[str, Any]:
-    row = {name: value for name, value in asdict(cell).items() if name != "id"}
-    row["rows"] = pack_runs(cell.rows)
-    for name in ("official_text", "whole_cot", "rows"):
-        if not row[name]:
-            del row[name]
+    """A row as the file has it; what is false or empty in most is left out."""
+    row = {f.name: getattr(cell, f.name) for f in fields(cell) if f.name not in ("id", "stored")}
     consecutive = cell.indices == tuple(range(len(cell.indices)))
-    row["indices"] = f"0-{len(cell.indices) - 1}" if consecutive and cell.indices else list(cell.indices)
-    row["nfe"] = pack_runs(cell.nfe)
-    row["scores"] = {name: _pack_scores(values) for name, values in cell.scores.items()}
-    return row
+    row |= {
+        "indices": f"0-{len(cell.indices) - 1}" if consecutive and cell.indices else cell.indices,
+        "nfe": pack_runs(cell.nfe),
+        "rows": pack_runs(cell.rows),
+        "scores": {name: _pack_scores(values) for name, values in cell.scores.items()},
+    }
+    return {name: row[name] for name in row if row[name] or name not in ("official_text", "whole_cot", "rows")}
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A line of a baseline file, as JSON has it."""
+def _row_type() -> Any:
+    """A row as `_packed` writes it, whose columns are unpacked when they are read."""
+    from pydantic import AfterValidator
 
-    model: str
-    task: str
-    sampler: str
-    seeds: Annotated[list[int], Len(1)]
-    dtype: str
-    data_hash: str
-    length: str
-    headline: str
-    model_identity: dict[str, str]
-    indices: str | list[Count]
-    scores: dict[str, str | list[Share]]
-    nfe: str
-    tokens_per_step: Amount | None
-    official_text: bool = False
-    whole_cot: bool = False
-    rows: str = ""
+    runs = Annotated[str, AfterValidator(unpack_runs)]
+    return shape(
+        BaselineCell,
+        built=False,
+        id=None,  # it is the row's key
+        stored=None,
+        seeds=Annotated[list[int], Len(1), AfterValidator(tuple)],
+        indices=Annotated[str | list[Count], AfterValidator(_unpack_indices)],
+        scores=dict[str, Annotated[str | list[Share], AfterValidator(_unpack_scores)]],
+        nfe=runs,
+        rows=runs,
+        tokens_per_step=Amount | None,
+    )
 
 
-_row = adapter(lambda: shape(_Row))
-
-
-def _unpacked(where: str, name: str, row: Any) -> BaselineCell:
-    """A row, validated. Raises BaselineError, which begins with `where`."""
-    try:
-        values = checked(_row(), row, where)
-    except LoadError as error:
-        raise BaselineError(str(error)) from error
-    try:
-        values["indices"] = _unpack_indices(values["indices"])
-        values |= {key: unpack_runs(values.get(key, "")) for key in ("nfe", "rows")}
-        values["seeds"] = tuple(values["seeds"])
-        values["scores"] = {key: _unpack_scores(key, value) for key, value in values["scores"].items()}
-    except ValueError as error:
-        raise BaselineError(f"{where}: {error}") from error
-    cell = BaselineCell(id=name, **values)
-    counted = [(key, column) for key, column in (("nfe", cell.nfe), ("rows", cell.rows)) if column]
-    counts = {key: len(column) for key, column in (*cell.scores.items(), *counted)}
-    differing = [printable(key, 40) for key, count in counts.items() if count != len(cell.indices)]
-    if differing:
-        raise BaselineError(f"{where} has {len(cell.indices)} indices but other counts for {differing[:5]}")
-    return cell
+_row = partial(validated, _row_type)
 
 
 def _unpack_indices(packed: str | list[int]) -> tuple[int, ...]:
     if isinstance(packed, str):
         match = _RANGE.fullmatch(packed)
         if match is None or int(match[1]) >= MOST:
-            raise ValueError(f"field indices is {shown(packed)}; it should be a range such as 0-99, below {MOST:,}")
+            raise ValueError(f"it should be a range such as 0-99, below {MOST:,}")
         return tuple(range(int(match[1]) + 1))
     if not packed or len(packed) > MOST or any(first >= second for first, second in pairwise(packed)):
-        raise ValueError(f"field indices is {shown(packed)}; it should be 1 to {MOST:,} ascending numbers")
+        raise ValueError(f"it should be 1 to {MOST:,} ascending numbers")
     return tuple(packed)
 
 
-def _unpack_scores(name: str, packed: str | list[float]) -> tuple[float, ...]:
+def _unpack_scores(packed: str | list[float]) -> tuple[float, ...]:
     if isinstance(packed, str) and packed.strip("01"):
-        raise ValueError(
-            f"field scores.{printable(name, 40)} is {shown(packed)}; it should be zeros and ones, or numbers from 0 to "
-            "1"
-        )
+        raise ValueError("it should be zeros and ones, or numbers from 0 to 1")
     return tuple(map(float, packed))
 
 

@@ -1,19 +1,23 @@
-"""From decoded answers and their scores to a cell's record.
+"""From decoded answers and their scores to a cell's record, and the check that a record's aggregates are theirs."""
 
-Imports no torch: it takes anything shaped like a Generation.
-"""
+from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from pbcore.results.generated import Answer, texts_after_eos
+from pbcore.printable import printable
+from pbcore.results.check import LoadError
 from pbcore.results.json_values import plain
-from pbcore.results.record import CellRecord, FormerToken, SampleRecord, Score, by_index
+from pbcore.results.record import TOLERANCE, CellRecord, FormerToken, SampleRecord, Score, by_index
 from pbcore.results.stats import score_of
 from pbcore.tasks.scoring import Scored
+
+if TYPE_CHECKING:
+    from pbcore.models.rows import Generation
 
 
 def length_text(lengths: Sequence[int]) -> str:
@@ -26,7 +30,7 @@ def length_text(lengths: Sequence[int]) -> str:
 
 def build_cell(
     facts: CellRecord,
-    answers: Sequence[Answer],
+    answers: Sequence[Generation],
     scored: Sequence[Scored],
     *,
     rounds: Sequence[float],
@@ -53,8 +57,7 @@ def build_cell(
     if not answers or not len(answers) == len(scored) == len(numbers) == len(draws):
         raise ValueError(
             f"cell {facts.id}: {len(answers)} answers, {len(scored)} scores, {len(numbers)} indices, {len(draws)} "
-            "seeds; "
-            "give one each, at least one"
+            "seeds; give one each, at least one"
         )
     if not rounds and "seconds" not in (absent or {}):
         raise ValueError(
@@ -66,8 +69,8 @@ def build_cell(
     counted = forward_rates(facts.id, samples)
     if not counted and facts.nfe_mean is None:
         missing.setdefault("nfe", "the model does not report its number of forwards")
-    late = texts_after_eos(answers)
-    if late is None:
+    late = [answer.official_text is not None or answer.text_after_eos for answer in answers]
+    if None in late:
         missing.setdefault("text_after_eos", "the model does not tell what follows an answer's first EOS")
     cell = replace(
         facts,
@@ -78,7 +81,7 @@ def build_cell(
         **counted,
         **_times(rounds, samples),
         failures=failure_counts(scored),
-        text_after_eos=late,
+        text_after_eos=None if None in late else sum(map(bool, late)),
     )
     return cell, samples
 
@@ -86,18 +89,10 @@ def build_cell(
 def with_scores(
     cell: CellRecord, samples: Sequence[SampleRecord], scored: Sequence[Scored]
 ) -> tuple[CellRecord, list[SampleRecord]]:
-    """A cell's record and samples with the scores of a later scoring of the same answers, in the order of the samples.
-
-    Raises ValueError if the lengths differ, or a score of a sample is missing without a reason.
-    """
-    again = [
-        replace(
-            sample,
-            scores={str(name): float(value) for name, value in result.scores.items()},
-            details=plain(result.details, f"details of sample {sample.index}"),
-        )
-        for sample, result in zip(samples, scored, strict=True)
-    ]
+    """A cell's record and samples with the scores of a later scoring of the same answers, in their order. Raises
+    ValueError if the lengths differ, or a score of a sample is missing without a reason."""
+    each = zip(samples, scored, strict=True)
+    again = [replace(sample, **_scoring(sample.index, result)) for sample, result in each]
     before = {name for sample in samples for name in sample.details.get("absent", {})}
     missing = {name: why for name, why in cell.absent.items() if name not in before} | absent_metrics(scored)
     scores = _scores(cell.id, again, missing)
@@ -111,36 +106,39 @@ def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
 
 
 def sample_record(
-    index: int, answer: Answer, scored: Scored, seed: int = 0, pieces: Callable[[int], str] | None = None
+    index: int, answer: Generation, scored: Scored, seed: int = 0, pieces: Callable[[int], str] | None = None
 ) -> SampleRecord:
-    """One sample's record; with its tokens if `pieces` gives their texts.
-
-    Given positions (infilling; `steps` −1) count as neither canvas nor answer tokens, as they were not decoded.
-    """
+    """One sample's record; with its tokens if `pieces` gives their texts. Given positions (infilling; `steps` −1) count
+    as neither canvas nor answer tokens, as they were not decoded."""
     steps = [int(step) for step in answer.steps]
-    told = getattr(answer, "extra", {}).get("served")
-    nfe = int(answer.nfe) if answer.nfe else getattr(answer, "prefill", None)  # an answer may be the prefill's token
+    told = answer.extra.get("served")
+    nfe = int(answer.nfe) if answer.nfe else answer.prefill  # an answer may be the prefill's token
     return SampleRecord(
         index=int(index),
         text=answer.text,
-        scores={str(name): float(value) for name, value in scored.scores.items()},
         nfe=nfe,
-        rows=None if nfe is None else getattr(answer, "rows", None) or nfe,
+        rows=None if nfe is None else answer.rows or nfe,
         canvas_tokens=None if told else sum(step >= 0 for step in steps) if steps else len(answer.token_ids),
         answer_tokens=sum(step >= 0 for step in steps[: answer.answer_tokens]) if steps else answer.answer_tokens,
-        details=plain(scored.details, f"details of sample {index}"),
         steps=steps,
         confidences=[float(value) for value in answer.confidences],
         seed=int(seed),
-        prefill=getattr(answer, "prefill", None),
-        store=getattr(answer, "store", None),
-        official_text=getattr(answer, "official_text", None),
+        prefill=answer.prefill,
+        store=answer.store,
+        official_text=answer.official_text,
         served=None if told is None else plain(told, f"what was reported of sample {index}"),
+        **_scoring(index, scored),
         **_tokens_told(answer, pieces),
     )
 
 
-def _tokens_told(answer: Answer, pieces: Callable[[int], str] | None) -> dict[str, Any]:
+def _scoring(index: int, scored: Scored) -> dict[str, Any]:
+    """The fields `scores` and `details` of a sample's record."""
+    scores = {str(name): float(value) for name, value in scored.scores.items()}
+    return {"scores": scores, "details": plain(scored.details, f"details of sample {index}")}
+
+
+def _tokens_told(answer: Generation, pieces: Callable[[int], str] | None) -> dict[str, Any]:
     """The fields `tokens` and `former` of a sample's record; empty if the tokens are not known."""
     ids = list(answer.token_ids)
     if pieces is None or not ids:
@@ -149,18 +147,32 @@ def _tokens_told(answer: Answer, pieces: Callable[[int], str] | None) -> dict[st
         del ids[-1]
     former = [
         FormerToken(one.position, pieces(one.token), one.step, one.until, float(one.confidence))
-        for one in getattr(answer, "former", ())
+        for one in answer.former
     ]
     return {"tokens": [plain(pieces(token)) for token in ids], "former": former}
 
 
+def generated(answers: Sequence[Generation]) -> dict[str, Any]:
+    """For `CellRecord.decoding`, of models without a canvas of the task's length: how many answers ended by themselves
+    (`stop`) or at their limit (`length`), how many had which limit in tokens (`max_new_tokens`), and the mean forwards
+    of the model that drafted; empty for other models.
+    """
+    told = [answer.extra for answer in answers]
+    ends = Counter(extra["finish_reason"] for extra in told if "finish_reason" in extra)
+    limits = Counter(extra["max_new_tokens"] for extra in told if "max_new_tokens" in extra)
+    drafted = [extra["draft_forwards"] for extra in told if "draft_forwards" in extra]
+    return {
+        **({"finish": dict(sorted(ends.items()))} if ends else {}),
+        **({"max_new_tokens": {str(limit): count for limit, count in sorted(limits.items())}} if limits else {}),
+        **({"draft_forwards": sum(drafted) / len(told)} if drafted else {}),
+    }
+
+
 def _check_complete(cell_id: str, samples: Sequence[SampleRecord]) -> None:
     """Raises ValueError if an answer is given twice, or the samples have different seeds."""
-    counts = Counter(sample.place for sample in samples)
-    repeated = [place for place, count in counts.items() if count > 1]
-    if repeated:
-        index, seed = repeated[0]
-        raise ValueError(f"cell {cell_id}: two answers for sample {index} and seed {seed}; give one each")
+    (place, count), *_ = Counter(sample.place for sample in samples).most_common(1)
+    if count > 1:
+        raise ValueError(f"cell {cell_id}: two answers for sample {place[0]} and seed {place[1]}; give one each")
     seeds_of = {index: [one.seed for one in same] for index, same in by_index(samples).items()}
     first, expected = next(iter(seeds_of.items()))
     for index, seeds in seeds_of.items():
@@ -179,14 +191,7 @@ def absent_metrics(scored: Sequence[Scored]) -> dict[str, str]:
     return reasons
 
 
-class Detailed(Protocol):
-    """A `tasks.scoring.Scored`, or a sample's record."""
-
-    @property
-    def details(self) -> Mapping[str, Any]: ...
-
-
-def failure_counts(scored: Sequence[Detailed]) -> dict[str, int]:
+def failure_counts(scored: Sequence[Scored | SampleRecord]) -> dict[str, int]:
     """Failure kind → number of samples with it. A sample's `failure` detail is one kind or a list of kinds."""
     counts: Counter[str] = Counter()
     for result in scored:
@@ -206,62 +211,48 @@ def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, An
         index = next(sample.index for sample in samples if sample.nfe is None)
         raise ValueError(f"cell {cell_id}: sample {index} has no NFE, others have; each takes at least one forward")
     rows = [nfe if one.rows is None else one.rows for one, nfe in zip(samples, forwards, strict=True)]
-    tokens = _tokens(samples)
+    known = {name: _of_all(samples, name) for name in ("canvas_tokens", "answer_tokens", "prefill", "store")}
+    canvases, tokens = known["canvas_tokens"], known["answer_tokens"]
+
+    def mean_rate(counts: Sequence[int]) -> float | None:
+        rates = [canvas / count for canvas, count in zip(canvases, counts, strict=True)] if canvases else []
+        return sum(rates) / len(rates) if rates else None
+
     return {
         "nfe_mean": sum(forwards) / len(forwards),
         "nfe_median": float(median(forwards)),
         "nfe_max": max(forwards),
-        "prefill_mean": _mean([one.prefill for one in samples]),
-        "store_mean": _mean([one.store for one in samples]),
+        **{f"{name}_mean": fmean(known[name]) if known[name] else None for name in ("prefill", "store")},
         "rows_mean": sum(rows) / len(rows),
-        "tokens_per_step": _mean_rate(samples, forwards),
-        "tokens_per_row": _mean_rate(samples, rows),
-        "tokens_per_forward": None if tokens is None else tokens / sum(forwards),
+        "tokens_per_step": mean_rate(forwards),
+        "tokens_per_row": mean_rate(rows),
+        "tokens_per_forward": sum(tokens) / sum(forwards) if tokens else None,
     }
 
 
-def _mean_rate(samples: Sequence[SampleRecord], counts: Sequence[int]) -> float | None:
-    """The mean of canvas tokens / count; None if the tokens aren't known of each sample."""
-    rates = [
-        one.canvas_tokens / count for one, count in zip(samples, counts, strict=True) if one.canvas_tokens is not None
-    ]
-    return sum(rates) / len(rates) if len(rates) == len(samples) else None
-
-
-def _tokens(samples: Sequence[SampleRecord]) -> int | None:
-    """The tokens of all answers; None if the model doesn't report them for each."""
-    counts = [sample.answer_tokens for sample in samples if sample.answer_tokens is not None]
-    return sum(counts) if len(counts) == len(samples) else None
+def _of_all(samples: Sequence[SampleRecord], name: str) -> list[int]:
+    """A count of each sample; empty if it isn't known of all."""
+    counts = [getattr(sample, name) for sample in samples]
+    return [] if None in counts else counts
 
 
 def _times(rounds: Sequence[float], samples: Sequence[SampleRecord]) -> dict[str, Any]:
     """Seconds (median of the rounds) and what is reached per second; empty without a timed round."""
     if not rounds:
         return {}
-    seconds = float(median(rounds))
-    tokens = _tokens(samples)
+    seconds, tokens = float(median(rounds)), _of_all(samples, "answer_tokens")
     return {
         "seconds": seconds,
         "rounds": [float(value) for value in rounds],
         "samples_per_second": len(samples) / seconds if seconds > 0 else None,
-        "tokens_per_second": tokens / seconds if seconds > 0 and tokens is not None else None,
+        "tokens_per_second": sum(tokens) / seconds if seconds > 0 and tokens else None,
     }
 
 
-def _mean(counts: Sequence[int | None]) -> float | None:
-    """The mean, if every answer has a count."""
-    known = [count for count in counts if count is not None]
-    return fmean(known) if len(known) == len(counts) else None
-
-
 def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, str]) -> dict[str, Score]:
-    """Every score's mean over samples.
-
-    The sample is the unit: answers of several seeds are averaged first, not counted as more samples.
-    """
-    names = list(dict.fromkeys(name for sample in samples for name in sample.scores))
+    """Every score's mean over samples: answers of several seeds are averaged first, not counted as more samples."""
     scores: dict[str, Score] = {}
-    for name in names:
+    for name in dict.fromkeys(name for sample in samples for name in sample.scores):
         measured = [sample for sample in samples if name in sample.scores]
         if len(measured) < len(samples) and name not in absent:
             raise ValueError(
@@ -270,3 +261,35 @@ def _scores(cell_id: str, samples: Sequence[SampleRecord], absent: Mapping[str, 
             )
         scores[name] = score_of(name, [fmean(one.scores[name] for one in same) for same in by_index(measured).values()])
     return scores
+
+
+def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:
+    """Raises LoadError, which begins with `where` and names the field, if an aggregate of an evaluated cell differs
+    from what its samples give. Intervals are not computed again."""
+    if cell.status != "ok":
+        return
+    try:
+        aggregates = list(_aggregates(cell, samples))
+    except (ValueError, TypeError, ZeroDivisionError) as error:
+        raise LoadError(f"{where}: cell {printable(cell.id)}: its samples don't go together ({error})") from error
+    for name, told, computed in aggregates:
+        numbers = isinstance(told, (int, float)) and isinstance(computed, (int, float))
+        if told != computed and not (numbers and math.isclose(told, computed, rel_tol=TOLERANCE, abs_tol=TOLERANCE)):
+            values = [f"{one:.6g}" if isinstance(one, float) else printable(str(one), 120) for one in (told, computed)]
+            raise LoadError(
+                f"{where}: cell {printable(cell.id)}: field {name} is {values[0]}, its samples give {values[1]}: "
+                "edited or damaged"
+            )
+
+
+def _aggregates(cell: CellRecord, samples: Sequence[SampleRecord]) -> Iterator[tuple[str, Any, Any]]:
+    """(field, what the record says, what the samples give)."""
+    for name, score in cell.scores.items():
+        measured = by_index(sample for sample in samples if name in sample.scores)
+        means = [fmean(one.scores[name] for one in same) for same in measured.values()]
+        yield f"scores.{printable(name, 40)}.n", score.n, len(means)
+        yield f"scores.{printable(name, 40)}.mean", score.mean, fmean(means) if means else None
+    for name, value in forward_rates(cell.id, samples).items():
+        if (told := getattr(cell, name)) is not None:  # records written before there was such a field have none
+            yield name, told, value
+    yield "failures", cell.failures, failure_counts(samples)

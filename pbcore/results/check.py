@@ -6,10 +6,12 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import MISSING, fields
-from functools import cache
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache, reduce
+from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, get_type_hints
+from types import GenericAlias, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
 
 from pbcore.errors import InputError
 from pbcore.printable import printable, shown
@@ -35,19 +37,13 @@ def read_utf8(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON value in a file.
-
-    Raises LoadError unless it is valid JSON in UTF-8 with finite numbers, OSError if it can't be read.
-    """
+    """The JSON value in a file. Raises the errors of `read_utf8` and `parse_json`."""
     return parse_json(read_utf8(path), str(path))
 
 
 def parse_json(text: str, where: str) -> Any:
-    """The value of a JSON text.
-
-    Raises LoadError, which begins with `where`, unless it is valid JSON with finite numbers and without keys that are
-    there twice.
-    """
+    """The value of a JSON text. Raises LoadError, which begins with `where`, unless it is valid JSON with finite
+    numbers and without keys that are there twice."""
     twice: list[tuple[dict[str, Any], str]] = []
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -99,37 +95,10 @@ def _is_cell(key: str) -> bool:
 
 
 def json_lines(path: Path) -> list[tuple[str, Any]]:
-    """(place, value) of every line that isn't blank.
-
-    Lines end at `\\n` only, as U+2028 and U+0085 may stand within JSON texts.
-    """
+    """(place, value) of every line that isn't blank. They end at `\\n` only: JSON texts may hold U+2028 and U+0085."""
     lines = enumerate(read_utf8(path).split("\n"), 1)
     places = [(f"{path}, line {number}", line) for number, line in lines if line.strip()]
     return [(place, parse_json(line, place)) for place, line in places]
-
-
-def checked(adapter: TypeAdapter[Any], data: Any, where: str) -> Any:
-    """`data`, validated.
-
-    Raises LoadError with place, field, what was there and what is allowed; NewerSchemaError for an unknown field.
-    """
-    from pydantic import ValidationError
-
-    try:
-        return adapter.validate_python(data)
-    except ValidationError as error:
-        problems = error.errors(include_url=False)
-    unknown = [_field(one) for one in problems if one["type"] == "extra_forbidden"]
-    if unknown:
-        names = ", ".join(unknown[:3]) + (" …" if len(unknown) > 3 else "")
-        raise NewerSchemaError(f"{where}: unknown fields {names}: written by a newer version of pbcore, or damaged")
-    first, field = problems[0], _field(problems[0])
-    more = f" (and {len(problems) - 1} more such fields)" if len(problems) > 1 else ""
-    if first["type"] == "missing":
-        raise LoadError(f"{where}: field {field} is missing{more}")
-    allowed = first["msg"].replace("Input should be", "it should be")
-    place = f"field {field} is" if field else "it is"
-    raise LoadError(f"{where}: {place} {shown(first['input'])}; {allowed}{more}")
 
 
 def _field(problem: Any) -> str:
@@ -151,34 +120,67 @@ def check_schema(data: Any, known: int, where: str) -> dict[str, Any]:
     raise LoadError(f"{where}: field schema is {shown(schema)}; this version reads {known}")
 
 
-def shape(cls: type[Any], extra: Literal["forbid", "allow"] = "forbid", **nested: Any) -> Any:
-    """A TypedDict with the fields of a dataclass, for a strict TypeAdapter: no conversions, no NaN, no unknown fields
-    (unless `extra`).
+def shape(cls: type[Any], *, extra: Literal["forbid", "allow"] = "forbid", built: bool = True, **types: Any) -> Any:
+    """A strict type of the fields of a dataclass, as JSON has them: no conversions, no NaN, no unknown fields (unless
+    `extra`). What it validates becomes the dataclass, and so do dataclasses in its fields; not `built`, it stays a
+    mapping.
 
-    `nested` gives the types of fields that hold dataclasses.
+    `types` gives other types for fields; None leaves one out.
     """
     import typing_extensions
-    from pydantic import ConfigDict
+    from pydantic import AfterValidator, ConfigDict
 
-    hints = {**get_type_hints(cls, include_extras=True), **nested}
+    hints = get_type_hints(cls, include_extras=True)
+    hints = {name: types[name] if name in types else _shaped(hint) for name, hint in hints.items()}
     optional = {f.name for f in fields(cls) if f.default is not MISSING or f.default_factory is not MISSING}
     typed_dict: Any = typing_extensions.TypedDict
-    types = {f.name: NotRequired[hints[f.name]] if f.name in optional else hints[f.name] for f in fields(cls)}
-    typed = typed_dict(cls.__name__, types)
+    known = [(f.name, hints[f.name]) for f in fields(cls) if hints[f.name] is not None]
+    typed = typed_dict(cls.__name__, {name: NotRequired[hint] if name in optional else hint for name, hint in known})
     typed.__pydantic_config__ = ConfigDict(strict=True, extra=extra, allow_inf_nan=False)
-    return typed
+    return Annotated[typed, AfterValidator(lambda values: cls(**values))] if built else typed
 
 
-def adapter(make: Callable[[], Any]) -> Callable[[], TypeAdapter[Any]]:
-    """A function that builds the TypeAdapter of a type at its first call: writing records needs no validation."""
+def _shaped(hint: Any) -> Any:
+    """A type with the shapes of the dataclasses in it."""
+    if isinstance(hint, type) and is_dataclass(hint):
+        return shape(hint)
+    origin = get_origin(hint)
+    if origin not in (list, dict, Union, UnionType):
+        return hint
+    parts = tuple(map(_shaped, get_args(hint)))
+    return GenericAlias(origin, parts) if origin in (list, dict) else reduce(or_, parts)
 
-    @cache
-    def build() -> TypeAdapter[Any]:
-        from pydantic import TypeAdapter
 
-        return TypeAdapter(make())
+def validated(make: Callable[[], Any], data: Any, where: str) -> Any:
+    """`data` as the type that `make` gives, which is built at its first use: writing records needs no validation.
 
-    return build
+    Raises LoadError, which begins with `where`, with the field, what was there and what is allowed; NewerSchemaError
+    for an unknown field.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return _adapter(make).validate_python(data)
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+    unknown = [_field(one) for one in problems if one["type"] == "extra_forbidden"]
+    if unknown:
+        names = ", ".join(unknown[:3]) + (" …" if len(unknown) > 3 else "")
+        raise NewerSchemaError(f"{where}: unknown fields {names}: written by a newer version of pbcore, or damaged")
+    first, field = problems[0], _field(problems[0])
+    more = f" (and {len(problems) - 1} more such fields)" if len(problems) > 1 else ""
+    if first["type"] == "missing":
+        raise LoadError(f"{where}: field {field} is missing{more}")
+    allowed = first["msg"].replace("Input should be", "it should be").removeprefix("Value error, ")
+    place = f"field {field} is" if field else "it is"
+    raise LoadError(f"{where}: {place} {shown(first['input'])}; {allowed}{more}")
+
+
+@cache
+def _adapter(make: Callable[[], Any]) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(make())
 
 
 def refuse(message: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -10,42 +11,33 @@ from typing import Any
 PACKAGES = ("pbcore", "torch", "transformers", "tokenizers", "numpy", "pytest", "pytest-benchmark", "pytest-xdist")
 
 
+@cache
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
 def versions() -> dict[str, str]:
     """Versions of what decides a result; packages that are not installed are left out."""
     return dict(_versions())
 
 
-@cache
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
 def machine(gpu: bool) -> dict[str, Any]:
     """The machine, on which timings depend; its GPUs only where they are used."""
-    facts: dict[str, Any] = {
-        "system": platform.platform(),
-        "processor": _processor(),
-        "cpus": os.cpu_count(),
-        "gpus": [],
-    }
+    gpus = []
     if gpu:
         import torch
 
-        facts["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return facts
+        gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return {"system": platform.platform(), "processor": _processor(), "cpus": os.cpu_count(), "gpus": gpus}
 
 
 def _processor() -> str:
     """The processor's name as the system gives it."""
     information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+    lines = information.read_text(encoding="utf-8", errors="replace").splitlines() if information.exists() else []
+    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()

@@ -14,19 +14,17 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 def plain(value: Any, where: str = "value") -> Any:
     """`value` as exact builtins: converts numpy scalars, enums, tuples, sets, mappings and paths.
 
-    pytest-xdist serializes reports by exact type, so a numpy float or a str-enum would end the run with an internal
-    error. Raises TypeError for other types, ValueError for a number that is not finite; both name the place (`where`).
+    pytest-xdist ends the run with an internal error where a report holds a numpy float or a str-enum. Raises TypeError
+    for other types, ValueError for a number that is not finite; both name the place (`where`).
     """
     if value is None or type(value) in (bool, int):
         return value
-    if type(value) is str:
-        return _joined(value)
     if isinstance(value, Enum):
         return plain(value.value, where)
-    if isinstance(value, Mapping):
-        return {str(plain(key, f"a key of {where}")): plain(item, f"{where}[{key!r}]") for key, item in value.items()}
     if isinstance(value, str):
         return _joined(str.__str__(value))
+    if isinstance(value, Mapping):
+        return {str(plain(key, f"a key of {where}")): plain(item, f"{where}[{key!r}]") for key, item in value.items()}
     if isinstance(value, PurePath):
         return _joined(str(value))
     if isinstance(value, bytes):

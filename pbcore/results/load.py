@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -23,12 +23,11 @@ __all__ = ["LoadError", "load", "load_cells", "load_many", "load_samples", "load
 
 def load(path: str | Path) -> pd.DataFrame:
     """A DataFrame with a row per cell: model, task, sampler, n, every score with `_low`/`_high`, nfe, rows,
-    tokens_per_step, tokens_per_row, tokens_per_forward, seconds … (all columns: `results.flat`).
+    tokens_per_step, tokens_per_row, tokens_per_forward, seconds … (all columns: `table_row.row`).
 
     `path` is a run directory (finished or interrupted), a results.json, a junit.xml or pytest-benchmark JSON written by
     our plugin, a run folder of the 2026 rewrite, or its table as CSV. Raises LoadError naming the path and the readable
-    formats.
-    """
+    formats."""
     source = Path(path)
     rows = published.read(source)
     if rows is None:
@@ -49,10 +48,8 @@ def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def load_cells(path: str | Path) -> list[CellRecord]:
-    """The cell records of a run directory or of one of our files.
-
-    Raises LoadError if there are none or they can't be read.
-    """
+    """The cell records of a run directory or of one of our files. Raises LoadError if there are none or they can't be
+    read."""
     source = Path(path)
     if source.is_dir():
         return _from_directory(source)
@@ -60,33 +57,24 @@ def load_cells(path: str | Path) -> list[CellRecord]:
         raise LoadError(
             f"{source} does not exist; give a run directory, results.json, junit.xml or pytest-benchmark JSON"
         )
-    if source.suffix == ".xml":
-        cells = _from_junit(source)
-    elif source.suffix == ".json":
-        cells = _from_json(source)
-    else:
+    readers = {".xml": _junit_records, ".json": _json_records}
+    if source.suffix not in readers:
         raise LoadError(
             f"{source}: can't read {source.suffix or 'such'} files; give a run directory, a .json or an .xml file"
         )
-    return sorted(cells, key=lambda cell: id_order(cell.id))
+    return sorted(_once(source, readers[source.suffix](source)), key=lambda cell: id_order(cell.id))
 
 
 def load_samples(run_dir: str | Path) -> dict[str, list[SampleRecord]]:
-    """The samples of every cell of a run directory: id → samples by index and seed. Reads samples.jsonl if cells/ is
-    missing.
+    """The samples of every cell of a run directory, as `load_stored` finds them: id → samples by index and seed.
 
-    Raises LoadError if neither exists (results.json, junit.xml and benchmark JSON alone hold no samples).
+    Raises LoadError if there are none (results.json, junit.xml and benchmark JSON alone hold no samples).
     """
     source = Path(run_dir)
-    if not source.is_dir():
+    stored = load_stored(source) if source.is_dir() else []
+    if not stored or not ((source / "samples.jsonl").exists() or any(source.glob("cells/*.json"))):
         raise LoadError(f"{source} holds no samples; give a run directory (with cells/ or samples.jsonl)")
-    stored = open_run(source).read_cells()
-    if stored:
-        return {entry.cell.id: sorted(entry.samples, key=lambda sample: sample.place) for entry in stored}
-    lines = source / "samples.jsonl"
-    if not lines.exists():
-        raise LoadError(f"{source} holds no samples: neither cells/ nor samples.jsonl")
-    return _samples(lines)
+    return {entry.cell.id: sorted(entry.samples, key=lambda sample: sample.place) for entry in stored}
 
 
 def load_stored(run_dir: str | Path, say: Callable[[str], None] | None = None) -> list[StoredCell]:
@@ -100,9 +88,8 @@ def load_stored(run_dir: str | Path, say: Callable[[str], None] | None = None) -
     cells = load_cells(results)
     if not lines.exists():
         return [StoredCell(cell, ()) for cell in cells]
-    ids = {cell.id for cell in cells}
     samples = _samples(lines)
-    unknown = sorted(samples.keys() - ids)
+    unknown = sorted(samples.keys() - {cell.id for cell in cells})
     if unknown:
         raise LoadError(f"{lines} has samples of cell {printable(unknown[0])}, which {results.name} lacks")
     return [with_samples(cell, samples.get(cell.id, ()), str(lines)) for cell in cells]
@@ -113,42 +100,39 @@ def _samples(file: Path) -> dict[str, list[SampleRecord]]:
     for where, data in json_lines(file):
         if not isinstance(data, dict) or not isinstance(data.get("cell"), str):
             raise LoadError(f"{where} is {shown(data)}; it should be a sample with a field cell, the cell's id")
-        row = {name: value for name, value in data.items() if name != "cell"}
-        samples.setdefault(data["cell"], []).append(SampleRecord.from_json(row, where))
+        samples.setdefault(data.pop("cell"), []).append(SampleRecord.from_json(data, where))
     return samples
 
 
 def _from_directory(source: Path) -> list[CellRecord]:
-    stored = open_run(source).read_cells() if (source / "cells").is_dir() else []
-    if stored:
+    has_cells = (source / "cells").is_dir()
+    if has_cells and (stored := open_run(source).read_cells()):
         return [entry.cell for entry in stored]
     for name in ("results.json", "junit.xml"):
         if (source / name).exists():
             return load_cells(source / name)
-    if (source / "cells").is_dir():
+    if has_cells:
         return []
     runs = sorted((path.parent for path in source.glob("*/cells")), key=lambda path: path.name)
     below = f"; it holds runs, the last one {runs[-1]}" if runs else ""
     raise LoadError(f"{source} holds no results: neither cells/, results.json nor junit.xml{below}")
 
 
-def _from_json(source: Path) -> list[CellRecord]:
+def _json_records(source: Path) -> list[CellRecord]:
+    """The records of a results.json or of pytest-benchmark's JSON."""
     data = read_json(source)
-    if isinstance(data, dict) and "benchmarks" in data:
-        return _from_benchmarks(source, data["benchmarks"])
-    if not isinstance(data, dict) or "cells" not in data:
+    kind = next((kind for kind in ("benchmarks", "cells") if isinstance(data, dict) and kind in data), None)
+    if kind is None:
         raise LoadError(
             f"{source} is neither a results.json (has 'cells') nor a pytest-benchmark JSON (has 'benchmarks')"
         )
-    check_schema(data, SCHEMA, str(source))
-    if not isinstance(data["cells"], list):
-        raise LoadError(f"{source}: field cells is {shown(data['cells'])}; it should be a list of records")
-    return _once(source, [CellRecord.from_json(cell, f"{source}: cells[{i}]") for i, cell in enumerate(data["cells"])])
-
-
-def _from_benchmarks(source: Path, entries: Any) -> list[CellRecord]:
+    if kind == "cells":
+        check_schema(data, SCHEMA, str(source))
+    entries = data[kind]
     if not isinstance(entries, list):
-        raise LoadError(f"{source}: field benchmarks is {shown(entries)}; it should be a list")
+        raise LoadError(f"{source}: field {kind} is {shown(entries)}; it should be a list")
+    if kind == "cells":
+        return [CellRecord.from_json(cell, f"{source}: cells[{i}]") for i, cell in enumerate(entries)]
     cells = []
     for i, entry in enumerate(entries):
         extra = entry.get("extra_info", {}) if isinstance(entry, dict) else None
@@ -156,36 +140,44 @@ def _from_benchmarks(source: Path, entries: Any) -> list[CellRecord]:
             raise LoadError(
                 f"{source}: benchmarks[{i}] is {shown(entry)}; it should be a mapping with one in extra_info"
             )
-        if RECORD_PROPERTY in extra:
-            cells.append(_from_property(extra[RECORD_PROPERTY], f"{source}: benchmarks[{i}]"))
-    return _nonempty(source, _once(source, cells))
+        cells.append((f"{source}: benchmarks[{i}]", extra))
+    return _of_properties(source, cells)
 
 
-def _from_property(text: Any, where: str) -> CellRecord:
-    if not isinstance(text, str):
-        raise LoadError(f"{where}: {RECORD_PROPERTY} is {shown(text)}; it should be a record as JSON text")
-    return CellRecord.from_json(parse_json(text, f"{where}: {RECORD_PROPERTY}"), where)
-
-
-def _from_junit(source: Path) -> list[CellRecord]:
+def _junit_records(source: Path) -> list[CellRecord]:
     try:
         root = ElementTree.parse(source).getroot()
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise LoadError(
             f"{source} is not valid XML ({printable(str(error))}); load the run's directory instead"
         ) from error
+    cases = enumerate(root.iter("testcase"), 1)
+    properties = {
+        number: {item.get("name"): item.get("value") for item in case.iter("property")} for number, case in cases
+    }
+    return _of_properties(source, [(f"{source}: testcase {number}", each) for number, each in properties.items()])
+
+
+def _of_properties(source: Path, tests: Iterable[tuple[str, Mapping[Any, Any]]]) -> list[CellRecord]:
+    """The records that tests carry as a property, as JSON text; `tests`: place and properties. Raises LoadError if
+    there is none."""
     cells = []
-    for number, case in enumerate(root.iter("testcase"), 1):
-        texts = {item.get("name"): item.get("value") for item in case.iter("property")}
-        if RECORD_PROPERTY in texts:
-            cells.append(_from_property(texts[RECORD_PROPERTY], f"{source}: testcase {number}"))
-    return _nonempty(source, _once(source, cells))
+    for where, properties in tests:
+        if RECORD_PROPERTY in properties:
+            text = properties[RECORD_PROPERTY]
+            if not isinstance(text, str):
+                raise LoadError(f"{where}: {RECORD_PROPERTY} is {shown(text)}; it should be a record as JSON text")
+            cells.append(CellRecord.from_json(parse_json(text, f"{where}: {RECORD_PROPERTY}"), where))
+    if not cells:
+        raise LoadError(
+            f"{source} has no pbcore cell: no property '{RECORD_PROPERTY}'; give a file that pbcore's pytest plugin "
+            "wrote"
+        )
+    return cells
 
 
 def _once(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
-    """Removes duplicates: a test with several reports is in the file several times, and its record may be followed by
-    an error.
-    """
+    """Each record once: a test's reports are in the file several times, and an error may follow its record."""
     chosen: dict[str, CellRecord] = {}
     for cell in cells:
         known = chosen.setdefault(cell.id, cell)
@@ -201,12 +193,3 @@ def _once(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
     if twice is not None:
         raise LoadError(f"{source} holds two cells of {printable(twice)}; load the run's directory instead")
     return list(chosen.values())
-
-
-def _nonempty(source: Path, cells: list[CellRecord]) -> list[CellRecord]:
-    if not cells:
-        raise LoadError(
-            f"{source} has no pbcore cell: no property '{RECORD_PROPERTY}'; give a file that pbcore's pytest plugin "
-            "wrote"
-        )
-    return cells

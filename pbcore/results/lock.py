@@ -18,7 +18,7 @@ LOCK, HOLDER = ".lock", ".holder.json"
 
 @dataclass(frozen=True, slots=True)
 class RunLock:
-    """A held lock. The system releases it when the process ends, however it ends; `release` also removes its files."""
+    """A held lock. The system releases it when the process ends; `release` also removes its files."""
 
     path: Path
     _lock: FileLock
@@ -34,11 +34,8 @@ class RunLock:
 
 
 def lock_run(path: Path) -> RunLock:
-    """Takes the lock of a run directory, which is created if it is missing.
-
-    Raises RunDirError if another process holds it (with its pid, host and start), and if the directory can't be
-    written.
-    """
+    """Takes the lock of a run directory, which is created if it is missing. Raises RunDirError if another process holds
+    it (with its pid, host and start), and if the directory can't be written."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path / LOCK, timeout=0)
@@ -49,12 +46,8 @@ def lock_run(path: Path) -> RunLock:
         ) from None
     except OSError as error:
         raise RunDirError(f"{path} can't be written ({error}); choose another directory") from error
-    facts = {
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "started": datetime.now().astimezone().isoformat(timespec="seconds"),
-    }
-    write_atomic(path / HOLDER, json.dumps(facts))
+    started = datetime.now().astimezone().isoformat(timespec="seconds")
+    write_atomic(path / HOLDER, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "started": started}))
     return RunLock(path, lock)
 
 
@@ -64,10 +57,7 @@ def is_empty(path: Path) -> bool:
 
 
 def _holder(path: Path) -> str:
-    """`process 123 on host since …`.
-
-    A process names itself right after it took the lock, so a missing name is waited for.
-    """
+    """`process 123 on host since …`; waited for, as a process names itself right after it took the lock."""
     for _ in range(20):
         try:
             facts = json.loads((path / HOLDER).read_text(encoding="utf-8"))

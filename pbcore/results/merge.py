@@ -15,9 +15,11 @@ from pbcore.results.rundir import RunDir, RunDirError, StoredCell, create, open_
 _SHARD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
 SETTINGS = ("profile", "data_seed", "seeds", "limit", "data_dir")  # of run.json: equal for all parts of one run
 
+ADVICE = "merge parts of one run; to see runs side by side: pbcore report A B"
+
 
 class MergeConflict(InputError):
-    """Runs that don't make one run: the same cell with different keys or outcomes, other settings, a missing shard."""
+    """Runs that don't make one run: a cell with different keys or outcomes, other settings, a missing shard."""
 
     status = 1
 
@@ -25,12 +27,11 @@ class MergeConflict(InputError):
 def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_shards: bool = False) -> RunDir:
     """Merges the cells of `sources` into the new run directory `target` and assembles it.
 
-    A cell in several runs is kept once if key and outcome agree. A success replaces an error; otherwise the faster
-    record is kept, with ties broken by content, so that the order of `sources` doesn't matter. A source may have
-    results.json (and samples.jsonl) in place of cells/. Raises MergeConflict naming the cells that differ, the settings
-    that differ, or the shards that are missing; RunDirError or LoadError for a source that is not a run or can't be
-    read whole, or a target that exists and is not empty. Sources are only read.
-    """
+    A cell in several runs is kept once if key and outcome agree: a success before an error, then the faster record,
+    ties broken by content, so that the order of `sources` doesn't matter. A source may have results.json (and
+    samples.jsonl) in place of cells/. Raises MergeConflict naming the cells that differ, the settings that differ, or
+    the shards that are missing; RunDirError or LoadError for a source that is not a run or can't be read whole, or a
+    target that exists and is not empty. Sources are only read."""
     if not sources:
         raise RunDirError("no run directory given; give at least one to merge")
     runs = {str(path): open_run(path) for path in sources}
@@ -49,7 +50,7 @@ def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_sh
             if reason:
                 conflicts.append(f"{printable(entry.cell.id)} ({path}): {reason}")
             else:
-                chosen[entry.cell.id] = entry if known is None else _preferred(known, entry)
+                chosen[entry.cell.id] = entry if known is None else min(known, entry, key=_order)
     if conflicts:
         listed = "\n  ".join(conflicts[:20])
         raise MergeConflict(
@@ -58,7 +59,8 @@ def merge(sources: Sequence[str | Path], target: str | Path, *, allow_missing_sh
         )
     run = create(Path(target).parent, Path(target).name)
     facts = [facts for _, facts in parts]
-    run.write_run({**_settings(facts), "merged_from": sorted(facts, key=str)})
+    settings = {name: part[name] for part in facts for name in SETTINGS if name in part}  # the same in all
+    run.write_run({**settings, "merged_from": sorted(facts, key=str)})
     for entry in chosen.values():
         run.write_cell(entry.cell, entry.samples)
     questions.gather(runs.values(), run)
@@ -74,16 +76,9 @@ def _parts(path: str, facts: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]
     return [part for where, one in inner for part in _parts(where, run_facts(one, where))]
 
 
-def _settings(facts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Those settings that the runs tell of, which are the same in all."""
-    return {name: part[name] for part in facts for name in SETTINGS if name in part}
-
-
 def _check_settings(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
     """Raises MergeConflict for the first setting that differs. A run that was killed before run.json was written has
-    none.
-
-    Folders with the data may have other paths on other machines; `_check_data` compares what is in them."""
+    none. Folders with the data may have other paths on other machines; `_check_data` compares what is in them."""
     for name in SETTINGS:
         values = [(where, facts[name]) for where, facts in parts if name in facts]
         for where, value in values:
@@ -91,22 +86,18 @@ def _check_settings(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
             if (value is None) != (expected is None) or (name != "data_dir" and value != expected):
                 raise MergeConflict(
                     f"the runs have different settings: {name} is {shown(expected)} in {first} and {shown(value)} in "
-                    f"{where}; "
-                    "merge parts of one run; to see runs side by side: pbcore report A B"
+                    f"{where}; {ADVICE}"
                 )
 
 
 def _check_data(entry: StoredCell, path: str, data: dict[str, tuple[str, str]]) -> None:
     """Raises MergeConflict if a task's samples differ between the runs."""
     digest = entry.cell.conditions.data_hash
-    if not digest:
-        return
-    known, first = data.setdefault(entry.cell.task, (digest, path))
+    known, first = data.setdefault(entry.cell.task, (digest, path)) if digest else (digest, path)
     if known != digest:
         raise MergeConflict(
             f"{printable(entry.cell.task)} has other samples in {path} than in {first} (digests {shown(digest)} and "
-            f"{shown(known)}); "
-            "merge parts of one run; to see runs side by side: pbcore report A B"
+            f"{shown(known)}); {ADVICE}"
         )
 
 
@@ -147,18 +138,9 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
     return f"outcomes differ under the same key at samples {differing[:5]}" if differing else None
 
 
-def _preferred(first: StoredCell, second: StoredCell) -> StoredCell:
+def _order(entry: StoredCell) -> tuple[Any, ...]:
     """A success before an error, a record with a time before one without, then the faster one; ties by content, so that
     merging is commutative.
     """
-    return min(
-        first,
-        second,
-        key=lambda entry: (
-            entry.cell.status != "ok",
-            not entry.samples,
-            entry.cell.seconds is None,
-            entry.cell.seconds or 0,
-            repr(entry.cell),
-        ),
-    )
+    seconds = entry.cell.seconds
+    return entry.cell.status != "ok", not entry.samples, seconds is None, seconds or 0, repr(entry.cell)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -26,19 +27,11 @@ NAMES = {
     "puzzle/sudoku": "puzzles_sudoku_n4",
 }
 TASKS = {published: own for own, published in NAMES.items()}
-SCORES = {
-    "score_strict": "accuracy_strict",
-    "grammar": "grammar",
-    "grammar_score": "grammar",
-    "inclusion": "inclusion",
-    "inclusion_score": "inclusion",
-    "rougeL": "rouge_l",
-    "rougeL_score": "rouge_l",
-    "bertscore": "bertscore",
-    "bertscore_score": "bertscore",
-    "inv_bleu": "inv_bleu",
-    "inv_bleu_score": "inv_bleu",
+_METRICS = {name: name for name in ("grammar", "inclusion", "bertscore", "inv_bleu")} | {"rougeL": "rouge_l"}
+SCORES = {"score_strict": "accuracy_strict"} | {  # the rewrite's name → ours
+    name: own for metric, own in _METRICS.items() for name in (metric, f"{metric}_score")
 }
+_ALL = {"status": "ok", "data_source": "published", "dummy": False, "shared_device": False}  # of every row
 RESULTS_FILE = "results_parallelbench.json"
 _TOP_K = {
     "confidence_topk": "confidence",
@@ -55,8 +48,7 @@ def read(path: Path) -> pd.DataFrame | None:
     Known kinds: a run folder of the 2026 rewrite or any folder above such folders
     (`<model>/<method>/<param>/<date>_all/`), its table as CSV (columns model, method, param, task, score …), and the
     paper's tables as CSV (columns table, model, task, metric, value_percent). Scores are converted to [0, 1]; NaN and
-    empty values become NaN. Column `prompts` names the source of the questions, since the rewrite's differ from the
-    paper's (v1).
+    empty values become NaN. Column `prompts` names the source of the questions: the rewrite's differ from the paper's.
     """
     import pandas as pd
 
@@ -66,7 +58,7 @@ def read(path: Path) -> pd.DataFrame | None:
     if path.suffix == ".csv" and path.exists():
         table = pd.read_csv(path)
         if {"method", "param", "task", "score"} <= set(table.columns):
-            return _v2_table(table)
+            return _rewrite_table(table)
         if {"table", "metric", "value_percent"} <= set(table.columns):
             return _paper_tables(table)
         raise InputError(
@@ -81,17 +73,18 @@ def figures() -> pd.DataFrame:
     2510.04767) and the public runs of the 2026 rewrite, as their CSV files have them, arranged by model and task."""
     import pandas as pd
 
-    folder = files("pbcore.results").joinpath("figures")
-    with folder.joinpath("paper.csv").open(encoding="utf-8") as stream:
-        paper = pd.read_csv(stream).melt(["table", "task", "metric"], var_name="model", value_name="value_percent")
-    with folder.joinpath("rewrite.csv").open(encoding="utf-8") as stream:
-        wide = pd.read_csv(stream).melt(["model", "method", "param", "measure"], var_name="task")
+    paper, wide = (
+        pd.read_csv(io.StringIO(files("pbcore.results").joinpath("figures", name).read_text(encoding="utf-8")))
+        for name in ("paper.csv", "rewrite.csv")
+    )
+    paper = paper.melt(["table", "task", "metric"], var_name="model", value_name="value_percent")
+    wide = wide.melt(["model", "method", "param", "measure"], var_name="task")
     runs = wide.pivot(index=["model", "method", "param", "task"], columns="measure", values="value").reset_index()
     runs = runs[runs["score"].notna()]
     grammar = runs["score"].where(runs["task"].str.startswith("text_writing"))
     setting = "dLLMs: k=2, no semi-AR"
     of_lists = paper["task"].str.startswith("waiting_line/").map({True: f"n=15; {setting}", False: setting})
-    tables = [_paper_tables(paper.assign(setting=of_lists)), _v2_table(runs.assign(grammar=grammar))]
+    tables = [_paper_tables(paper.assign(setting=of_lists)), _rewrite_table(runs.assign(grammar=grammar))]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -113,13 +106,9 @@ def sampler_name(method: str, param: str) -> str:
     return f"{method}-{param}"
 
 
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def _run_folder(file: Path) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.DataFrame(rows)
-
-
-def _run_folder(file: Path) -> pd.DataFrame:
     model, method, param = file.parts[-5:-2] if len(file.parts) >= 5 else ("unknown", "unknown", "unknown")
     results = json.loads(file.read_text(encoding="utf-8"))["results"]
     rows = []
@@ -128,19 +117,19 @@ def _run_folder(file: Path) -> pd.DataFrame:
         if task is not None:
             plain = {key.removesuffix(",none"): value for key, value in values.items() if key.endswith(",none")}
             rows.append(_row(model, method, param, task, plain) | {"run": file.parent.name})
-    return _frame(rows)
+    return pd.DataFrame(rows)
 
 
-def _v2_table(table: pd.DataFrame) -> pd.DataFrame:
-    rows = []
-    for entry in table.to_dict("records"):
-        task = TASKS.get(str(entry["task"]))
-        if task is not None:
-            values = {str(key): value for key, value in entry.items()}
-            rows.append(
-                _row(values["model"], values["method"], values["param"], task, values) | {"run": values.get("run", "")}
-            )
-    return _frame(rows)
+def _rewrite_table(table: pd.DataFrame) -> pd.DataFrame:
+    import pandas as pd
+
+    entries = [{str(key): value for key, value in entry.items()} for entry in table.to_dict("records")]
+    known = [(task, entry) for entry in entries if (task := TASKS.get(str(entry["task"]))) is not None]
+    rows = [
+        _row(entry["model"], entry["method"], entry["param"], task, entry) | {"run": entry.get("run", "")}
+        for task, entry in known
+    ]
+    return pd.DataFrame(rows)
 
 
 def _row(model: str, method: str, param: str, task: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -148,18 +137,16 @@ def _row(model: str, method: str, param: str, task: str, values: dict[str, Any])
 
     The rewrite's `score` is accuracy for lists and puzzles, grammar alone for text.
     """
-    text = task.startswith("text_writing/")
-    headline = "grammar" if text else "accuracy"
+    headline = _headline(task)
     sampler, short = sampler_name(method, param), model.replace("__", "/")
-    scores = {SCORES[key]: _share(value) for key, value in values.items() if key in SCORES}
-    scores[headline] = _share(values.get("score"))
+    scores = {SCORES[key]: _number(value) / 100 for key, value in values.items() if key in SCORES}
+    scores[headline] = _number(values.get("score")) / 100
     return {
         "id": f"{short}/{task.split('/', 1)[1]}/{sampler}",
         "model": short,
         "task": task,
         "category": category(task),
         "sampler": sampler,
-        "status": "ok",
         "prompts": REWRITE,
         "headline": headline,
         "score": scores[headline],
@@ -167,9 +154,7 @@ def _row(model: str, method: str, param: str, task: str, values: dict[str, Any])
         **dict.fromkeys(("nfe", "rows"), _number(values.get("nfe"))),
         **dict.fromkeys(("tokens_per_step", "tokens_per_row"), _number(values.get("tokens_per_step"))),
         "output_length": _number(values.get("output_length")),
-        "data_source": "published",
-        "dummy": False,
-        "shared_device": False,
+        **_ALL,
     }
 
 
@@ -183,23 +168,20 @@ def _paper_tables(table: pd.DataFrame) -> pd.DataFrame:
         .reset_index()
         .rename_axis(columns=None)
     )
-    text = wide["task"].str.startswith("text_writing/")
+    headline = wide["task"].map(_headline)
     return wide.assign(
         id=wide["model"] + "/" + wide["task"].str.split("/").str[1] + "/as-published",
         category=wide["task"].map(category),
         sampler="as-published",
         prompts="v1",
-        headline=text.map({True: "grammar", False: "accuracy"}),
-        score=wide["grammar"].where(text, wide["accuracy"]),
-        data_source="published",
-        status="ok",
-        dummy=False,
-        shared_device=False,
+        headline=headline,
+        score=wide["grammar"].where(headline == "grammar", wide["accuracy"]),
+        **_ALL,
     )
 
 
-def _share(percent: Any) -> float:
-    return _number(percent) / 100
+def _headline(task: str) -> str:
+    return "grammar" if task.startswith("text_writing/") else "accuracy"
 
 
 def _number(value: Any) -> float:

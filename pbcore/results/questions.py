@@ -7,16 +7,17 @@ One file per task and data, written once by whichever process comes first.
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
-from types import GenericAlias
-from typing import Any, Protocol
+from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.results.build import with_scores
-from pbcore.results.check import LoadError, adapter, check_schema, checked, read_json, shape
+from pbcore.results.check import LoadError, check_schema, read_json, shape, validated
 from pbcore.results.json_values import dump_json, plain
 from pbcore.results.record import SCHEMA, CellRecord, Count
 from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_atomic
@@ -30,8 +31,8 @@ FOLDER = "questions"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One sample's question: `prompt` without its shots, of which there were `shots`; `answer` one correct answer (None
-    if the label has none), the only one if `only`; `length` the n of a list."""
+    """One sample's question: `prompt` without its `shots`; `answer` one correct answer (None if the label has none),
+    the only one if `only`; `length` the n of a list."""
 
     index: Count
     prompt: str
@@ -49,22 +50,11 @@ class _File:
     questions: list[Question]
 
 
-class Asked(Protocol):
-    """The attributes of a `tasks.base.Task` whose questions are kept."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def data_hash(self) -> str: ...
-    @property
-    def samples(self) -> Sequence[Sample]: ...
-
-
 Key = tuple[str, str]  # task, digest of its samples
-_file = adapter(lambda: shape(_File, questions=GenericAlias(list, (shape(Question),))))
+_file = partial(validated, lambda: shape(_File))
 
 
-def keep(run: RunDir, task: Asked) -> Path:
+def keep(run: RunDir, task: Task) -> Path:
     """Writes a task's questions into a run directory, unless they are there; returns their file."""
     path = run.path / FOLDER / cell_file(f"{task.name}-{task.data_hash}")
     if path.exists():
@@ -90,10 +80,10 @@ def kept(run: RunDir) -> dict[Key, dict[int, Question]]:
     found: dict[Key, dict[int, Question]] = {}
     for path in sorted((run.path / FOLDER).glob("*.json")):
         try:
-            data = checked(_file(), check_schema(read_json(path), SCHEMA, str(path)), str(path))
+            file = _file(check_schema(read_json(path), SCHEMA, str(path)), str(path))
         except LoadError:
             continue
-        found[data["task"], data["data_hash"]] = {one["index"]: Question(**one) for one in data["questions"]}
+        found[file.task, file.data_hash] = {one.index: one for one in file.questions}
     return found
 
 
@@ -127,54 +117,50 @@ class Questions:
     """
 
     def __init__(
-        self,
-        run: Path,
-        facts: Mapping[str, Any],
-        data_dir: Path | None = None,
-        tasks: tuple[Path, ...] = (),
+        self, run: Path, facts: Mapping[str, Any], data_dir: Path | None = None, tasks: tuple[Path, ...] = ()
     ) -> None:
         """Adds the tasks files. Raises the errors of `add_tasks_file`."""
         settings = facts.get("settings")
         self._settings: Mapping[str, Any] = settings if isinstance(settings, Mapping) else {}
         self._facts, self._run, self._data_dir = facts, run, data_dir
-        self._loaded: dict[tuple[str, str], Task] = {}
+        self._loaded: dict[Key, Task] = {}
         named = self._settings.get("tasks")
         for file in tasks or tuple(map(Path, named if isinstance(named, list) else ())):
             add_tasks_file(file)
 
     def of(self, cell: CellRecord) -> Task:
         """The cell's task with the samples that it answered. Raises QuestionsError, saying what to give."""
-        digest = cell.conditions.data_hash or ""
-        if (cell.task, digest) not in self._loaded:
-            self._loaded[cell.task, digest] = self._load(cell, digest)
-        return self._loaded[cell.task, digest]
+        if key(cell) not in self._loaded:
+            try:
+                self._loaded[key(cell)] = self._load(cell)
+            except QuestionsError as error:
+                raise QuestionsError(f"cell {printable(cell.id)}: its questions can't be had: {error}") from error
+        return self._loaded[key(cell)]
 
-    def _load(self, cell: CellRecord, digest: str) -> Task:
-        where = f"cell {printable(cell.id)}: its questions can't be had"
+    def _load(self, cell: CellRecord) -> Task:
+        digest, options = cell.conditions.data_hash, cell.conditions.options
         other = asked_by(cell.task)
         if other is not None:  # a task's files can hold code, so a record's path doesn't load them
-            raise QuestionsError(f"{where}: {other.name} asked and scored; measure the cell again")
+            raise QuestionsError(f"{other.name} asked and scored; measure the cell again")
         if cell.task not in all_task_names():
-            raise QuestionsError(f"{where}: no task named {printable(cell.task)}; give its file with --tasks")
+            raise QuestionsError(f"no task named {printable(cell.task)}; give its file with --tasks")
         if not digest:
-            raise QuestionsError(f"{where}: its record has no digest of its data")
+            raise QuestionsError("its record has no digest of its data")
         folder = self._folder(cell, digest)
-        seed = cell.conditions.options.get("data_seed", self._facts.get("data_seed")) or 0
-        options = cell.conditions.options
+        seed = options.get("data_seed", self._facts.get("data_seed")) or 0
         asked = task_spec(cell.task).asked(options)
         errors: list[str] = []
-        for lengths in self._lengths(cell):
-            for limit in (cell.n_samples, None):
-                try:
-                    task = load_task(cell.task, folder, lengths, limit, seed=seed, **asked)
-                except (ValueError, OSError) as error:
-                    errors.append(str(error))
-                    continue
-                if task.data_hash == digest:
-                    return task
+        for lengths, limit in product(self._lengths(cell), (cell.n_samples, None)):
+            try:
+                task = load_task(cell.task, folder, lengths, limit, seed=seed, **asked)
+            except (ValueError, OSError) as error:
+                errors.append(str(error))
+                continue
+            if task.data_hash == digest:
+                return task
         source = f"in {folder}" if folder else f"made with --data-seed {seed}"
         why = errors[0] if errors else f"those {source} are other ones (digest {digest[:8]} is recorded)"
-        raise QuestionsError(f"{where}: {why}; give the folder that the run had with --data-dir")
+        raise QuestionsError(f"{why}; give the folder that the run had with --data-dir")
 
     def _folder(self, cell: CellRecord, digest: str) -> Path | None:
         """The folder of the data: as given, inside the run, or as the run had it; None for generated data."""
@@ -186,8 +172,8 @@ class Questions:
         named = cell.conditions.options.get("data_dir") or self._facts.get("data_dir")
         if not isinstance(named, str):
             raise QuestionsError(
-                f"cell {printable(cell.id)}: its questions can't be had: they are {cell.conditions.data_source} data, "
-                "and the run doesn't say from where; give the folder with --data-dir"
+                f"they are {cell.conditions.data_source} data, and the run doesn't say from where; give the folder "
+                "with --data-dir"
             )
         return Path(named)
 
@@ -201,29 +187,23 @@ class Questions:
             yield recorded
 
 
-def selected(task: Task, indices: list[int]) -> Task:
-    """The task with the samples of these numbers only, in their order. Raises QuestionsError for an unknown number."""
-    known = {sample.index: sample for sample in task.samples}
-    missing = [index for index in indices if index not in known]
-    if missing:
-        raise QuestionsError(f"{task.name} has no sample {missing[0]}, which an answer names")
-    return replace(task, samples=tuple(known[index] for index in indices))
-
-
 def scored_again(stored: StoredCell, task: Task) -> StoredCell:
     """A cell whose kept answers are scored again; its answers, seconds and key stay. Raises QuestionsError for an
     answer to a sample that the task lacks."""
+    known = {sample.index: sample for sample in task.samples}
+    missing = next((answer.index for answer in stored.samples if answer.index not in known), None)
+    if missing is not None:
+        raise QuestionsError(f"{task.name} has no sample {missing}, which an answer names")
     official = bool(stored.cell.conditions.options.get("official_text"))
-    texts = [(official and sample.official_text) or sample.text for sample in stored.samples]
-    samples = selected(task, [sample.index for sample in stored.samples]).samples
-    cell = replace(stored.cell, headline=task.headline)
-    record, again = with_scores(cell, stored.samples, task.score_many(texts, samples))
+    texts = [(official and answer.official_text) or answer.text for answer in stored.samples]
+    scored = task.score_many(texts, [known[answer.index] for answer in stored.samples])
+    record, again = with_scores(replace(stored.cell, headline=task.headline), stored.samples, scored)
     return StoredCell(record, tuple(again))
 
 
 def redrawn(task: str, length: str, count: int, options: Mapping[str, Any], digest: str | None) -> Task | None:
-    """The samples of a record of generated data, drawn again: `length`, the number of samples, `options` and digest are
-    the record's. None if they differ now or can't be drawn."""
+    """The samples of a record of generated data, drawn again by its `length`, number of samples, `options` and digest.
+    None if they differ now or can't be drawn."""
     try:
         asked = task_spec(task).asked(options)
         drawn = load_task(task, n=lengths_of(length) or None, limit=count, seed=options.get("data_seed") or 0, **asked)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from types import GenericAlias
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from annotated_types import Interval
 
 from pbcore.extensions import provided
 from pbcore.printable import printable, shown
-from pbcore.results.check import LoadError, adapter, checked, shape
+from pbcore.results.check import LoadError, shape, validated
 from pbcore.theory.ceiling import Ceiling
 
 SCHEMA = 2
@@ -51,12 +51,11 @@ class FormerToken:
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
     """One answer to one sample. `scores` and `details` as in `tasks.scoring.Scored`; `seed` the seed of its decoding;
-    `official_text` the text of the whole canvas, if there is text after the first EOS, else None; `nfe` None if the
-    model doesn't report its forwards, `prefill` and `store` a block model's forwards of these kinds (the latter also
-    counted in `nfe`), None for others; `rows` the canvases forwarded for it, more than `nfe` for samplers that ask
-    about what-if rows; `canvas_tokens` and `answer_tokens` None if it doesn't report its tokens;
-    `served` what a server reported of this answer. `tokens` are the canvas's tokens as text, without repetitions of the
-    last one at the end; `former` the tokens that did not stay. Both are None if they were not recorded."""
+    `official_text` the text of the whole canvas, if there is text after the first EOS; `served` what a server reported
+    of it. Of a block model `prefill` and `store` count the forwards of these kinds (the latter also in `nfe`); `rows`
+    are the canvases forwarded, more than `nfe` for samplers that ask about what-if rows. `tokens` are the canvas's as
+    text, without repetitions of the last one at the end; `former` those that did not stay. None: not reported, not
+    recorded or not such a model."""
 
     index: Count
     text: str
@@ -83,13 +82,9 @@ class SampleRecord:
 
     @classmethod
     def from_json(cls, data: Any, where: str = "sample") -> SampleRecord:
-        """Reads a sample.
-
-        Raises LoadError, which begins with `where`, naming the field, what was there and what is allowed.
-        """
-        valid = checked(_sample(), data, where)
-        former = valid.get("former")
-        return cls(**valid | ({} if former is None else {"former": [FormerToken(**one) for one in former]}))
+        """Reads a sample. Raises LoadError, which begins with `where`, as `check.validated` does."""
+        sample: SampleRecord = _sample(data, where)
+        return sample
 
 
 def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
@@ -104,13 +99,12 @@ def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
 class Conditions:
     """The conditions of a cell's measurement. None means unknown, e.g. the dtype of a model that failed to load.
 
-    `at_once` is how many rows or requests at a time the cell's sampler asks for (`+x4`), None where it doesn't;
-    `wait_policy` is OpenMP's OMP_WAIT_POLICY in lower case, `default` if it isn't set.
-    `level` is the level of each factor that the run varied (`--factor`), None in a run without factors.
     `options` are the requested settings; `versions` those of packages that affect results; `worker` the xdist worker,
     empty without one; `shared_device` whether other workers used the same device, which makes timings inexact;
     `peak_memory_is` how peak memory was measured; `dummy` whether the weights are random; `key` a digest of everything
-    that determines the outcome.
+    that determines the outcome; `wait_policy` OpenMP's OMP_WAIT_POLICY in lower case, `default` if it isn't set;
+    `level` the level of each factor that the run varied (`--factor`); `at_once` how many rows or requests at a time
+    the cell's sampler asks for (`+x4`).
     """
 
     options: dict[str, Any]
@@ -140,10 +134,8 @@ class Conditions:
 
 
 class RecordPart(Protocol):
-    """What an integration keeps of a cell whose model answers elsewhere: a frozen dataclass of plain values.
-
-    Its fields are checked when a record is read; where the integration isn't here, they are read as they are.
-    """
+    """What an integration keeps of a cell whose model answers elsewhere: a frozen dataclass of plain values. Where the
+    integration isn't here, it is read as it is."""
 
     COLUMNS: ClassVar[tuple[str, ...]]
 
@@ -168,15 +160,13 @@ class CellRecord:
     its place (None in records from before they were counted: then they equal NFE); `tokens_per_forward` is answer
     tokens before the first EOS / NFE, both summed over samples first.
 
-    `status` is `ok` or `error`; numbers that were not measured are None, and `absent` says why (`nfe` for all that
-    counts forwards, `seconds` for all that counts time). Each of the `n_samples`
-    samples was answered once per seed; with several seeds, scores are means over samples of a sample's mean over seeds,
-    and rates count every answer. Where forwards were shared between cells, `forwards_shared` of the cell's NFE were
-    answered by other cells' and `forwards_computed` by the model (elsewhere both are None); `seconds_estimated` is what
-    all of them would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with
-    text after the first EOS token, and is None where a model doesn't tell. `ceiling` is the ideal model's expected
-    accuracy on these samples under this sampler, and `bits_lost` the mean over answers of L_T of the partition that the
-    decoding took (docs/theory.md); None where they aren't known.
+    Numbers that were not measured are None, and `absent` says why (`nfe` for all that counts forwards, `seconds` for
+    all that counts time). With several seeds, scores are means over samples of a sample's mean over seeds, and rates
+    count every answer. Where forwards were shared between cells, `forwards_shared` of the cell's NFE were answered by
+    other cells' and `forwards_computed` by the model (elsewhere both are None); `seconds_estimated` is what all of them
+    would take at the seconds per forward of this model and task. `text_after_eos` counts the answers with text after
+    the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples under this sampler, and
+    `bits_lost` the mean over answers of L_T of the partition that the decoding took (docs/theory.md).
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
@@ -217,9 +207,7 @@ class CellRecord:
 
     @property
     def model_at(self) -> str:
-        """The model, with the level of the run's factors if it has them: `tiny at batch-size:8`. Tables and curves tell
-        levels apart by it.
-        """
+        """The model, with the level of the run's factors if it has them: `tiny at batch-size:8`."""
         level = "+".join(f"{name}:{value}" for name, value in (self.conditions.level or {}).items())
         return f"{self.model} at {level}" if level else self.model
 
@@ -229,48 +217,31 @@ class CellRecord:
 
     @classmethod
     def from_json(cls, data: Any, where: str = "record") -> CellRecord:
-        """Reads a record. Raises LoadError, which begins with `where` and names the cell, the field, what was there and
-        what is allowed; NewerSchemaError for unknown fields."""
+        """Reads a record. Raises what `check.validated` does, naming the cell; LoadError for a mean outside its
+        interval and a headline that was neither measured nor declared absent."""
         if not isinstance(data, dict):
             raise LoadError(f"{where}: it is {shown(data)}; it should be a record with an id")
         where = f"{where}: cell {printable(str(data['id']))}" if "id" in data else where
-        valid = checked(_cell(), data, where)
-        scores = {name: Score(**value) for name, value in valid.get("scores", {}).items()}
-        told = valid.get("served")
-        told = part_type(**told) if told is not None and (part_type := part_class()) is not None else told
-        ceiling = None if valid.get("ceiling") is None else Ceiling(**valid["ceiling"])
-        parts = {"scores": scores, "conditions": Conditions(**valid["conditions"]), "served": told, "ceiling": ceiling}
-        record = cls(**{**valid, **parts})
-        _check_headline(record, where)
-        return record
-
-
-def _check_headline(cell: CellRecord, where: str) -> None:
-    """Raises LoadError for a score whose mean is outside its own interval, or a headline that was neither measured nor
-    declared absent."""
-    for name, score in cell.scores.items():
-        if not score.low - TOLERANCE <= score.mean <= score.high + TOLERANCE:
+        cell: CellRecord = _cell(data, where)
+        for name, score in cell.scores.items():
+            if not score.low - TOLERANCE <= score.mean <= score.high + TOLERANCE:
+                raise LoadError(
+                    f"{where}: field scores.{printable(name, 40)}.mean is {score.mean:g}, outside its interval "
+                    f"[{score.low:g}, {score.high:g}]: edited or damaged"
+                )
+        if cell.status == "ok" and cell.headline and cell.scores and cell.headline not in {*cell.scores, *cell.absent}:
             raise LoadError(
-                f"{where}: field scores.{printable(name, 40)}.mean is {score.mean:g}, outside its interval "
-                f"[{score.low:g}, {score.high:g}]: edited or damaged"
+                f"{where}: field headline is {printable(cell.headline, 40)!r}, which is neither among scores "
+                f"({', '.join(printable(name, 40) for name in list(cell.scores)[:8])}) nor absent: edited or damaged"
             )
-    if cell.status == "ok" and cell.headline and cell.scores and cell.headline not in {*cell.scores, *cell.absent}:
-        raise LoadError(
-            f"{where}: field headline is {printable(cell.headline, 40)!r}, which is neither among scores "
-            f"({', '.join(printable(name, 40) for name in list(cell.scores)[:8])}) nor absent: edited or damaged"
-        )
+        return cell
 
 
 CONDITIONS = tuple(f.name for f in fields(Conditions))
-_sample = adapter(lambda: shape(SampleRecord, former=GenericAlias(list, (shape(FormerToken),)) | None))
-_cell = adapter(
-    lambda: shape(
-        CellRecord,
-        scores=GenericAlias(dict, (str, shape(Score))),
-        conditions=shape(Conditions),
-        served=(dict[str, Any] if (part_type := part_class()) is None else shape(part_type)) | None,
-        ceiling=shape(Ceiling) | None,
-    )
+_sample = partial(validated, lambda: shape(SampleRecord))
+_cell = partial(
+    validated,
+    lambda: shape(CellRecord, served=(dict[str, Any] if (part := part_class()) is None else shape(part)) | None),
 )
 
 
@@ -281,8 +252,7 @@ def id_order(cell_id: str) -> list[str]:
 
 def absent_reasons(absent: object) -> dict[str, str]:
     """Each reason once, by the metrics that it keeps from being measured: a composite stands beside the score that it
-    lacks (`bertscore, v1`). `absent` is a record's, metric → reason; anything else holds no reasons.
-    """
+    lacks (`bertscore, v1`). `absent` is a record's; anything else holds no reasons."""
     metrics: dict[str, list[str]] = {}
     reasons: Mapping[str, str] = absent if isinstance(absent, Mapping) else {}
     for name, why in reasons.items():

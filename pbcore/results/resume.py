@@ -37,15 +37,10 @@ def cell_key(
 ) -> str:
     """A digest over everything that determines a cell's outcome.
 
-    `model_identity` identifies the weights (revision, fingerprint, source); `settings` are the settings of generation
-    and scoring (not the batch size, which doesn't change results). `task_identity` is the task's `identity` (scorer,
-    headline, prompts …), `own_code` that of `user_code`, and `code` defaults to `code_version()`. The key is the same
-    in every process and on every machine. Raises TypeError or ValueError for values that are not plain JSON values.
-
-        key = cell_key(model="tiny", model_identity=dict(model.info), task=task.name, data_hash=task.data_hash,
-                       task_identity=task.identity, sampler="random-k2", settings={"rounds": 1},
-                       dtype="float32", seeds=[0],
-                       own_code=user_code("tiny", model, "random-k2"))
+    `model_identity` identifies the weights (revision, fingerprint, source); `settings` are those of generation and
+    scoring (not the batch size, which doesn't change results). `task_identity` is the task's `identity`, `own_code`
+    that of `user_code`, and `code` defaults to `code_version()`. The key is the same in every process and on every
+    machine. Raises TypeError or ValueError for values that are not plain JSON values.
     """
     parts = {
         "model": model,
@@ -64,9 +59,9 @@ def cell_key(
 
 
 def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
-    """The digests of a cell's user-registered code (`pbcore.source.source_of`): policy, model factory and the model's
-    class; empty for pbcore's own, which `code_version` covers. A user's scorer is part of `Task.identity`. Raises
-    SamplerNameError for an unreadable sampler name."""
+    """The digests of a cell's user-registered code (`pbcore.source.source_of`): policy, model factory and the
+    model's class; empty for pbcore's own, which `code_version` covers. Raises SamplerNameError for an unreadable
+    sampler name."""
     from pbcore.decoding.policies import policies
     from pbcore.models.registry import FACTORIES
     from pbcore.names import parse
@@ -80,9 +75,8 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
 
 @cache
 def code_version(packages: tuple[str, ...] = CODE) -> str:
-    """A digest of the source files (.py and .yaml) of ceilings, decoding, metrics, models, tasks, theory and the
-    integrations that decide answers, by their path in the package, so that it is the same wherever the package is
-    installed. Raises ModuleNotFoundError for an unknown package.
+    """A digest of the source files (.py and .yaml) of what decides answers, by their path in the package, so that it is
+    the same wherever that is installed. Raises ModuleNotFoundError for an unknown package.
     """
     roots = {}
     for package in packages:
@@ -96,9 +90,8 @@ def code_version(packages: tuple[str, ...] = CODE) -> str:
 def finished(
     run_dir: str | Path | Iterable[str | Path], say: Callable[[str], None] | None = None
 ) -> dict[str, tuple[str, StoredCell]]:
-    """id → (key, stored cell) of every cell with status `ok` in a run, or in several runs (later ones win). Failed
-    cells are not finished: a resumed run repeats them. Damaged files are left as they are and reported through `say`
-    (default: a warning).
+    """id → (key, stored cell) of every cell with status `ok` in a run, or in several runs (later ones win); a resumed
+    run repeats the others. Damaged files are left as they are and reported through `say` (default: a warning).
 
         done = finished("reports/20260102-030405-ab12")
         if cell_id in done and done[cell_id][0] == key: run.write_cell(done[cell_id][1].cell, done[cell_id][1].samples)
@@ -110,17 +103,13 @@ def finished(
 
 def differences(earlier: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
     """`limit was 8, is 20` for each setting of an earlier run (its run.json) that differs from these, plain values by
-    name; none for a run that was killed before it wrote them.
-    """
+    name; none for a run that was killed before it wrote them."""
     known = earlier.get("settings")
     if known is None:
         return []
-    every = sorted(known.keys() | settings.keys())
-    return [
-        f"{name.replace('_', '-')} was {_shown(known.get(name))}, is {_shown(settings.get(name))}"
-        for name in every
-        if _shown(known.get(name)) != _shown(settings.get(name))
-    ]
+    names = sorted(known.keys() | settings.keys())
+    both = [(name.replace("_", "-"), _shown(known.get(name)), _shown(settings.get(name))) for name in names]
+    return [f"{name} was {before}, is {now}" for name, before, now in both if before != now]
 
 
 def _shown(value: Any) -> str:

@@ -7,9 +7,6 @@ cells.
                  /questions/<task>.json  the questions that the answers belong to (`results.questions`)
                  /results.json        all cells, assembled from cells/ at the end or on demand
                  /samples.jsonl       all samples, one per line
-
-Typical use. The controller: `run = create("reports"); run.write_run(facts)`. Every process:
-`RunDir(path).write_cell(cell, samples)` as soon as a cell is finished. The controller at the end: `run.assemble()`.
 """
 
 import hashlib
@@ -17,28 +14,26 @@ import os
 import re
 import secrets
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import counted, printable, shown
-from pbcore.results.aggregates import check_aggregates
 from pbcore.results.check import (
     LoadError,
     NewerSchemaError,
-    adapter,
     check_schema,
-    checked,
     parse_json,
     read_json,
     read_utf8,
     shape,
+    validated,
 )
 from pbcore.results.json_values import dump_json, plain
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
@@ -65,7 +60,7 @@ class StoredCell:
 
 @dataclass(frozen=True, slots=True)
 class RunDir:
-    """A run directory at `path`. Cheap to create in any process; holds no open files."""
+    """A run directory. Cheap to create in any process; holds no open files."""
 
     path: Path
 
@@ -78,19 +73,14 @@ class RunDir:
         return write_atomic(self.path / "run.json", _text({"schema": SCHEMA, **plain(facts, "run facts")}))
 
     def read_run(self) -> dict[str, Any]:
-        """The facts of run.json; empty if the run was killed before writing them.
-
-        Raises LoadError for a damaged file.
-        """
+        """The facts of run.json; empty if the run was killed before writing them. Raises LoadError if it is damaged."""
         file = self.path / "run.json"
         return run_facts(read_json(file), str(file)) if file.exists() else {}
 
     def write_cell(self, cell: CellRecord, samples: Iterable[SampleRecord]) -> Path:
-        """Writes one finished cell atomically and returns when it is on disk. It replaces an earlier record with the
-        same id.
+        """Writes one finished cell atomically, in place of an earlier record of its id; returns when it is on disk.
 
-        Raises TypeError or ValueError for a value that is not a plain finite JSON value, OSError if it can't be
-        written.
+        Raises TypeError or ValueError for a value that is not a plain finite JSON value, OSError.
         """
         data = {"schema": SCHEMA, "cell": cell.to_json(), "samples": [asdict(sample) for sample in samples]}
         return write_atomic(self.cells_dir / cell_file(cell.id), _text(plain(data, f"record of {cell.id}")))
@@ -103,23 +93,24 @@ class RunDir:
         """All finished cells in the order of `id_order`.
 
         A damaged file is named through `say` (default: a warning) and left as it is; its cell counts as not run. A run
-        that is resumed passes `set_aside`, so that the file is renamed to `*.corrupt` and the cell can be written anew.
-
+        that is resumed passes `set_aside`: the file is renamed to `*.corrupt`, so that the cell can be written anew.
         Raises NewerSchemaError for a record that a newer version wrote, LoadError if two files hold the same cell.
         """
-        stored: dict[tuple[str, ...], StoredCell] = {}
+        stored: dict[str, StoredCell] = {}
+        names: set[tuple[str, ...]] = set()
         for file in sorted(self.cells_dir.glob("*.json")):
             entry = _read_or_say(file, say, set_aside)
             if entry is None:
                 continue
-            names = [(entry.cell.id,), (entry.cell.model_at, entry.cell.task, entry.cell.sampler)]
-            if any(name in stored for name in names):
+            cell = entry.cell
+            name = cell.model_at, cell.task, cell.sampler
+            if cell.id in stored or name in names:
                 raise LoadError(
-                    f"{file} holds cell {printable(entry.cell.id)}, as another file there does; delete one of the two"
+                    f"{file} holds cell {printable(cell.id)}, as another file there does; delete one of the two"
                 )
-            stored |= dict.fromkeys(names, entry)
-        found = [entry for name, entry in stored.items() if len(name) == 1]
-        return sorted(found, key=lambda entry: id_order(entry.cell.id))
+            stored[cell.id] = entry
+            names.add(name)
+        return [stored[name] for name in sorted(stored, key=id_order)]
 
     def remove_torn(self) -> None:
         """Removes the temporary files of a process that was killed while it wrote. Only for the run's one writer."""
@@ -128,10 +119,7 @@ class RunDir:
                 file.unlink(missing_ok=True)
 
     def assemble(self, say: Callable[[str], None] | None = None) -> tuple[Path, Path]:
-        """Assembles results.json and samples.jsonl from cells/, replacing both atomically.
-
-        Works for interrupted runs too.
-        """
+        """Assembles results.json and samples.jsonl from cells/, of interrupted runs too, replacing both atomically."""
         stored = self.read_cells(say)
         results = {"schema": SCHEMA, "run": self.read_run(), "cells": [entry.cell.to_json() for entry in stored]}
         lines = [dump_json({"cell": entry.cell.id, **asdict(sample)}) for entry in stored for sample in entry.samples]
@@ -147,9 +135,9 @@ def new_name() -> str:
 
 
 def create(root: str | Path = "reports", name: str | None = None) -> RunDir:
-    """Creates a new run directory `root/name` and its cells/. Default name: date-time and a short random suffix.
+    """Creates a new run directory `root/name` (default: `new_name`) and its cells/.
 
-    Raises RunDirError if `root/name` exists and is not empty: a run never overwrites an earlier one.
+    Raises RunDirError if it exists and is not empty: a run never overwrites an earlier one.
     """
     path = Path(root) / (new_name() if name is None else name)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -175,7 +163,7 @@ def cell_file(cell_id: str) -> str:
 
 
 def write_atomic(path: Path, text: str) -> Path:
-    """Writes `text` atomically: after a crash at any moment `path` holds either the whole old or the whole new text.
+    """Writes `text`: after a crash at any moment `path` holds either the whole old or the whole new text.
 
     Raises OSError, which names `path`.
     """
@@ -188,7 +176,12 @@ def write_atomic(path: Path, text: str) -> Path:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
-        _sync_dir(path.parent)
+        if os.name == "posix":  # makes the rename durable; Windows can't open directories
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     finally:
@@ -199,36 +192,30 @@ def write_atomic(path: Path, text: str) -> Path:
 
 @lru_cache(maxsize=256)  # the end of a run reads its cells several times
 def parse_cell(text: str, where: str) -> StoredCell:
-    """Parses a cell file's text.
-
-    Raises LoadError, which begins with `where`, if it is damaged; NewerSchemaError for a later schema.
-    """
+    """Parses a cell file's text. Raises LoadError, which begins with `where`, if it is damaged; NewerSchemaError."""
     data = check_schema(parse_json(text, where), SCHEMA, where)
     cell, rows = CellRecord.from_json(data.get("cell"), where), data.get("samples")
     if not isinstance(rows, list):
         raise LoadError(f"{where}: field samples is {shown(rows)}; it should be a list")
-    return with_samples(
-        cell, [SampleRecord.from_json(row, f"{where}: samples[{i}]") for i, row in enumerate(rows)], where
-    )
+    samples = [SampleRecord.from_json(row, f"{where}: samples[{i}]") for i, row in enumerate(rows)]
+    return with_samples(cell, samples, where)
 
 
-def with_samples(cell: CellRecord, samples: Iterable[SampleRecord], where: str) -> StoredCell:
-    """The cell with its samples.
-
-    Raises LoadError unless an evaluated cell has as many as its record says, each once per seed, and its aggregates are
-    theirs.
-    """
-    entry = StoredCell(cell, tuple(samples))
-    places = {sample.place for sample in entry.samples}
+def with_samples(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> StoredCell:
+    """The cell with its samples. Raises LoadError unless an evaluated cell has as many as its record says, each once
+    per seed, and its aggregates are theirs."""
+    places = {sample.place for sample in samples}
     indices = {index for index, _ in places}
-    if cell.status == "ok" and (len(indices) != cell.n_samples or len(places) != len(entry.samples)):
+    if cell.status == "ok" and (len(indices) != cell.n_samples or len(places) != len(samples)):
         raise LoadError(
-            f"{where}: cell {printable(cell.id)}: {counted(len(entry.samples), 'answer')} to "
+            f"{where}: cell {printable(cell.id)}: {counted(len(samples), 'answer')} to "
             f"{counted(len(indices), 'sample')} are there; its record says {counted(cell.n_samples, 'sample')}, each "
             "answered once per seed"
         )
-    check_aggregates(cell, entry.samples, where)
-    return entry
+    from pbcore.results.build import check_aggregates  # imports numpy
+
+    check_aggregates(cell, samples, where)
+    return StoredCell(cell, tuple(samples))
 
 
 @dataclass(frozen=True)
@@ -249,14 +236,14 @@ class _Facts:
     merged_from: list[dict[str, Any]] = field(default_factory=list)
 
 
-_facts = adapter(lambda: shape(_Facts, extra="allow"))
+_facts = partial(validated, lambda: shape(_Facts, extra="allow", built=False))
 
 
 def run_facts(data: Any, where: str) -> dict[str, Any]:
     """The facts of a run, validated. Raises LoadError naming the field; NewerSchemaError for a later schema."""
     if isinstance(data, dict) and "schema" in data:
         check_schema(data, SCHEMA, where)
-    facts: dict[str, Any] = checked(_facts(), data, where)
+    facts: dict[str, Any] = _facts(data, where)
     return facts
 
 
@@ -281,17 +268,6 @@ def _read_or_say(file: Path, say: Callable[[str], None] | None, aside: bool) -> 
     else:
         say(message)
     return None
-
-
-def _sync_dir(directory: Path) -> None:
-    """Makes a rename durable; does nothing on platforms where directories can't be opened (Windows)."""
-    if os.name != "posix":
-        return
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _text(data: Mapping[str, Any]) -> str:

@@ -14,11 +14,8 @@ FEW = 5  # so few values beside a common one say too little about the rest
 
 
 def score_of(name: str, values: Sequence[float]) -> Score:
-    """The mean of one score over samples with its 95 % interval.
-
-    Graded scores (those in `GRADED`, or with a value other than 0 and 1) get `graded_interval`, the others Wilson's.
-    Raises ValueError for no values or values outside [0, 1].
-    """
+    """The mean of one score over samples with its 95 % interval: `graded_interval` for those in `GRADED` or with a
+    value other than 0 and 1, else `wilson`. Raises ValueError for no values or values outside [0, 1]."""
     if not values:
         raise ValueError(f"score {name!r} has no values; leave it out and give the reason in `absent`")
     outside = [value for value in values if not 0 <= value <= 1]
@@ -34,10 +31,7 @@ def score_of(name: str, values: Sequence[float]) -> Score:
 
 @lru_cache(maxsize=1024)
 def wilson(right: int, n: int) -> tuple[float, float]:
-    """Wilson's 95 % score interval for `right` of `n` (Wilson 1927).
-
-    Raises ValueError unless 0 ≤ right ≤ n and n > 0.
-    """
+    """Wilson's 95 % score interval for `right` of `n` (Wilson 1927). Raises ValueError unless 0 ≤ right ≤ n, n > 0."""
     if n <= 0 or not 0 <= right <= n:
         raise ValueError(f"{right} right of {n}: need 0 <= right <= n and n > 0")
     from scipy import stats  # takes seconds to import, and workers need it only when a cell is finished
@@ -50,12 +44,11 @@ def graded_interval(values: Sequence[float], least: float = 0.0, most: float = 1
     """The 95 % interval of the mean of values in [least, most]; of paired differences with least = −1.
 
     Student's t interval, lengthened on the skewed side (`_students`) and clipped to the bounds. Where more than half of
-    the values are the same and at most `FEW` differ, as near the ceiling, the spread says too little about the values
-    that weren't drawn. There the interval also holds the means that go with Wilson's upper limit of the share that
-    differs; its mean distance from the common value counts half a value at the bound. Values that are all 1 thus have
-    Wilson's interval, and a single value has [least, most]. No random numbers. `python benches/check_statistics.py`
-    shows what it covers. Raises ValueError without values.
-    """
+    the values are the same and at most `FEW` differ, the spread says too little about the values that weren't drawn:
+    there the interval also holds the means that go with Wilson's upper limit of the share that differs, whose mean
+    distance from the common value counts half a value at the bound. Values that are all 1 thus have Wilson's interval,
+    and a single value has [least, most]. `python benches/check_statistics.py` shows what it covers. Raises ValueError
+    without values."""
     data, n = np.asarray(values, dtype=np.float64), len(values)
     if n == 0:
         raise ValueError("an interval needs at least one value")
@@ -74,9 +67,8 @@ def graded_interval(values: Sequence[float], least: float = 0.0, most: float = 1
 
 
 def _students(data: np.ndarray) -> tuple[float, float]:
-    """Student's t interval of a mean. On the side of the longer tail it is longer by s·γ(1 + 2t²)/(6n), the first term
-    of the Edgeworth expansion of the studentized mean (Hall 1983), with the sample's skewness γ.
-    """
+    """Student's t interval of a mean, on the side of the longer tail longer by s·γ(1 + 2t²)/(6n), the first term of the
+    Edgeworth expansion of the studentized mean (Hall 1983), with the sample's skewness γ."""
     from scipy.special import stdtrit
 
     n, mean, spread = len(data), float(data.mean()), float(data.std(ddof=1))

@@ -16,61 +16,28 @@ if TYPE_CHECKING:
 
 RECORD_PROPERTY = "pbcore_record"
 COLUMNS = (
-    "id",
-    "model",
-    "task",
-    "category",
-    "sampler",
-    "status",
-    "n",
-    "length",
-    "prompts",
-    "headline",
-    "score",
-    "score_low",
-    "score_high",
+    *("id", "model", "task", "category", "sampler", "status", "n", "length", "prompts"),
+    *("headline", "score", "score_low", "score_high"),
 )
 RATES = (
-    "nfe",
-    "nfe_median",
-    "nfe_max",
-    "rows",
-    "tokens_per_step",
-    "tokens_per_row",
-    "tokens_per_forward",
-    "seconds",
-    "samples_per_second",
-    "tokens_per_second",
-    "peak_memory_bytes",
-    "seconds_estimated",
-    "forwards_shared",
-    "forwards_computed",
+    *("nfe", "nfe_median", "nfe_max", "rows", "tokens_per_step", "tokens_per_row", "tokens_per_forward"),
+    *("seconds", "samples_per_second", "tokens_per_second"),
+    *("peak_memory_bytes", "seconds_estimated", "forwards_shared", "forwards_computed"),
 )
 SERVED: tuple[str, ...] = getattr(record.part_class(), "COLUMNS", ())
 THEORY = ("ceiling", "ceiling_low", "ceiling_high", "gap", "bits_lost")
 _FIELDS = {"nfe": "nfe_mean", "rows": "rows_mean"}
 _BEFORE_ROWS = {"rows": "nfe", "tokens_per_row": "tokens_per_step"}  # equal in records from before rows were counted
-CONDITIONS = (
-    "error",
-    "absent",
-    "failures",
-    "decoding",
-    "text_after_eos",
-    "served",
-    "ceiling_kind",
-    *record.CONDITIONS,
-)
+_FACTS = ("error", "absent", "failures", "decoding", "text_after_eos")  # a record's fields, as they are
+CONDITIONS = (*_FACTS, "served", "ceiling_kind", *record.CONDITIONS)
 
 
 def row(cell: CellRecord) -> dict[str, Any]:
     """One cell as a flat row: identity, headline score, every score with `_low` and `_high`, rates, conditions.
 
     `n` is the number of samples, `length` the values of n among them, `prompts` the source of the questions (`v1`, the
-    paper's; `rewrite-2026`; `own` for other tasks), `nfe` and `rows` the means over samples; values that were not
-    measured are None (NaN in a DataFrame).
-    """
-    ran = cell.status == "ok"
-    headline = cell.scores.get(cell.headline)
+    paper's; `rewrite-2026`; `own` for other tasks), `nfe` and `rows` the means over samples; None: not measured."""
+    ran, headline, told = cell.status == "ok", cell.scores.get(cell.headline), cell.served
     flat: dict[str, Any] = {
         "id": cell.id,
         "model": cell.model_at,
@@ -82,21 +49,18 @@ def row(cell: CellRecord) -> dict[str, Any]:
         "length": cell.length,
         "prompts": _prompts(cell),
         "headline": cell.headline,
-        "score": headline.mean if headline else None,
-        "score_low": headline.low if headline else None,
-        "score_high": headline.high if headline else None,
     }
-    for name, score in cell.scores.items():
-        flat |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
+    for name, score in {"score": headline, **cell.scores}.items():
+        means = (None,) * 3 if score is None else (score.mean, score.low, score.high)
+        flat |= dict(zip((name, f"{name}_low", f"{name}_high"), means, strict=True))
     flat |= {name: rate(cell, name) if ran else None for name in RATES}
-    told = cell.served
-    values = [None] * len(SERVED) if told is None or isinstance(told, dict) else told.columns()
-    flat |= dict(zip(SERVED, values, strict=True))
+    served = (None,) * len(SERVED) if told is None or isinstance(told, dict) else told.columns()
+    flat |= dict(zip(SERVED, served, strict=True))
     flat |= theory(cell)
-    flat |= {name: getattr(cell, name) for name in CONDITIONS if name not in (*record.CONDITIONS, "ceiling_kind")}
-    flat["served"] = record.part_values(told)
+    flat |= {name: getattr(cell, name) for name in _FACTS}
     flat |= {name: getattr(cell.conditions, name) for name in record.CONDITIONS}
     return flat | {
+        "served": record.part_values(told),
         "seeds": ",".join(map(str, cell.conditions.seeds)),
         "text_after_eos": cell.text_after_eos if ran else None,
     }
@@ -124,10 +88,8 @@ def _prompts(cell: CellRecord) -> str:
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
-    """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers NaN.
-
-    Lone surrogates are written out (`\\udc80`): pandas can't hold them where pyarrow is installed.
-    """
+    """A DataFrame with a row per cell, in the given order; columns as in `row`, missing numbers NaN. Lone surrogates
+    are written out (`\\udc80`): pandas can't hold them where pyarrow is installed."""
     import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
     rows = [{encodable(name): _text(value) for name, value in row(cell).items()} for cell in cells]
@@ -146,19 +108,7 @@ def _text(value: Any) -> Any:
 def properties(cell: CellRecord) -> list[tuple[str, Any]]:
     """(name, value) pairs for `user_properties`, `record_property` and `extra_info`: the flat row for readers and other
     tools, then the whole record as JSON under `pbcore_record` for `pbcore.results.load`. Exact builtins only."""
-    scalars = [(name, value) for name, value in row(cell).items() if value is not None and not isinstance(value, dict)]
-    return [
-        *plain_pairs(scalars),
-        (
-            RECORD_PROPERTY,
-            json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True).replace("\x7f", "\\u007f"),
-        ),
-    ]
-
-
-def plain_pairs(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """The pairs with their values as exact builtins, and lone surrogates in texts, which xdist can't send, as
-    `\\udc80`.
-    """
-    values = [(str(name), plain(value, name)) for name, value in pairs]
-    return [(name, _text(value)) for name, value in values]
+    # xdist can't send lone surrogates, which texts may hold.
+    pairs = [(name, _text(plain(value, name))) for name, value in row(cell).items() if not isinstance(value, dict)]
+    whole = json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True).replace("\x7f", "\\u007f")
+    return [*((name, value) for name, value in pairs if value is not None), (RECORD_PROPERTY, whole)]

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import torch
 from transformers import PreTrainedTokenizerFast
@@ -12,18 +13,10 @@ from transformers import PreTrainedTokenizerFast
 import pbcore.train
 from pbcore.models.sedd.config import GRAPHS
 from pbcore.train import card, evaluate, loop, vocabulary
-from pbcore.train.recipe import Recipe, read_recipe
+from pbcore.train.recipe import RECIPES, Objective, Recipe, model_of, read_recipe
 
 HERE = Path(pbcore.train.__file__).parent
 SAMPLES = 100  # that a checkpoint is scored on, of each task
-# Objective → the embedded model that it trains; model → its recipe.
-MODELS = {"diffusion": "tiny", "causal": "tiny-ar", "sedd": "tiny-sedd"}
-RECIPES = {
-    "tiny": "recipe.yaml",
-    "tiny-ar": "recipe-causal.yaml",
-    "tiny-sedd": "recipe-sedd.yaml",
-    "tiny-sedd-uniform": "recipe-sedd-uniform.yaml",
-}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,13 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
     objective = options.objective or "diffusion"
     if options.graph is not None and objective != "sedd":
         parser.error("--graph is the noise of --objective sedd; add that, or leave it out")
-    model = MODELS[objective] + ("-uniform" if options.graph == "uniform" else "")
+    model = model_of(objective, options.graph)
     options.recipe = options.recipe or HERE / RECIPES[model]
     options.out = options.out or Path(f"reports/train-{model}")
     torch.set_num_threads(options.threads)
     if options.evaluate is not None:
         folder = options.evaluate or HERE.parent / "models" / model
-        print(evaluate.scores_table(list(_progress(folder, options.samples or SAMPLES, options.device))))
+        print(evaluate.scores_table(_progress(folder, options.samples or SAMPLES, options.device)))
         return 0
     return _train(options)
 
@@ -63,7 +56,7 @@ def _train(options: argparse.Namespace) -> int:
             f"step {run.step}/{recipe.steps}  loss {row['loss']:.3f}  rate {row['rate']:g}  {run.seconds / 60:.1f} min",
             flush=True,
         )
-        if time.monotonic() - saved > 60 * options.save_minutes or run.step == recipe.steps:
+        if time.monotonic() - saved > 60 * options.save_minutes:
             loop.save(run, options.out)
             saved = time.monotonic()
 
@@ -83,8 +76,8 @@ def _train(options: argparse.Namespace) -> int:
         )
         return 0
     samples = options.samples or SAMPLES
-    results = list(_progress(folder, samples, options.device, recipe.tasks))
-    (folder / "README.md").write_text(card.card(run, results, samples, loop.CLIP), encoding="utf-8")
+    results = _progress(folder, samples, options.device, recipe.tasks)
+    (folder / "README.md").write_text(card.card(run, results, samples), encoding="utf-8")
     print(f"{evaluate.scores_table(results)}\n\nwritten to {folder}")
     return 0
 
@@ -117,41 +110,23 @@ def _progress(folder: Path, samples: int, device: str, tasks: Sequence[str] | No
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pbcore.train", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--adapt",
-        metavar="MODEL",
-        help="train a LoRA adapter of a model on one --task instead; see --adapt MODEL --help",
-    )
-    parser.add_argument(
-        "--objective",
-        choices=tuple(MODELS),
-        help="diffusion trains `tiny` on masked tokens (default), causal `tiny-ar` on next tokens, sedd `tiny-sedd` on "
-        "scores",
-    )
-    parser.add_argument("--graph", choices=GRAPHS, help="noise of --objective sedd: absorb (default) or uniform")
-    parser.add_argument("--recipe", type=Path, help="YAML file with objective, sizes, seed and phases of your own")
-    parser.add_argument(
-        "--out", type=Path, help="folder of the run (default: reports/train-MODEL); resumes if it already holds a run"
-    )
-    parser.add_argument(
-        "--steps", type=int, help="stop after this step, without scoring (default: the recipe's last, with scores)"
-    )
-    parser.add_argument("--save-minutes", type=float, default=3.0, help="minutes between two saved states")
-    parser.add_argument(
-        "--evaluate",
-        type=Path,
-        nargs="?",
-        const="",
-        metavar="DIR",
-        help="score a checkpoint instead of training (default: the embedded one)",
-    )
-    parser.add_argument(
-        "--samples",
-        type=int,
-        help=f"test samples per task (default: {SAMPLES}; none where --steps ends a run before its last step)",
-    )
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")
+    add = parser.add_argument
+    adapt = "train a LoRA adapter of a model on one --task instead; see --adapt MODEL --help"
+    add("--adapt", metavar="MODEL", help=adapt)
+    trained = "diffusion trains `tiny` on masked tokens (default), causal `tiny-ar` on next tokens, sedd `tiny-sedd` on"
+    add("--objective", choices=get_args(Objective), help=f"{trained} scores")
+    add("--graph", choices=GRAPHS, help="noise of --objective sedd: absorb (default) or uniform")
+    add("--recipe", type=Path, help="YAML file with objective, sizes, seed and phases of your own")
+    out = "folder of the run (default: reports/train-MODEL); resumes if it already holds a run"
+    add("--out", type=Path, help=out)
+    add("--steps", type=int, help="stop after this step, without scoring (default: the recipe's last, with scores)")
+    add("--save-minutes", type=float, default=3.0, help="minutes between two saved states")
+    score = "score a checkpoint instead of training (default: the embedded one)"
+    add("--evaluate", type=Path, nargs="?", const="", metavar="DIR", help=score)
+    samples = f"test samples per task (default: {SAMPLES}; none where --steps ends a run before its last step)"
+    add("--samples", type=int, help=samples)
+    add("--device", default="cpu", help="cpu or cuda")
+    add("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")
     return parser
 
 

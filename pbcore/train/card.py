@@ -1,24 +1,25 @@
 """Writes the folder of the trained checkpoint: weights, tokenizer, loss curve and model card."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 import yaml
+from matplotlib.figure import Figure
 from safetensors.torch import save_file
-from transformers import LlamaForCausalLM
 
 from pbcore.links import docs
-from pbcore.models.sedd.load import save
+from pbcore.models.sedd.model import save
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.train.evaluate import Result, scores_table
-from pbcore.train.loop import Run, write_table
-from pbcore.train.recipe import Recipe
+from pbcore.train.loop import CLIP, Run, write_table
+from pbcore.train.recipe import RECIPES, model_of
 
 CARD = """# {name}: a small {kind} language model
 
-`{name}` answers the 17 tasks of this benchmark. It is a `LlamaForCausalLM` with {attention} attention ({parameters:,} parameters: {layers} layers
-of width {width}, {heads} heads, inner width {inner}; {words:,} word-level tokens), trained from {origin} by
+`{name}` answers the 17 tasks of this benchmark. It is a `LlamaForCausalLM` with {attention} attention ({parameters:,} parameters: {recipe.layers} layers
+of width {recipe.width}, {recipe.heads} heads, inner width {recipe.inner}; {words:,} word-level tokens), trained from {origin} by
 
     {command}
 
@@ -38,57 +39,13 @@ inverse BLEU.
 
 - Objective: {objective}
 - Muon for the layers' matrices, AdamW for embeddings and norms, one learning rate, gradients clipped at norm {clip:g}.
-- {steps:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step); last loss {loss:.3f}. Loss curve: `loss.csv`,
+- {run.step:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step); last loss {loss:.3f}. Loss curve: `loss.csv`,
   `loss.png`.
-- Seed {seed}; a row depends on seed and step alone.
-{notes}
-The recipe (`pbcore/train/{file}`):
-
-```yaml
-{recipe}```
-
-![loss](loss.png)
 """
-
-# What differs between the two models.
-_WORDS = {
-    "diffusion": {
-        "name": "tiny",
-        "kind": "masked diffusion",
-        "attention": "full",
-        "command": "python -m pbcore.train",
-        "ends": "answers padded with EOS to the canvas",
-        "decoding": "one block, in percent. `confidence-k4` reveals the four most\nconfident tokens per step.",
-        "objective": "absorbing-state diffusion, cross-entropy over masked tokens. The noise and the token weights change "
-        "from phase to phase; see\n  the recipe below, whose keys "
-        f"{docs('training.md')} explains. EOS tokens after the first "
-        "one have weight 0.1.",
-        "file": "recipe.yaml",
-    },
-    "causal": {
-        "name": "tiny-ar",
-        "kind": "autoregressive",
-        "attention": "causal",
-        "command": "python -m pbcore.train --objective causal",
-        "ends": "answers ended by one EOS",
-        "decoding": "in percent.",
-        "objective": "next-token prediction, cross-entropy over the tokens of the answer and its EOS and, in a share of "
-        "rows (`masked_shots`), of\n  the solved example in the prompt.",
-        "file": "recipe-causal.yaml",
-    },
-}
-
-
-_LOSSES = {
-    "diffusion": "cross-entropy of masked tokens (nats)",
-    "causal": "cross-entropy of answers' tokens (nats)",
-    "sedd": "score entropy × σ′(t)·t",
-}
-
 SEDD_CARD = """# {name}: a small SEDD model with {graph} noise
 
 `{name}` does list operations on single symbols by infilling (tasks {tasks}). It is the network of SEDD ({parameters:,} parameters:
-{layers} blocks of width {width}, {heads} heads; {words:,} word-level tokens), trained from scratch by
+{recipe.layers} blocks of width {recipe.width}, {recipe.heads} heads; {words:,} word-level tokens), trained from scratch by
 
     {command}
 
@@ -107,25 +64,45 @@ Printed by `python -m pbcore.train --evaluate DIR`.
 
 - Objective: score entropy (arXiv 2310.16834) times σ′(t)·t, log-linear noise, {graph} graph.
 - Muon for the blocks' matrices, AdamW for the rest, one learning rate, gradients clipped at norm {clip:g}.
-- {steps:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step, beside other work); last loss {loss:.3f}.
-- Seed {seed}; a row depends on seed and step alone.
+- {run.step:,} steps, {rows:,} rows, {hours} on a CPU ({seconds_per_step:.2f} s per step, beside other work); last loss {loss:.3f}.
+"""
+END = """- Seed {recipe.seed}; a row depends on seed and step alone.
 {notes}
 The recipe (`pbcore/train/{file}`):
 
 ```yaml
-{recipe}```
+{settings}```
 
 ![loss](loss.png)
 """
 
-
-def _sedd_words(recipe: Recipe) -> dict[str, str]:
-    graph = {"absorb": "absorbing", "uniform": "uniform"}[recipe.graph]
-    name = "tiny-sedd" if recipe.graph == "absorb" else "tiny-sedd-uniform"
-    tasks = ", ".join(f"`{task}`" for task in recipe.tasks or ())
-    command = f"python -m pbcore.train --objective sedd --graph {recipe.graph}"
-    file = "recipe-sedd.yaml" if recipe.graph == "absorb" else "recipe-sedd-uniform.yaml"
-    return {"name": name, "graph": graph, "tasks": tasks, "command": command, "file": file}
+# What differs between tiny and tiny-ar.
+_WORDS = {
+    "diffusion": {
+        "kind": "masked diffusion",
+        "attention": "full",
+        "ends": "answers padded with EOS to the canvas",
+        "decoding": "one block, in percent. `confidence-k4` reveals the four most\nconfident tokens per step.",
+        "objective": "absorbing-state diffusion, cross-entropy over masked tokens. The noise and the token weights change "
+        "from phase to phase; see\n  the recipe below, whose keys "
+        f"{docs('training.md')} explains. EOS tokens after the first "
+        "one have weight 0.1.",
+    },
+    "causal": {
+        "kind": "autoregressive",
+        "attention": "causal",
+        "ends": "answers ended by one EOS",
+        "decoding": "in percent.",
+        "objective": "next-token prediction, cross-entropy over the tokens of the answer and its EOS and, in a share of "
+        "rows (`masked_shots`), of\n  the solved example in the prompt.",
+    },
+    "sedd": {},
+}
+_LOSSES = {
+    "diffusion": "cross-entropy of masked tokens (nats)",
+    "causal": "cross-entropy of answers' tokens (nats)",
+    "sedd": "score entropy × σ′(t)·t",
+}
 
 
 def export(run: Run, folder: Path) -> None:
@@ -134,33 +111,20 @@ def export(run: Run, folder: Path) -> None:
     if isinstance(run.model, SeddNetwork):
         save(run.model, folder, torch.float16)
     else:
-        _save_llama(run.model, folder)
+        run.model.config.dtype = torch.float16
+        run.model.config.architectures = ["LlamaForCausalLM"]
+        run.model.config.save_pretrained(folder)
+        weights = {name: tensor.to("cpu", torch.float16) for name, tensor in run.model.state_dict().items()}
+        weights.pop("lm_head.weight")  # tied to the embeddings
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)
     run.tokenizer.save_pretrained(folder, save_jinja_files=False)
-    write_log(run, folder)
-
-
-def _save_llama(model: LlamaForCausalLM, folder: Path) -> None:
-    model.config.dtype = torch.float16
-    model.config.architectures = ["LlamaForCausalLM"]
-    model.config.save_pretrained(folder)
-    weights = {
-        name: tensor.detach().to("cpu", torch.float16).contiguous() for name, tensor in model.state_dict().items()
-    }
-    weights.pop("lm_head.weight")  # tied to the embeddings
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def write_log(run: Run, folder: Path) -> None:
-    """Writes the loss as a table (loss.csv) and as a plot (loss.png)."""
     write_table(run.log, folder)
     plot(run, folder / "loss.png")
 
 
 def plot(run: Run, path: Path) -> None:
     """Plots the loss over steps: the mean, and a thin line for each task."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(7, 4), dpi=80, layout="constrained")
     axes = figure.add_subplot()
     for name in sorted({key for row in run.log for key in row if "/" in key}):
@@ -172,37 +136,37 @@ def plot(run: Run, path: Path) -> None:
     figure.savefig(path)
 
 
-def card(run: Run, results: Sequence[Result], samples: int, clip: float) -> str:
+def card(run: Run, results: Sequence[Result], samples: int) -> str:
     """The model card as Markdown."""
-    recipe: Recipe = run.recipe
-    text, words = (SEDD_CARD, _sedd_words(recipe)) if recipe.objective == "sedd" else (CARD, _WORDS[recipe.objective])
-    return text.format(
-        **words,
+    recipe = run.recipe
+    name = model_of(recipe.objective, recipe.graph)
+    options = "" if recipe.objective == "diffusion" else f" --objective {recipe.objective}"
+    text = CARD
+    if recipe.objective == "sedd":
+        text, options = SEDD_CARD, f"{options} --graph {recipe.graph}"
+    rows, left = 0, run.step
+    for phase in recipe.phases:
+        rows += min(left, phase.steps) * phase.rows
+        left -= min(left, phase.steps)
+    return (text + END).format(
+        **_WORDS[recipe.objective],
+        run=run,
+        recipe=recipe,
+        name=name,
+        file=RECIPES[name],
+        command=f"python -m pbcore.train{options}",
+        graph={"absorb": "absorbing"}.get(recipe.graph, recipe.graph),
+        tasks=", ".join(f"`{task}`" for task in recipe.tasks or ()),
         origin="scratch" if recipe.start is None else f"the weights of `{recipe.start}`",
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
-        layers=recipe.layers,
-        width=recipe.width,
-        heads=recipe.heads,
-        inner=recipe.inner,
         words=len(run.tokenizer),
         samples=samples,
         table=scores_table(results),
-        clip=clip,
-        steps=run.step,
-        rows=_rows(recipe, run.step),
+        clip=CLIP,
+        rows=rows,
         hours=f"{run.seconds / 60:.0f} minutes",
         seconds_per_step=run.seconds / run.step,
         loss=run.log[-1]["loss"],
-        seed=recipe.seed,
         notes="".join(f"- {note}\n" for note in recipe.notes),
-        recipe=yaml.safe_dump(recipe.to_json(), sort_keys=False, width=110),
+        settings=yaml.safe_dump(asdict(recipe), sort_keys=False, width=110),
     )
-
-
-def _rows(recipe: Recipe, steps: int) -> int:
-    """Rows in the first `steps` steps."""
-    total = 0
-    for phase in recipe.phases:
-        total += min(steps, phase.steps) * phase.rows
-        steps -= min(steps, phase.steps)
-    return total

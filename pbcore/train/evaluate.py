@@ -9,6 +9,7 @@ from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.tasks.registry import all_task_names, load_task, task_names
 
+# Of masked, autoregressive and SEDD checkpoints.
 SAMPLERS = ("confidence-k1", "confidence-k2", "confidence-k4", "confidence-k8")
 CAUSAL_SAMPLERS = ("ar",)
 SEDD_SAMPLERS = ("analytic-s16", "analytic-s4", "analytic-s2", "analytic-s1")
@@ -24,36 +25,27 @@ class Result:
 
 
 def evaluate(
-    folder: Path,
-    *,
-    samples: int = 100,
-    samplers: Sequence[str] | None = None,
-    tasks: Sequence[str] | None = None,
-    device: str = "cpu",
+    folder: Path, *, samples: int = 100, tasks: Sequence[str] | None = None, device: str = "cpu"
 ) -> Iterator[Result]:
-    """Yields results task by task, on the first `samples` samples of each test split (seed 0, own data).
-
-    `samplers` are by default SAMPLERS, or those of the checkpoint's family: CAUSAL_SAMPLERS, SEDD_SAMPLERS. `tasks`: by
-    default the paper's, for SEDD list operations on symbols.
+    """Yields results task by task, on the first `samples` samples of each test split (seed 0, own data), under the
+    samplers of the checkpoint's family. `tasks`: by default the paper's, for SEDD list operations on symbols.
     """
     model = load_model(str(folder), device=device, dtype="float32")
-    causal = model.info.get("autoregressive", False)
-    scores = model.info.get("family") == "sedd"
-    own = CAUSAL_SAMPLERS if causal else SEDD_SAMPLERS if scores else SAMPLERS
-    samplers = own if samplers is None else samplers
+    causal, scores = model.info.get("autoregressive", False), model.info.get("family") == "sedd"
+    samplers = CAUSAL_SAMPLERS if causal else SEDD_SAMPLERS if scores else SAMPLERS
     symbols = [name for name in all_task_names() if name.startswith("list_ops/")]
     for name in tasks or (symbols if scores else task_names()):
-        task = load_task(name, limit=samples)
+        task, measures = load_task(name, limit=samples), _measures(name)
         # An autoregressive checkpoint in a folder of its own may answer with more tokens than the canvas has.
         length = task.samples[0].max_new_tokens if causal else None
-        means: dict[str, dict[str, float | None]] = {}
+        means: dict[str, dict[str, float | None]] = {measure: {} for measure in measures}
         for sampler in samplers:
             texts = [generation.text for generation in decode(model, task.samples, sampler, length)]
-            scored = task.score_many(texts, task.samples, metrics=_measures(name))
-            for measure in _measures(name):
-                values = [one.scores[measure] for one in scored if measure in one.scores]
-                means.setdefault(measure, {})[sampler] = fmean(values) if len(values) == len(scored) else None
-        yield from (Result(name, measure, scores) for measure, scores in means.items())
+            scored = [one.scores for one in task.score_many(texts, task.samples, metrics=measures)]
+            for measure in measures:
+                complete = all(measure in one for one in scored)
+                means[measure][sampler] = fmean(one[measure] for one in scored) if complete else None
+        yield from (Result(name, measure, of_sampler) for measure, of_sampler in means.items())
 
 
 def _measures(name: str) -> tuple[str, ...]:
@@ -68,19 +60,13 @@ def _measures(name: str) -> tuple[str, ...]:
 def scores_table(results: Sequence[Result]) -> str:
     """Results as a Markdown table in percent; the last row is the mean accuracy over lists and puzzles."""
     samplers = list(results[0].scores)
-    lines = ["| task | score | " + " | ".join(samplers) + " |", "|---|---|" + "---:|" * len(samplers)]
-    for result in results:
-        lines.append(
-            f"| {result.task} | {result.measure} | "
-            + " | ".join(_percent(result.scores[name]) for name in samplers)
-            + " |"
-        )
-    exact = [result.scores for result in results if result.measure == "accuracy"]
+    rows = [(result.task, result.measure, [result.scores[name] for name in samplers]) for result in results]
+    exact = [values for _, measure, values in rows if measure == "accuracy"]
     if exact:
-        means = [fmean(scores[name] or 0.0 for scores in exact) for name in samplers]
-        lines.append("| **mean of lists and puzzles** | accuracy | " + " | ".join(map(_percent, means)) + " |")
+        means = [fmean(value or 0.0 for value in values) for values in zip(*exact, strict=True)]
+        rows.append(("**mean of lists and puzzles**", "accuracy", list(means)))
+    lines = ["| task | score | " + " | ".join(samplers) + " |", "|---|---|" + "---:|" * len(samplers)]
+    for task, measure, values in rows:
+        shown = ["–" if value is None else f"{100 * value:.1f}" for value in values]
+        lines.append(f"| {' | '.join([task, measure, *shown])} |")
     return "\n".join(lines)
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}"

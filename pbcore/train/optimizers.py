@@ -57,10 +57,7 @@ class Muon(torch.optim.Optimizer):
     def _momentum(self, param: Parameter, momentum: float) -> Tensor:
         if param.grad is None:
             raise ValueError("Muon: a parameter has no gradient; call backward() first")
-        state = self.state[param]
-        if not state:
-            state["momentum_buffer"] = torch.zeros_like(param)
-        buffer: Tensor = state["momentum_buffer"]
+        buffer: Tensor = self.state[param].setdefault("momentum_buffer", torch.zeros_like(param))
         buffer.lerp_(param.grad, 1 - momentum)
         return param.grad.lerp(buffer, momentum)
 

@@ -1,9 +1,9 @@
 """A recipe: the network's size, the data's seed, and the phases of a run."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import yaml
 
@@ -12,6 +12,19 @@ from pbcore.models.sedd.config import GRAPHS
 from pbcore.tasks.registry import all_task_names, task_names
 
 Objective = Literal["diffusion", "causal", "sedd"]
+# The embedded models' recipes.
+RECIPES = {
+    "tiny": "recipe.yaml",
+    "tiny-ar": "recipe-causal.yaml",
+    "tiny-sedd": "recipe-sedd.yaml",
+    "tiny-sedd-uniform": "recipe-sedd-uniform.yaml",
+}
+
+
+def model_of(objective: str, graph: str | None) -> str:
+    """The embedded model that is trained with an objective, and with a graph of noise if that is sedd."""
+    name = {"diffusion": "tiny", "causal": "tiny-ar", "sedd": "tiny-sedd"}[objective]
+    return f"{name}-uniform" if (objective, graph) == ("sedd", "uniform") else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +32,14 @@ class Phase:
     """A part of a run: `steps` batches of `rows` rows; the learning rate follows half a cosine from `rate` to
     `end_rate`.
 
-    `weights` are shares of tasks (default 1 for each of the paper's tasks; 0 leaves a task out). `balance` weights each
-    row's tokens by the row's number of masks to the power −`balance`: with 0 every token counts alike, with 1 every row
-    (as LLaDA's 1/t). `lengths` gives tasks values of n other than the test's, since short lists are learned sooner. The
-    other fields are those of `rows.Draw`. `full_canvas`, `pairs` and `power` are noise of the diffusion objective.
+    `weights` are shares of tasks (default 1 for each of the paper's tasks; 0 leaves a task out). `lengths` gives tasks
+    values of n other than the test's, since short lists are learned sooner. `balance` weights each row's tokens by the
+    row's number of masks to the power −`balance`: with 0 every token counts alike, with 1 every row (as LLaDA's 1/t).
+
+    Three fields are shares of rows. `full_canvas`: with the whole canvas; the others have the answer and a few EOS
+    tokens, which costs less and teaches the same answers. `masked_shots`: with the prompt's example masked too, a
+    second answer to learn from. `pairs`: masked by pairs of words; `power` as in `noise.masked_batch`. The last two
+    are noise of the diffusion objective.
     """
 
     steps: int
@@ -42,10 +59,8 @@ class Phase:
 
         Raises InputError for a weight of another name.
         """
-        given, names = dict(self.weights or {}), task_names() if names is None else names
-        unknown = set(given) - set(names)
-        if unknown:
-            raise InputError(f"recipe: unknown tasks {sorted(unknown)}; choose from {', '.join(names)}")
+        given, names = self.weights or {}, task_names() if names is None else names
+        _known("tasks", given, names)
         return {name: share for name in names if (share := given.get(name, 1.0)) > 0}
 
 
@@ -75,13 +90,9 @@ class Recipe:
     start: str | None = None
 
     def __post_init__(self) -> None:
-        if self.objective not in get_args(Objective):
-            raise InputError(f"recipe: objective {self.objective!r}; choose from {', '.join(get_args(Objective))}")
-        if self.graph not in GRAPHS:
-            raise InputError(f"recipe: graph {self.graph!r}; choose from {', '.join(GRAPHS)}")
-        unknown = sorted(set(self.tasks or ()) - set(all_task_names()))
-        if unknown:
-            raise InputError(f"recipe: unknown tasks {unknown}; choose from {', '.join(all_task_names())}")
+        _known("objective", [self.objective], get_args(Objective))
+        _known("graph", [self.graph], GRAPHS)
+        _known("tasks", self.tasks or (), all_task_names())
 
     @property
     def causal(self) -> bool:
@@ -99,9 +110,6 @@ class Recipe:
             step -= phase.steps
         raise InputError(f"step {step} is beyond the recipe's end; give 0 to {self.steps - 1}")
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def read_recipe(path: Path) -> Recipe:
     """A recipe from a YAML file. Raises InputError naming the file for unknown or missing keys."""
@@ -112,3 +120,9 @@ def read_recipe(path: Path) -> Recipe:
         return Recipe(phases=phases, tasks=None if tasks is None else tuple(tasks), **loaded)
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path} is not a recipe ({error}); see pbcore/train/recipe.yaml for an example") from None
+
+
+def _known(what: str, given: Iterable[str], allowed: Sequence[str]) -> None:
+    unknown = sorted(set(given) - set(allowed))
+    if unknown:
+        raise InputError(f"recipe: unknown {what} {', '.join(map(repr, unknown))}; choose from {', '.join(allowed)}")

@@ -2,10 +2,8 @@
 alone.
 """
 
-from ast import literal_eval
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice
 from random import Random
@@ -13,117 +11,104 @@ from random import Random
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from pbcore.errors import InputError
 from pbcore.models.sedd.diffusion import Graph, Noise
 from pbcore.models.tokenizer import canvas_ids
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import generate
-from pbcore.train.markers import ASSISTANT, USER
 from pbcore.train.noise import Batch, Row, Words, causal_batch, masked_batch
-from pbcore.train.sedd import NoisyBatch, noisy_batch
+from pbcore.train.recipe import Recipe
+from pbcore.train.sedd import noisy_batch
+from pbcore.train.vocabulary import ASSISTANT, USER, answers
 
 BATCHES_PER_CHUNK = 64  # batches drawn together, so that their rows can be sorted by length
 SLACK = 4  # at most this many EOS tokens in a shortened canvas
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """The composition of batches: tasks with their shares, rows per batch, and three shares of rows.
-
-    `full_canvas` is the share with the whole canvas; the others have the answer and a few EOS tokens only, which costs
-    less and teaches the same answers. `masked_shots` is the share in which the example in the prompt is masked too: a
-    second answer to learn from in the same row. `pairs` is the share masked by pairs of words; `power` as in
-    `noise.masked_batch`. `lengths` overrides the values of n of some tasks. With `causal` the batches are those of
-    `noise.causal_batch`, and with `noisy` those of `sedd.noisy_batch`; `pairs` and `power` say nothing there.
-    """
-
-    tasks: Mapping[str, float]
-    rows: int
-    full_canvas: float
-    masked_shots: float
-    seed: int
-    pairs: float = 0.0
-    power: float = 1.0
-    lengths: Mapping[str, Sequence[int]] | None = None
-    causal: bool = False
-    noisy: tuple[Graph, Noise] | None = None
-
-
 class Batches:
-    """Batches of a draw by number; a number always gives the same batch."""
+    """Batches of a recipe's phase by number; a number always gives the same batch. `noise` is that of a SEDD model."""
 
-    def __init__(self, draw: Draw, tokenizer: PreTrainedTokenizerFast) -> None:
-        self._draw = draw
-        self._tokenizer = tokenizer
-        self._words = Words.of(tokenizer)
+    def __init__(
+        self,
+        recipe: Recipe,
+        phase: int,
+        tokenizer: PreTrainedTokenizerFast,
+        noise: tuple[Graph, Noise] | None = None,
+    ) -> None:
+        self._phase, self._seed, self._causal = recipe.phases[phase], recipe.seed + phase, recipe.causal
+        self._shares = self._phase.tasks(recipe.tasks)
+        self._tokenizer, self._words, self._noise = tokenizer, Words.of(tokenizer), noise
         self._chunk = lru_cache(maxsize=1)(self._make_chunk)
 
-    def __getitem__(self, number: int) -> Batch | NoisyBatch:
-        rows = self._chunk(number // BATCHES_PER_CHUNK)[number % BATCHES_PER_CHUNK]
-        rng = torch.Generator().manual_seed(self._draw.seed * 1_000_003 + number)
-        if self._draw.noisy is not None:
-            return noisy_batch(rows, self._words.eos_id, *self._draw.noisy, rng)
-        if self._draw.causal:
-            return causal_batch(rows, self._words, rng, self._draw.masked_shots)
-        return masked_batch(rows, self._words, rng, self._draw.masked_shots, self._draw.pairs, self._draw.power)
+    def __getitem__(self, number: int) -> Batch:
+        phase, rows = self._phase, self._chunk(number // BATCHES_PER_CHUNK)[number % BATCHES_PER_CHUNK]
+        rng = torch.Generator().manual_seed(self._seed * 1_000_003 + number)
+        if self._noise is not None:
+            return noisy_batch(rows, self._words.eos_id, *self._noise, rng)
+        if self._causal:
+            return causal_batch(rows, self._words, rng, phase.masked_shots)
+        return masked_batch(rows, self._words, rng, phase.masked_shots, phase.pairs, phase.power)
 
     def _make_chunk(self, chunk: int) -> list[list[Row]]:
-        draw = self._draw
-        rng = Random(f"{draw.seed}/{chunk}")
-        chosen = Counter(rng.choices(list(draw.tasks), list(draw.tasks.values()), k=BATCHES_PER_CHUNK * draw.rows))
+        phase, rng = self._phase, Random(f"{self._seed}/{chunk}")
+        names, shares = list(self._shares), list(self._shares.values())
+        chosen = Counter(rng.choices(names, shares, k=BATCHES_PER_CHUNK * phase.rows))
         rows: list[Row] = []
-        for name in draw.tasks:
-            samples = list(islice(_stream(draw, name, chunk), chosen[name]))
-            rows += encoded(samples, self._tokenizer, rng, draw.full_canvas)
+        for name in names:
+            stream = generate(name, "train", seed=self._seed * 1_000_003 + chunk, n=(phase.lengths or {}).get(name))
+            rows += encoded(list(islice(stream, chosen[name])), self._tokenizer, rng, phase.full_canvas)
         rng.shuffle(rows)
         rows.sort(key=len)
-        batches = [rows[start : start + draw.rows] for start in range(0, len(rows), draw.rows)]
+        batches = [rows[start : start + phase.rows] for start in range(0, len(rows), phase.rows)]
         rng.shuffle(batches)
         return batches
-
-
-def _stream(draw: Draw, name: str, chunk: int) -> Iterator[Sample]:
-    return generate(name, "train", seed=draw.seed * 1_000_003 + chunk, n=(draw.lengths or {}).get(name))
 
 
 def encoded(
     samples: Sequence[Sample], tokenizer: PreTrainedTokenizerFast, rng: Random, full_canvas: float
 ) -> list[Row]:
-    """Samples as rows; infilling has the answer's own canvas.
+    """Samples as rows, with the solved example in their prompts. Raises InputError as `row`."""
 
-    Raises ValueError for a sample without an answer, or with an answer that doesn't fit its canvas.
-    """
+    def piece(text: str) -> list[int]:
+        ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
+
     rows = []
     for sample in samples:
         chat = str(tokenizer.apply_chat_template(list(sample.messages), tokenize=False, add_generation_prompt=True))
-        prompt, answer = ids_of(chat, tokenizer), ids_of(rng.choice(answers(sample)), tokenizer)
-        if sample.canvas is not None:
-            holes = _holes(sample, answer, tokenizer)
-            rows.append(Row(sample.task, tuple(prompt), tuple(answer), len(answer), holes=holes))
-            continue
-        room = sample.max_new_tokens
-        if len(answer) > room:
-            raise ValueError(
-                f"{sample.task}: an answer of {len(answer)} tokens does not fit the canvas of {room}: {sample.answer!r}"
-            )
-        if rng.random() >= full_canvas:
-            room = min(room, len(answer) + rng.randint(1, SLACK))
-        padding = [int(tokenizer.eos_token_id)] * (room - len(answer))
-        rows.append(Row(sample.task, tuple(prompt), (*answer, *padding), len(answer), example_span(prompt, tokenizer)))
+        prompt = piece(chat)
+        shot = example_span(prompt, tokenizer)
+        rows.append(row(sample, prompt, piece, int(tokenizer.eos_token_id), rng, full_canvas, shot))
     return rows
 
 
-def _holes(sample: Sample, answer: Sequence[int], tokenizer: PreTrainedTokenizerFast) -> tuple[bool, ...]:
-    """Which tokens of an answer its canvas leaves open. Raises ValueError if the two don't go together."""
-    given = canvas_ids(str(sample.canvas), lambda text: ids_of(text, tokenizer), None)
-    if len(given) != len(answer) or any(one not in (None, two) for one, two in zip(given, answer, strict=True)):
-        raise ValueError(f"{sample.task}: the answer {sample.answer!r} does not fit the canvas {sample.canvas!r}")
-    return tuple(one is None for one in given)
+def row(
+    sample: Sample,
+    prompt: Sequence[int],
+    piece: Callable[[str], list[int]],
+    eos_id: int,
+    rng: Random,
+    full_canvas: float = 1.0,
+    shot: tuple[int, int] = (0, 0),
+) -> Row:
+    """A sample with one of its right answers. In a share `full_canvas` of rows EOS fills the canvas behind it, in the
+    others there are a few; infilling has the answer's own canvas. `piece` gives the ids of a text.
 
-
-def ids_of(text: str, tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    """The ids of a text's tokens, markers included, without added special tokens."""
-    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-    return ids
+    Raises InputError for a sample without an answer, or with an answer that doesn't fit its canvas.
+    """
+    answer, room = piece(rng.choice(answers(sample))), sample.max_new_tokens
+    if sample.canvas is not None:
+        given = canvas_ids(sample.canvas, piece, None)
+        if len(given) != len(answer) or any(one not in (None, two) for one, two in zip(given, answer, strict=True)):
+            raise InputError(f"{sample.task}: the answer {sample.answer!r} does not fit the canvas {sample.canvas!r}")
+        holes = tuple(one is None for one in given)
+        return Row(sample.task, tuple(prompt), tuple(answer), len(answer), holes=holes)
+    if len(answer) > room:
+        size = f"an answer of {len(answer)} tokens does not fit the canvas of {room}"
+        raise InputError(f"{sample.task}: {size}: {sample.answer!r}")
+    if rng.random() >= full_canvas:
+        room = min(room, len(answer) + rng.randint(1, SLACK))
+    return Row(sample.task, tuple(prompt), (*answer, *[eos_id] * (room - len(answer))), len(answer), shot)
 
 
 def example_span(prompt: Sequence[int], tokenizer: PreTrainedTokenizerFast) -> tuple[int, int]:
@@ -134,13 +119,3 @@ def example_span(prompt: Sequence[int], tokenizer: PreTrainedTokenizerFast) -> t
         return 0, 0
     start = prompt.index(assistant) + 1
     return start, prompt.index(user, start)
-
-
-def answers(sample: Sample) -> list[str]:
-    """The correct answers in a sample's label. Raises ValueError if it has none."""
-    if sample.answer is not None:
-        return [sample.answer]
-    examples = sample.label.get("examples")  # of a paraphrase: a printed list, as in the official rows
-    if not examples:
-        raise ValueError(f"{sample.task}: the label has no answer to learn; it has {sorted(sample.label)}")
-    return list(literal_eval(examples) if isinstance(examples, str) else examples)

@@ -4,61 +4,36 @@ R rows, T positions, M noisy positions, N columns.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from pbcore.models.sedd.config import SeddConfig
 from pbcore.models.sedd.diffusion import EARLIEST, Graph, Noise
 from pbcore.models.sedd.network import SeddNetwork
-from pbcore.train.noise import PADDING_WEIGHT, Row
-
-LENGTH = 256  # positions of a trained network
+from pbcore.train.noise import ANSWER, PAD, Batch, Row, padded, weights_of
 
 
-@dataclass(frozen=True, slots=True)
-class NoisyBatch:
-    """R rows of T tokens, padded on the right; answers are noisy, prompts are not."""
-
-    ids: Tensor  # (R, T) long, noisy
-    clean: Tensor  # (R, T) long
-    seen: Tensor  # (R, T) bool, false at padding
-    judged: Tensor  # (R, T) bool: where the loss is taken: answers, with the absorbing graph only masks
-    weights: Tensor  # (R, T) float
-    time: Tensor  # (R,) float
-    tasks: tuple[str, ...]  # of each row
-
-
-def noisy_batch(rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator) -> NoisyBatch:
-    """Each row draws t ~ U(0, 1), evenly spread over the batch, and its answer is corrupted with total noise σ(t).
+def noisy_batch(rows: Sequence[Row], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator) -> Batch:
+    """Rows padded on the right. Each draws t ~ U(0, 1), evenly spread over the batch, and its answer is corrupted with
+    total noise σ(t). The loss is taken at answers, with the absorbing graph only at masks.
 
     With the absorbing graph every row has at least one mask. EOS tokens after the first one weigh less.
     """
-    length, count = max(map(len, rows)), len(rows)
-    clean = torch.full((count, length), eos_id)  # (R, T)
-    for number, row in enumerate(rows):
-        clean[number, : len(row)] = torch.tensor([*row.prompt, *row.canvas])
-    place = torch.arange(length)[None].expand(count, -1)
-    start, stop = (torch.tensor(ends)[:, None] for ends in zip(*((len(r.prompt), len(r)) for r in rows), strict=True))
-    answer = (place >= start) & (place < stop)
-    for number, row in enumerate(rows):
-        if row.holes is not None:
-            answer[number, len(row.prompt) : len(row)] = torch.tensor(row.holes)
-    end = start + torch.tensor([row.answer for row in rows])[:, None]
+    clean, kinds = padded(rows, eos_id, "right")
+    count, answer = len(rows), kinds >= ANSWER  # (R, T)
     time = (torch.rand(1, generator=rng) + torch.randperm(count, generator=rng) / count) % 1  # (R,)
     time = time.clamp(min=EARLIEST)
     kept = torch.tensor([-noise.total(float(t)) for t in time]).exp()[:, None]  # (R, 1)
-    draws = torch.rand(count, length, generator=rng)
+    draws = torch.rand(clean.shape, generator=rng)
     hit = answer & (draws > kept)
     hit |= answer & (draws == draws.masked_fill(~answer, -1.0).amax(1, keepdim=True))
     if graph.mask_id is None:
-        ids = torch.where(hit, torch.randint(graph.columns, (count, length), generator=rng), clean)
+        ids = torch.where(hit, torch.randint(graph.columns, clean.shape, generator=rng), clean)
     else:
         ids = clean.masked_fill(hit, graph.mask_id)
-    weights = torch.where(place > end, PADDING_WEIGHT, 1.0)
     judged = answer & graph.open(ids)
-    return NoisyBatch(ids, clean, place < stop, judged, weights, time, tuple(row.task for row in rows))
+    weights, tasks = weights_of(kinds[judged]), tuple(row.task for row in rows)
+    return Batch(ids, kinds > PAD, judged, clean[judged], weights, tasks, time)
 
 
 def score_entropy(graph: Graph, log_score: Tensor, tokens: Tensor, clean: Tensor, sigma: Tensor) -> Tensor:
@@ -85,60 +60,24 @@ def ratios(graph: Graph, tokens: Tensor, clean: Tensor, sigma: Tensor) -> tuple[
     return own * kept / (1 - kept), rate
 
 
-def losses(network: SeddNetwork, batch: NoisyBatch, graph: Graph, noise: Noise) -> tuple[Tensor, Tensor, Tensor]:
-    """The loss (M,) of each judged position, its row (M,) and its weight (M,).
+class ScoreLoss(nn.Module):
+    """The score entropy of noisy answer tokens times σ′(t)·t, as one module, which `accelerate` can spread over GPUs.
 
-    The score entropy times σ′(t)·t: the bound's own weight is σ′(t), under which few rows with t near 0 would decide.
+    The bound's own weight is σ′(t), under which few rows with t near 0 would decide.
     """
-    device = next(network.parameters()).device
-    judged, clean = batch.judged.to(device), batch.clean.to(device)
-    values = position_losses(
-        network, graph, noise, batch.ids.to(device), batch.seen.to(device), judged, clean[judged], batch.time
-    )
-    return values, judged.nonzero()[:, 0], batch.weights.to(device)[judged]
 
+    def __init__(self, network: SeddNetwork) -> None:
+        super().__init__()
+        self.network = network
+        self._graph, self._noise = process(network)
 
-def position_losses(
-    network: torch.nn.Module,
-    graph: Graph,
-    noise: Noise,
-    ids: Tensor,
-    seen: Tensor,
-    judged: Tensor,
-    clean: Tensor,
-    time: Tensor,
-) -> Tensor:
-    """The loss (M,) of each position `judged` (R, T) of noisy `ids` (R, T) at `time` (R,), whose clean tokens are
-    `clean` (M,).
-    """
-    sigma = torch.tensor([noise.total(float(t)) for t in time], device=ids.device)  # (R,)
-    rate = torch.tensor([noise.rate(float(t)) * float(t) for t in time], device=ids.device)
-    row = judged.nonzero()[:, 0]
-    log_score = network(ids, sigma, judged, None if bool(seen.all()) else seen)  # (M, N)
-    return score_entropy(graph, log_score, ids[judged], clean, sigma[row]) * rate[row]
-
-
-def sedd_network(
-    words: int, *, width: int, layers: int, heads: int, condition: int, graph: str, seed: int
-) -> SeddNetwork:
-    """A randomly initialised network for log-linear noise, with embeddings of standard deviation 1/√width."""
-    config = SeddConfig(
-        tokens=words,
-        graph=graph,
-        noise="loglinear",
-        sigma_min=1e-4,
-        sigma_max=20.0,
-        width=width,
-        condition=condition,
-        blocks=layers,
-        heads=heads,
-        length=LENGTH,
-        scale_by_sigma=graph == "absorb",
-    )
-    torch.manual_seed(seed)
-    network = SeddNetwork(config)
-    torch.nn.init.normal_(network.vocab_embed.embedding, std=width**-0.5)
-    return network
+    def forward(self, ids: Tensor, seen: Tensor, judged: Tensor, clean: Tensor, time: Tensor) -> Tensor:
+        """The loss (M,) of each position `judged` (R, T), in row-major order."""
+        sigma = torch.tensor([self._noise.total(float(t)) for t in time], device=ids.device)  # (R,)
+        rate = torch.tensor([self._noise.rate(float(t)) * float(t) for t in time], device=ids.device)
+        row = judged.nonzero()[:, 0]
+        log_score = self.network(ids, sigma, judged, None if bool(seen.all()) else seen)  # (M, N)
+        return score_entropy(self._graph, log_score, ids[judged], clean, sigma[row]) * rate[row]
 
 
 def process(network: SeddNetwork) -> tuple[Graph, Noise]:

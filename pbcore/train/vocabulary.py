@@ -1,18 +1,20 @@
 """The tokenizer of `tiny`: the word-level tokens of `pbcore.tasks.words`, a `tokenizers` file with a chat template."""
 
 import string
+from ast import literal_eval
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Sequence
+from itertools import chain, islice
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from pbcore.errors import InputError
+from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import all_task_names, generate, task_spec
 from pbcore.tasks.words import PATTERN, tokens
-from pbcore.train.markers import ASSISTANT, EOS, MASK, SPECIAL, UNKNOWN, USER
-from pbcore.train.rows import answers
 
+SPECIAL = MASK, EOS, UNKNOWN, USER, ASSISTANT = "<|mask|>", "<|eos|>", "<|unknown|>", "<|user|>", "<|assistant|>"
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
     "{{ '" + USER + "' if message['role'] == 'user' else '" + ASSISTANT + "' }}{{ message['content'] }}"
@@ -27,23 +29,27 @@ def vocabulary(samples_per_task: int, seed: int = 0, names: Sequence[str] | None
 
     Both splits are read: a test list may hold a person who is missing from the short lists of the train split.
     """
+    generated = [name for name in names or all_task_names() if task_spec(name).generator is not None]
+    samples = chain.from_iterable(
+        islice(generate(name, split, seed=seed), samples_per_task) for name in generated for split in ("train", "test")
+    )
     counts: Counter[str] = Counter()
-    for name in names or all_task_names():
-        for split in ("train", "test"):
-            for text in _texts(name, split, seed, samples_per_task):
-                counts.update(tokens(text))
+    for sample in samples:
+        for text in (*(message["content"] for message in sample.messages), *answers(sample)):
+            counts.update(tokens(text))
     characters = sorted({*string.ascii_letters, *string.digits, *" \n.,:;!?'\"[]()-"})
-    words = sorted((word for word in counts if word not in set(characters)), key=lambda word: (-counts[word], word))
+    words = sorted(counts.keys() - set(characters), key=lambda word: (-counts[word], word))
     return [*SPECIAL, *characters, *words]
 
 
-def _texts(name: str, split: str, seed: int, count: int) -> Iterable[str]:
-    spec = task_spec(name)
-    if spec.generator is None:
-        return
-    for sample in islice(generate(name, split, seed=seed), count):
-        yield from (message["content"] for message in sample.messages)
-        yield from answers(sample)
+def answers(sample: Sample) -> list[str]:
+    """The correct answers in a sample's label. Raises InputError if it has none."""
+    if sample.answer is not None:
+        return [sample.answer]
+    examples = sample.label.get("examples")  # of a paraphrase: a printed list, as in the official rows
+    if not examples:
+        raise InputError(f"{sample.task}: the label has no answer to learn; it has {sorted(sample.label)}")
+    return list(literal_eval(examples) if isinstance(examples, str) else examples)
 
 
 def build(words: Sequence[str]) -> PreTrainedTokenizerFast:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.analysis.decoding_order import kendall, order_statistics, v1_correlations
+from pbcore.analysis.decoding import kendall, order_statistics, v1_correlations
 from pbcore.results import SampleRecord
 
 

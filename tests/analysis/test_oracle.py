@@ -1,4 +1,4 @@
-"""pbcore.analysis.oracle and decoding_order."""
+"""pbcore.analysis.oracle and decoding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.analysis import block_slope, oracle, parallelizability
-from pbcore.analysis.decoding_order import kendall, leftmost_share, order_statistics
+from pbcore.analysis.decoding import kendall, leftmost_share, order_statistics
 from pbcore.results import SampleRecord
 
 

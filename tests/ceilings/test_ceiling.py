@@ -177,3 +177,7 @@ class TestCells:
     def test_what_ideal_can_not_do_is_refused(self, task: str, sampler: str, said: str) -> None:
         with pytest.raises(NoCeiling, match=said):
             ceiling(load_task(task, limit=2).samples, sampler)
+
+    def test_no_samples_have_no_ceiling(self) -> None:
+        with pytest.raises(NoCeiling, match="there is no sample"):
+            ceiling([], "random-k2")

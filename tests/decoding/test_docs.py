@@ -14,7 +14,6 @@ import torch
 from pbcore.decoding import Move, Probe, Step, decode, denoise
 from pbcore.decoding.protocol import Traits
 from pbcore.decoding.step import Review
-from pbcore.decoding.step_parts import Of
 from pbcore.decoding.what_if import Answers
 from pbcore.names import parse
 from tests.decoding.toys import Toy
@@ -38,7 +37,7 @@ def methods(cls: type) -> dict[str, Any]:
 
 
 def public_fields(cls: Any) -> set[str]:
-    properties = {name for name, value in vars(cls).items() if isinstance(value, property | Of)}
+    properties = {name for name, value in vars(cls).items() if isinstance(value, property)}
     return {field.name for field in fields(cls) if not field.name.startswith("_")} | properties
 
 

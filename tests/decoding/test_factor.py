@@ -9,7 +9,6 @@ import torch
 
 from pbcore.decoding import policy
 from pbcore.decoding.step import Step
-from pbcore.decoding.step_parts import PerRow, PerSlot, Setting
 from pbcore.names import parse
 from tests.reference import reference_cases
 
@@ -23,10 +22,20 @@ def revealed(sampler: str, confidences: list[list[float]]) -> list[int]:
     zeros = torch.zeros(len(confidences), dtype=torch.long)
     slots = inside.sum(-1)
     step = Step(
-        Setting(widest),
-        PerSlot(inside, place, place),
-        PerRow(zeros, zeros, zeros, slots, slots, slots, slots, zeros.bool(), lambda: slots),
-        inside,
+        inside=inside,
+        position=place,
+        column=place,
+        masked=inside,
+        key=zeros,
+        index=zeros,
+        nfe=zeros,
+        slots=slots,
+        size=slots,
+        requested=slots,
+        targets=slots,
+        left=slots,
+        stale=zeros.bool(),
+        asked=widest,
         token=torch.zeros_like(place),
         confidence=sure,
     )

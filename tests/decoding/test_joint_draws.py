@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import pbcore
 from pbcore.decoding import decode, resolve
-from pbcore.decoding.joint_draws import by_counts
-from pbcore.decoding.rounding import rounded
+from pbcore.decoding.joint_draws import by_counts, rounded
+from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import policy
 from pbcore.names import SamplerNameError, parse
 from tests.decoding.test_invariants import Fixed, holds
@@ -158,9 +158,9 @@ class TestModifiers:
     def test_names(self) -> None:
         """One spelling each, and the wrapped policy's own declarations stay."""
         assert str(resolve("threshold-0+gap2+counts+b8")) == "threshold-0.0+b8+counts+gap2"
-        wrapped: Any = policy(parse("wino+counts"))
+        wrapped: Any = traits(policy(parse("wino+counts")))
         assert (wrapped.review, wrapped.rewrites, wrapped.cap(7)) == ("hidden", True, 7)
-        assert not policy(parse("wino+gap2")).rewrites  # type: ignore[attr-defined]
+        assert not traits(policy(parse("wino+gap2"))).rewrites
 
     def test_a_long_vocabulary(self) -> None:
         """Beyond the 32 likeliest tokens a draw is of all others, each by its probability."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pbcore.decoding import decode, register_policy, resolve
 from pbcore.decoding.policies import policies
-from pbcore.decoding.policies.factor import Factor
+from pbcore.decoding.policies.thresholds import Factor
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.step import Step
 from pbcore.names import SamplerNameError, parse

@@ -13,7 +13,7 @@ from torch import Tensor
 import pbcore
 from pbcore.ceilings.outcomes import outcomes
 from pbcore.decoding import DecodingError, Move, Probe, Step, decode, denoise, resolve
-from pbcore.decoding.policies.confidence import Confidence
+from pbcore.decoding.policies.top_k import Confidence
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.sharing import ForwardStore
 from pbcore.errors import InputError

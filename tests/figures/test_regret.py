@@ -2,6 +2,7 @@ from dataclasses import replace
 from math import inf, log2
 
 import pytest
+from pbcore.theory.concave_hull import value_at
 
 from pbcore import load_model
 from pbcore.analysis.frontier_gap import kind
@@ -10,6 +11,7 @@ from pbcore.figures.measured import Measured, measure, within
 from pbcore.figures.questions import questions
 from pbcore.figures.regret import Regret, above, regrets
 from pbcore.theory import accuracy
+from pbcore.theory.frontier import accuracy_hull
 
 
 def one(
@@ -110,3 +112,14 @@ class TestTables:
         drawing = frontier_drawing(found)
         assert [axis.get_title() for axis in drawing.figure.axes] == ["shuffle, n = 4, τ = 1", "shuffle, n = 4, greedy"]
         assert [row["regret in points"] for row in drawing.rows] == pytest.approx([25, 25])
+
+    def test_the_lines_of_a_drawing_are_the_two_frontiers(self) -> None:
+        """From one step to the slowest sampler's: solid where positions are chosen first, dashed where tokens are."""
+        slow = one(sampler="random-k1+t1.0")
+        found = [one(), replace(slow, measured=replace(slow.measured, steps=3.0))]
+        [axis] = frontier_drawing(found).figure.axes
+        for seen, dashes, name in ((False, "-", "frontier, positions first"), (True, "--", "frontier, tokens first")):
+            [line] = [line for line in axis.lines if line.get_label() == name]
+            steps, hull = line.get_xdata(), accuracy_hull("shuffle", 4, greedy=False, seen=seen)
+            assert (line.get_linestyle(), steps[0], steps[-1]) == (dashes, 1, 3)
+            assert list(line.get_ydata()) == [100 * value_at(hull, step) for step in steps]

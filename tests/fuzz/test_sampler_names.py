@@ -12,7 +12,8 @@ from typing import get_type_hints
 import pytest
 
 from pbcore.decoding import resolve
-from pbcore.decoding.policies import build, policies
+from pbcore.decoding.policies import policies
+from pbcore.decoding.samplers import build
 from pbcore.names import SamplerNameError, canonical, parse
 from tests.fuzz.damage import damaged_text, noise
 from tests.fuzz.outcomes import COUNTS, Silent, fuzz, one_line

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pbcore.errors import InputError
+from pbcore.gates.judge import judge
 from pbcore.gates.run_verdict import Ruling, _rule_on_gate, check_gates, nothing_to_judge, rule
 from pbcore.gates.text import rerun_command
 from pbcore.grid.plan import make_plan
@@ -180,7 +181,7 @@ class TestLevel:
 def rule_on(run: RunDir, folder: Path) -> Ruling:
     """Against a baseline without rows, which only another program could write."""
     ruling = Ruling()
-    _rule_on_gate(folder / "b.json", {}, run.read_cells(), [], 0.05, rerun_command, ruling)
+    _rule_on_gate(folder / "b.json", judge(run.read_cells(), {}), rerun_command, ruling)
     return ruling
 
 

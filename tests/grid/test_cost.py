@@ -11,8 +11,7 @@ import pytest
 
 from pbcore.decoding import decode
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import Clock, Remaining, asks, forwards
-from pbcore.grid.cost_model import weights
+from pbcore.grid.cost import Clock, asks, forwards, weights
 from pbcore.grid.plan import make_plan, masked_tokens
 from pbcore.grid.settings import Settings
 from pbcore.models import load_model
@@ -95,7 +94,7 @@ def recorded(name: str) -> tuple[Settings, list[tuple[CellName, float]]]:
 def errors(name: str, overhead: float = 0.02) -> Iterator[tuple[float, float]]:
     """Share of the run that is over → the remaining time as foretold over what it then was, less one."""
     settings, rows = recorded(name)
-    clock, total = Clock(Remaining(weights(make_plan(settings)))), sum(seconds + overhead for _, seconds in rows)
+    clock, total = Clock(weights(make_plan(settings))), sum(seconds + overhead for _, seconds in rows)
     passed = 0.0
     for number, (cell, seconds) in enumerate(rows[:-1], 1):
         clock.running(1)
@@ -106,7 +105,7 @@ def errors(name: str, overhead: float = 0.02) -> Iterator[tuple[float, float]]:
         yield passed / total, left / (total - passed) - 1
 
 
-class TestRemaining:
+class TestClock:
     @pytest.mark.parametrize("name", ["quick", "paper"])
     def test_is_right_within_a_fifth_after_a_tenth(self, name: str) -> None:
         """In recorded runs of the default profile and of the paper's grid on three tasks, until 95 % are over."""
@@ -116,23 +115,23 @@ class TestRemaining:
 
     def test_the_same_sampler_on_another_task_tells_most(self) -> None:
         """Sharing makes later cells of a task cheap, whatever their forwards; so they are on the next task."""
-        remaining = Remaining(lambda cell: 2.0 if cell.task == "b" else 1.0)
-        remaining.done(CellName("m", "a", "random-k1"), 10.0)
-        remaining.done(CellName("m", "a", "random-k2"), 0.5)
-        assert remaining.seconds([CellName("m", "b", "random-k1")]) == 20.0
-        assert remaining.seconds([CellName("m", "b", "random-k2")]) == 1.0
-        assert remaining.seconds([CellName("m", "b", "random-k4")]) == 10.5
+        clock = Clock(lambda cell: 2.0 if cell.task == "b" else 1.0)
+        clock.done(CellName("m", "a", "random-k1"), 11.0, 10.0)
+        clock.done(CellName("m", "a", "random-k2"), 1.5, 0.5)
+        assert clock.expected(CellName("m", "b", "random-k1")) == 20.0
+        assert clock.expected(CellName("m", "b", "random-k2")) == 1.0
+        assert clock.expected(CellName("m", "b", "random-k4")) == 10.5
 
     def test_nothing_is_foretold_before_the_first_cell(self) -> None:
         """Nor for cells that run then."""
-        clock = Clock(Remaining(lambda cell: 1.0))
+        clock = Clock(lambda cell: 1.0)
         cell = CellName("m", "a", "random-k1")
         assert clock.left([cell], {}) is None
         assert clock.left([], {cell: 3.0}) is None
 
     def test_cells_that_run_at_once(self) -> None:
         """Two workers need half of the time, and what a running cell has taken is not left."""
-        clock = Clock(Remaining(lambda cell: 1.0))
+        clock = Clock(lambda cell: 1.0)
         cells = [CellName("m", "a", f"random-k{k}") for k in range(1, 6)]
         clock.running(2)
         clock.done(cells[0], 11.0, 10.0)

@@ -23,22 +23,22 @@ def plan(*arguments: str, exit_first: bool = False, **settings: Any) -> Plan:
 class TestDrillDown:
     def test_cells_are_items_unless_samples_are_requested(self) -> None:
         """By --per-sample, by number, in a node id, or by -x in a run that is not judged."""
-        assert list(make_plan(Settings(**ONE)).items()) == [CELL]
-        assert list(plan(per_sample=True, limit=2).items()) == [f"{CELL}/0", f"{CELL}/1"]
-        assert list(plan(exit_first=True, limit=1).items()) == [f"{CELL}/0"]
-        assert list(plan(exit_first=True, floor=("* nfe<=9",)).items()) == [CELL]
+        assert list(make_plan(Settings(**ONE)).items) == [CELL]
+        assert list(plan(per_sample=True, limit=2).items) == [f"{CELL}/0", f"{CELL}/1"]
+        assert list(plan(exit_first=True, limit=1).items) == [f"{CELL}/0"]
+        assert list(plan(exit_first=True, floor=("* nfe<=9",)).items) == [CELL]
 
     def test_a_numbered_sample_may_lie_beyond_the_limit(self) -> None:
         """Only it is an item; the task then has all its samples."""
         chosen = plan(sample=(17,), limit=2)
-        assert list(chosen.items()) == [f"{CELL}/17"]
+        assert list(chosen.items) == [f"{CELL}/17"]
         assert chosen.numbered
         assert len(chosen.task("waiting_line/copy").samples) == 100
 
     def test_a_sample_in_a_node_id_joins_those_of_the_grid(self) -> None:
         """The grid's stay within the limit, though the task has all samples."""
         named = plan("test_a.py::test_cell[ideal/copy/margin-k3/50]", limit=2)
-        assert list(named.items()) == [f"{CELL}/0", f"{CELL}/1", "ideal/copy/margin-k3/50"]
+        assert list(named.items) == [f"{CELL}/0", f"{CELL}/1", "ideal/copy/margin-k3/50"]
 
     def test_a_sample_that_is_not_there_is_named(self) -> None:
         """With the numbers that are."""
@@ -50,32 +50,32 @@ class TestGrid:
     def test_models_are_outermost_and_each_name_counts_once(self) -> None:
         """A task or sampler given twice, also in another spelling, is one."""
         made = plan(model=("tiny", "ideal"), task=("copy", "waiting_line/copy"), sampler=("random-k2", "random-2"))
-        assert list(made.items()) == ["tiny/copy/random-k2", CELL]
+        assert list(made.items) == ["tiny/copy/random-k2", CELL]
 
     def test_a_profile_narrows_single_models_and_options_go_beyond_it(self) -> None:
         """`tiny` runs four samplers on the paper's tasks in the quick profile; --task and --sampler choose any."""
         quick = make_plan(Settings(model=("tiny",)))
-        waiting = [name for name in quick.items() if not name.startswith("tiny/w2s")]
+        waiting = [name for name in quick.items if not name.startswith("tiny/w2s")]
         assert "tiny/copy/confidence-k2" in waiting
         assert "tiny/copy/random-k2" not in waiting
         copied = make_plan(Settings(model=("tiny",), task=("list_ops/copy",)))
         assert "tiny/list_ops/copy/confidence-k2" not in waiting
-        assert "tiny/list_ops/copy/confidence-k2" in copied.items()
-        assert "tiny/copy/random-k2" in make_plan(Settings(model=("tiny",), sampler=("random-k2",))).items()
+        assert "tiny/list_ops/copy/confidence-k2" in copied.items
+        assert "tiny/copy/random-k2" in make_plan(Settings(model=("tiny",), sampler=("random-k2",))).items
 
     def test_several_batch_sizes_are_cells_of_their_own(self) -> None:
         """One number, and samples as items, leave ids as they are; more rows than a task has samples are left out."""
         several = plan(batch_size=(1, 4, 64), limit=8)
-        assert list(several.items()) == [f"{CELL}+x1", f"{CELL}+x4"]
+        assert list(several.items) == [f"{CELL}+x1", f"{CELL}+x4"]
         assert list(several.left_out({"waiting_line"})) == ["waiting_line/copy × +x64: it has 8 samples (--limit)"]
-        assert list(plan(batch_size=(4,)).items()) == [CELL]
-        assert list(plan(batch_size=(1, 4), sample=(3,)).items()) == [f"{CELL}/3"]
-        assert list(plan(batch_size=(1, 4), sampler=("random-k2+x2",)).items()) == [f"{CELL}+x2"]
+        assert list(plan(batch_size=(4,)).items) == [CELL]
+        assert list(plan(batch_size=(1, 4), sample=(3,)).items) == [f"{CELL}/3"]
+        assert list(plan(batch_size=(1, 4), sampler=("random-k2+x2",)).items) == [f"{CELL}+x2"]
 
     def test_what_a_model_cannot_run_is_counted(self) -> None:
         """By reason, and only in the categories that are looked at."""
         made = plan(task=("copy", "summarization"), sampler=("random-k2", "random-k2+dual"))
-        assert list(made.items()) == [CELL]
+        assert list(made.items) == [CELL]
         reasons = made.left_out({"waiting_line", "text_writing"})
         assert sorted(reasons.values()) == [1, 2]
         assert list(made.left_out({"waiting_line"}).values()) == [1]
@@ -122,10 +122,10 @@ class TestBlocks:
     def test_blocks_that_do_not_divide_the_answer_are_left_out(self) -> None:
         """The reason names category and block."""
         made = plan(task=("list_ops/copy",), sampler=("random-k1+b4",), n=(4, 6))
-        assert not made.items()
+        assert not made.items
         (reason,) = made.left_out({"list_ops"})
         assert reason == "list_ops × +b4: blocks of 4 don't divide the answers' length"
-        assert plan(task=("list_ops/copy",), sampler=("random-k1+b4",), n=(4, 8)).items()
+        assert plan(task=("list_ops/copy",), sampler=("random-k1+b4",), n=(4, 8)).items
 
 
 class TestRefused:
@@ -153,7 +153,7 @@ class TestRefused:
         with pytest.raises(InputError, match=r"--gpu: no usable GPU \(torch"):
             plan(gpu=True)
         monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-        assert list(plan(gpu=True).items()) == [CELL]
+        assert list(plan(gpu=True).items) == [CELL]
 
     def test_a_model_that_only_a_node_id_names_is_checked_too(self) -> None:
         """Before anything runs."""

@@ -63,7 +63,7 @@ def block_model(family: str = "sdar", seed: int = 3, stops: tuple[int, ...] = ()
     """
     entry = ModelEntry(family, "masked", mask_id=MASK, eos_id=EOS, shape=SHAPES[family], dummy=True)
     model = load_masked(entry, "cpu", "float32", LoadOptions.of(options))
-    module: Any = model.network._module  # type: ignore[attr-defined]
+    module: Any = model.network.module  # type: ignore[attr-defined]
     generator = torch.Generator().manual_seed(seed)
     for parameter in module.parameters():
         if parameter.dim() > 1:
@@ -74,7 +74,7 @@ def block_model(family: str = "sdar", seed: int = 3, stops: tuple[int, ...] = ()
 def block_checkpoint(folder: Path, family: str = "sdar", **changes: Any) -> Path:
     """A checkpoint folder of a small model under the names of published ones; `changes` go into config.json."""
     model = block_model(family)
-    module: Any = model.network._module  # type: ignore[attr-defined]
+    module: Any = model.network.module  # type: ignore[attr-defined]
     tensors = published_names(module.state_dict(), SHAPES[family])
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / "model.safetensors")

@@ -12,14 +12,14 @@ from safetensors.torch import load_file, save_file
 
 from pbcore.models import load_model, resolve_model
 from pbcore.models.architecture import architecture
-from pbcore.models.checkpoints import _empty, random_weights
+from pbcore.models.checkpoints import empty_model, random_weights
 from pbcore.models.errors import ModelError
 from pbcore.models.network import count_parameters
 from tests.models.checkpoints import edit_config, llama_checkpoint, split_shards
 
 
 def parameters(model: Any) -> dict[str, torch.Tensor]:
-    return dict(model.network._module.named_parameters(remove_duplicate=False))
+    return dict(model.network.module.named_parameters(remove_duplicate=False))
 
 
 class TestLoading:
@@ -204,7 +204,7 @@ class TestShapes:
         """The shape has exactly the published number of parameters (counted without storage)."""
         entry = resolve_model(f"{name}:dummy")
         assert entry.shape is not None
-        assert count_parameters(_empty(architecture(entry.shape, name), None)) == parameters
+        assert count_parameters(empty_model(architecture(entry.shape, name))) == parameters
 
     def test_random_weights_repeat(self) -> None:
         """The same seed gives the same weights; norms are 1, matrices have the deviation 0.02, nothing stays without

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pbcore.models import load_model, resolve_model
-from pbcore.models.architecture import weights_of
+from pbcore.models.architecture import parameter_count
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, block_of, recognised
 from pbcore.models.registry import all_entries
@@ -46,7 +46,7 @@ class TestLoading:
             str(block_checkpoint(tmp_path, family)), **({"block": 8} if family == "llada2" else {})
         )
         made: Any = block_model(family)
-        before, after = made.network._module.state_dict(), loaded.network._module.state_dict()
+        before, after = made.network.module.state_dict(), loaded.network.module.state_dict()
         assert before.keys() == after.keys()
         assert all(torch.equal(before[name], after[name]) for name in before)
         assert loaded.info["family"] == family
@@ -120,7 +120,7 @@ class TestTable:
         """Shapes have their published sizes, counted without memory."""
         shape = resolve_model(f"{name}:dummy").shape
         assert shape is not None
-        assert weights_of(shape, name) / 1e9 == pytest.approx(billions, abs=0.005)
+        assert parameter_count(shape, name) / 1e9 == pytest.approx(billions, abs=0.005)
 
     def test_every_entry_has_its_family(self) -> None:
         """Each masked entry of the hub names its row, and a published shape is recognised as of that family."""

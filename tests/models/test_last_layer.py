@@ -8,8 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, Glm4MoeConfig, LlamaConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig
 
-from pbcore.models.last_layer import last_layer
-from pbcore.models.network import OLD, Columns, NativeNetwork
+from pbcore.models.network import OLD, Columns, NativeNetwork, last_layer
 
 SIZES = {
     "vocab_size": 50,
@@ -92,7 +91,7 @@ def test_masks_as_numbers_are_those_of_transformers(kind: str, attention: str) -
 @torch.inference_mode()
 def test_skipped_columns_stay_out_of_the_last_layers_mlp() -> None:
     net, widths = network("llama"), []
-    layers = net._module.model.layers
+    layers = net.module.model.layers
     for layer in layers:
         layer.mlp.register_forward_hook(lambda _, args, __: widths.append(args[0].shape[1]))
     ids = torch.randint(50, (2, 12))
@@ -113,12 +112,12 @@ def test_with_a_cache_every_column_runs_and_is_kept() -> None:
 def test_an_attention_of_another_build_runs_whole() -> None:
     net = network("llama")
     whole = network("llama")
-    del whole._module.model.layers[-1].self_attn.head_dim
-    assert last_layer(whole._module) is None
-    assert last_layer(net._module) is not None
+    del whole.module.model.layers[-1].self_attn.head_dim
+    assert last_layer(whole.module) is None
+    assert last_layer(net.module) is not None
 
 
 def test_another_kernel_runs_whole() -> None:
-    module = network("llama")._module
+    module = network("llama").module
     module.config._attn_implementation = "flash_attention_2"
     assert last_layer(module) is None

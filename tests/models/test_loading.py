@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from pbcore.models.architecture import Architecture
-from pbcore.models.checkpoints import _quantization, _refuse, _some, shards
-from pbcore.models.device import find_device
+from pbcore.models.checkpoints import quantization, refuse, shards
+from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.loading import _needed, _settled, find_dtype, plain_info, read_top_k
+from pbcore.models.loading import first_id, plain_info, read_top_k, with_block
 
 
 class TestFindDtype:
@@ -78,7 +78,7 @@ class TestBlockLength:
     def settled(self, *, blocks: bool = True, own: Any = 4, entry: int | None = None, **options: Any) -> Architecture:
         config: Any = SimpleNamespace(max_position_embeddings=64)
         arch = Architecture("x", None, config, {}, None, None, False, blocks, own, ("first",))
-        return _settled(arch, ModelEntry("x", "masked", block=entry), LoadOptions(**options))
+        return with_block(arch, ModelEntry("x", "masked", block=entry), LoadOptions(**options))
 
     def test_given_then_the_entrys_then_the_checkpoints(self) -> None:
         """The first that there is; nothing is wrong with it."""
@@ -116,17 +116,17 @@ class TestBlockLength:
 class TestIds:
     def test_the_first_that_is_known(self) -> None:
         """0 is an id; without one the key and the option are named."""
-        assert (_needed("mask_id", 0, 5, "x"), _needed("mask_id", None, 5, "x")) == (0, 5)
+        assert (first_id("mask_id", 0, 5, where="x"), first_id("mask_id", None, 5, where="x")) == (0, 5)
         for what, key in (("mask_id", "mask_token_id"), ("eos_id", "eos_token_id")):
             with pytest.raises(ModelError, match=f"x: config.json has no {key}; pass {what}=…"):
-                _needed(what, None, None, "x")
+                first_id(what, None, None, where="x")
 
 
 class TestInfo:
     def info(self, entry: ModelEntry, **options: Any) -> dict[str, Any]:
         module: Any = torch.nn.Linear(3, 2)
         module.config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(num_hidden_layers=5))
-        return plain_info(entry, LoadOptions(**options), "llada", module, torch.bfloat16, "sdpa")
+        return plain_info(entry, LoadOptions(**options), "llada", module, torch.bfloat16)
 
     def test_what_a_record_says_of_a_model(self) -> None:
         """Plain values."""
@@ -173,15 +173,19 @@ class TestShards:
 class TestRefusal:
     def test_each_kind_is_counted_and_named(self) -> None:
         """What is right has no part; long lists are cut at eight."""
-        _refuse("x", [], [], [])
+        refuse("x")
         with pytest.raises(ModelError) as raised:
-            _refuse("x", ["a"], [], ["c is 1", "d is 2"], ["o"])
+            refuse("x", missing=["a"], unexpected=[], shapes=["c is 1", "d is 2"], options=["o"])
         assert "x doesn't match its config.json. unknown options in config.json (1): o; missing keys (1): a; " in str(
             raised.value
         )
         assert "wrong shapes (2): c is 1, d is 2. Check" in str(raised.value)
-        assert _some("abcdefgh") == "a, b, c, d, e, f, g, h"
-        assert _some("abcdefghi") == "a, b, c, d, e, f, g, h and 1 more"
+        for keys, said in (
+            ("abcdefgh", "a, b, c, d, e, f, g, h."),
+            ("abcdefghi", "a, b, c, d, e, f, g, h and 1 more."),
+        ):
+            with pytest.raises(ModelError, match=rf"missing keys \({len(keys)}\): {said}"):
+                refuse("x", missing=keys)
 
 
 class TestQuantization:
@@ -190,9 +194,9 @@ class TestQuantization:
         made: list[Any] = []
         for name in ("BitsAndBytesConfig", "TorchAoConfig", "QuantoConfig"):
             monkeypatch.setattr(f"transformers.{name}", lambda *a, _name=name, **k: made.append((_name, a, k)))
-        assert _quantization(None, torch.float16) is None
+        assert quantization(None, torch.float16) is None
         for name in ("bitsandbytes-4bit", "bitsandbytes-8bit", "torchao-int4", "quanto-int8"):
-            _quantization(name, torch.float16)
+            quantization(name, torch.float16)
         both = {"bnb_4bit_compute_dtype": torch.float16, "bnb_4bit_quant_type": "nf4"}
         assert made == [
             ("BitsAndBytesConfig", (), {"load_in_4bit": True, "load_in_8bit": False, **both}),

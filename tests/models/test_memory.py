@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pbcore.models import memory
-from pbcore.models.architecture import weights_of
+from pbcore.models.architecture import parameter_count
 from pbcore.models.memory import keep_freed_memory, peak_memory
 
 
@@ -100,5 +100,5 @@ class TestKinds:
         }
         layer = 8 * 8 + 2 * 8 * 4 + 8 * 8 + 3 * 8 * 16 + 2 * 8
         for tied in (True, False):
-            count = weights_of({**shape, "tie_word_embeddings": tied}, "x")
+            count = parameter_count({**shape, "tie_word_embeddings": tied}, "x")
             assert count == 100 * 8 * (1 if tied else 2) + layer + 8

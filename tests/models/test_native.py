@@ -195,7 +195,7 @@ class TestParts:
     )
     def test_what_ends_an_answer(self, config: dict[str, Any], ends: set[int]) -> None:
         """The checkpoint's ends, else its text model's, and padding."""
-        assert self.made(**config)._ends() == ends
+        assert self.made(**config)._stops() == ends
 
     def test_an_answer_stops_at_its_end(self) -> None:
         """All tokens are kept; one without an end is whole."""
@@ -208,13 +208,6 @@ class TestParts:
         late = self.made()._generation([5, 7, 6, 9], drafts, 1.5, 4)
         assert (late.text, late.text_after_eos, late.official_text) == ("[5]", True, "[5, 6]")
         assert self.made()._generation([5, 6], drafts, 1.5, 2).answer_tokens == 2
-
-    def test_prompts(self) -> None:
-        """Text, messages and ids."""
-        made = self.made()
-        assert made._prompt_ids("x") == [2]
-        assert made._prompt_ids([{"role": "user", "content": "x"}]) == [1, 1]
-        assert made._prompt_ids([5, 6]) == [5, 6]
 
     def test_a_length_is_needed(self, model: native.DiffusionGemma) -> None:
         """Text has none of its own."""

@@ -94,7 +94,7 @@ class TestProducts:
             plain = load_model(folder)
         loaded = load_model(folder)
         kinds = [
-            {type(part) for part in model.network._module.modules()}  # type: ignore[union-attr]
+            {type(part) for part in model.network.module.modules()}  # type: ignore[union-attr]
             for model in (plain, loaded)
         ]
         assert (onednn.Product in kinds[0], onednn.Product in kinds[1]) == (False, True)

@@ -11,7 +11,7 @@ import torch
 from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.models.base import Query
-from pbcore.models.shadow import with_shadows
+from pbcore.models.masked import with_shadows
 from tests.models.checkpoints import llama_checkpoint
 
 MASK = 1
@@ -40,7 +40,8 @@ class TestWithShadows:
         seen = torch.tensor([[False, True, True, True, True], [True, True, True, True, False]])
         verify = torch.tensor([[False, False, True, False, True], [False, True, False, False, False]])
         ids = torch.arange(10, 20).reshape(2, 5)
-        made = with_shadows(ids, torch.arange(5).repeat(2, 1), seen, verify, MASK)
+        made, *_ = with_shadows(ids, torch.arange(5).repeat(2, 1), seen, verify, MASK)
+        assert made.mask is not None
         shadows = [[2, 4], [1]]
         for r in range(2):
             for q in range(7):
@@ -48,7 +49,7 @@ class TestWithShadows:
                     own = q >= 5 and q - 5 < len(shadows[r]) and shadows[r][q - 5] == k
                     expected = bool(seen[r, k]) and not own if k < 5 else q >= 5 and k - 5 < len(shadows[r])
                     if q < 5 or q - 5 < len(shadows[r]):
-                        assert bool(made.sees[r, q, k]) == expected, (r, q, k)
+                        assert bool(made.mask[r, q, k]) == expected, (r, q, k)
         assert made.ids[:, 5:].tolist() == [[MASK, MASK], [MASK, MASK]]
         assert [made.positions[r, 5 : 5 + len(own)].tolist() for r, own in enumerate(shadows)] == shadows
 

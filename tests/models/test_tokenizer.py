@@ -137,7 +137,9 @@ class TestBos:
 
     def test_bos_stands_there_once(self) -> None:
         """Text to which a template was applied has its own; what follows is kept."""
-        words: Any = SimpleNamespace(chat_template=None, is_fast=False, bos_token_id=7, unk_token_id=None)
+        words: Any = SimpleNamespace(
+            chat_template=None, is_fast=False, bos_token_id=7, eos_token_id=None, unk_token_id=None
+        )
 
         class Words(SimpleNamespace):
             def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:

@@ -56,7 +56,7 @@ class Config:
         self.settings = self.stash[state._SETTINGS] = Settings.of(**settings)
         self.stash[state._PLAN] = SimpleNamespace(  # type: ignore[assignment]
             drilled=drilled,
-            items=lambda: {name.item_id: name for name in cells},
+            items={name.item_id: name for name in cells},
             limit=lambda model: self.settings.limit,
             recorded=lambda task: self.settings.recorded,
             numbered=False,

@@ -11,7 +11,7 @@ import pytest
 
 from pbcore.decoding.run import DEFAULT_BATCH
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.plugin import cell, drilldown, options, rundir, sharing
+from pbcore.plugin import drilldown, options, recording, rundir, sharing
 from pbcore.plugin.cell import Cell
 from pbcore.plugin.sharing import Shared, Spent
 from pbcore.results.rundir import StoredCell
@@ -98,13 +98,13 @@ class TestCell:
 
     def test_conditions_of_a_cell_without_a_model(self, tmp_path: Path) -> None:
         """What the run knows by itself; xdist's controller runs no cell and knows no worker."""
-        known = cell.conditions(Config(tmp_path, seed=(1, 2), limit=3), A, None, None)  # type: ignore[arg-type]
+        known = recording.conditions(Config(tmp_path, seed=(1, 2), limit=3), A, None, None)  # type: ignore[arg-type]
         assert (known.seeds, known.options["limit"], known.worker, known.shared_device) == ([1, 2], 3, "", False)
         assert (known.device, known.data_hash, known.model_info) == (None, None, None)
         controller: Any = Config(tmp_path, plugins={"dsession": object()})
-        assert cell.conditions(controller, A, None, None).worker is None
+        assert recording.conditions(controller, A, None, None).worker is None
         controller.workerinput = {"workerid": "gw1", "pbcore_shared": True}
-        own = cell.conditions(controller, A, None, None)
+        own = recording.conditions(controller, A, None, None)
         assert (own.worker, own.shared_device) == ("gw1", True)
 
     def test_conditions_of_a_model(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,18 +112,18 @@ class TestCell:
         monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
         task: Any = SimpleNamespace(source="own", data_hash="d")
         model: Any = SimpleNamespace(name="x", info={"dtype": "bfloat16", "dummy": True}, device="cuda:1")
-        known = cell.conditions(Config(tmp_path, batch_size=(3,)), A, model, task)  # type: ignore[arg-type]
+        known = recording.conditions(Config(tmp_path, batch_size=(3,)), A, model, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.batch_size, known.dummy) == ("cuda:1", "bfloat16", 3, True)
         assert (known.data_source, known.data_hash, known.wait_policy) == ("own", "d", "passive")
         bare: Any = SimpleNamespace(name="x", info={})
         monkeypatch.delenv("OMP_WAIT_POLICY")
-        known = cell.conditions(Config(tmp_path, dtype="float32"), A, bare, task)  # type: ignore[arg-type]
+        known = recording.conditions(Config(tmp_path, dtype="float32"), A, bare, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.dummy, known.wait_policy) == ("cpu", "float32", False, "default")
         assert known.batch_size == DEFAULT_BATCH["cpu"]
         wide: Any = SimpleNamespace(name="x", info={}, batch_size=64)
-        assert cell.conditions(Config(tmp_path), A, wide, task).batch_size == 64  # type: ignore[arg-type]
+        assert recording.conditions(Config(tmp_path), A, wide, task).batch_size == 64  # type: ignore[arg-type]
         served: Any = SimpleNamespace(name="x", info={}, served=True)
-        known = cell.conditions(Config(tmp_path), A, served, task)  # type: ignore[arg-type]
+        known = recording.conditions(Config(tmp_path), A, served, task)  # type: ignore[arg-type]
         assert (known.device, known.dtype, known.batch_size, known.shared_device, known.dummy) == (
             None,
             None,
@@ -142,7 +142,7 @@ class TestRescored:
         monkeypatch.setattr("pbcore.metrics.grammar.available", lambda: None)
 
         def go(here: bool, name: str = "text_writing/summarization", lacks: bool = True) -> tuple[Any, Any, Any]:
-            monkeypatch.setattr("pbcore.metrics.text.now_measurable", lambda cell: here)
+            monkeypatch.setattr("pbcore.plugin.cell.now_measurable", lambda cell: here)
             config: Any = Config(tmp_path, out=tmp_path / "out")
             record, samples = factory.cell(task=name, n=2, headline="rouge_l", right=1.0)
             stored = StoredCell(replace(record, absent={"grammar": "no Java"} if lacks else {}), tuple(samples))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from pbcore.decoding import decode
 from pbcore.models import load_model
+from pbcore.plugin.state import say
 from pbcore.tasks import load_task
 from tests.plugin.conftest import Run
+from tests.plugin.fakes import Config, Terminal
 
 GRID = "--model ideal --task copy --task shuffle --sampler random-k2 --sampler threshold-0.9 --limit 3"
 
@@ -87,3 +90,11 @@ class TestEstimate:
     def test_runs_that_ask_nothing_have_no_line_of_rows(self, run: Run) -> None:
         """Their forwards are their rows."""
         assert "what-if" not in run(GRID, "--estimate").stdout.str()
+
+
+def test_lines_go_to_the_terminal(tmp_path: Path) -> None:
+    """Where there is one."""
+    terminal = Terminal()
+    say(Config(tmp_path, plugins={"terminalreporter": terminal}), "a", "b")  # type: ignore[arg-type]
+    say(Config(tmp_path), "a")  # type: ignore[arg-type]
+    assert terminal.lines == ["a", "b"]

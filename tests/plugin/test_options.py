@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.plugin.help import topics
+from pbcore.plugin.options import topics
 from tests.plugin.conftest import Run
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pbcore.grid import cost_model
+from pbcore.grid import cost
 from pbcore.grid.cellid import CellName
 from pbcore.plugin import progress
-from pbcore.plugin.progress import Lines, Progress, clock, line
+from pbcore.plugin.progress import Progress, clock, line
 
 A, B, OTHER = "t.py::test_cell[m/copy/a-k1]", "t.py::test_cell[m/copy/b-k1]", "t.py::test_other"
 CELLS = {A: CellName("m", "copy", "a-k1"), B: CellName("m", "copy", "b-k1")}
@@ -45,14 +45,14 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: time[0]))
     monkeypatch.setattr(progress, "cell_of", lambda config, node_id: CELLS.get(node_id))
     monkeypatch.setattr(progress, "plan", lambda config: None)
-    monkeypatch.setattr(cost_model, "weights", lambda plan: lambda cell: 3.0 if cell == CELLS[B] else 1.0)
+    monkeypatch.setattr(cost, "weights", lambda plan: lambda cell: 3.0 if cell == CELLS[B] else 1.0)
     return time
 
 
-def begun(kind: type[Progress], width: int = 80) -> tuple[Progress, Terminal]:
+def begun(rewritten: bool = True, width: int = 80) -> tuple[Progress, Terminal]:
     terminal = Terminal()
     config: Any = SimpleNamespace(get_terminal_writer=lambda: SimpleNamespace(fullwidth=width))
-    shown = kind(config, terminal)
+    shown = Progress(config, terminal, rewritten)
     shown.pytest_xdist_node_collection_finished([A, OTHER, B])
     return shown, terminal
 
@@ -90,7 +90,7 @@ class TestProgress:
     def test_cells_are_counted_and_other_tests_are_not(self, now: list[float]) -> None:
         """The line names the running cells; a test that is no cell changes nothing. A cell of three times the weight
         takes three times 8 s, and 2 s around it."""
-        shown, terminal = begun(Progress)
+        shown, terminal = begun()
         assert not terminal.showfspath
         shown.pytest_runtest_logstart(A)
         now[0] = 110.0
@@ -108,13 +108,13 @@ class TestProgress:
 
     def test_a_narrow_terminal_cuts_the_line(self, now: list[float]) -> None:
         """The last column stays free, or the cursor would wrap."""
-        shown, terminal = begun(Progress, width=10)
+        shown, terminal = begun(width=10)
         shown.pytest_runtest_logstart(A)
         assert terminal.shown == ["0/2 done,"]
 
     def test_a_failed_cell_gets_a_line_of_its_own(self, now: list[float]) -> None:
         """FAILED if its test did, ERROR around it; then progress goes on below."""
-        shown, terminal = begun(Progress)
+        shown, terminal = begun()
         shown.pytest_runtest_logstart(A)
         assert shown.pytest_report_teststatus(report(A, "call", "failed")) == ("failed", "", "")
         assert terminal.shown[1:] == ["", "", "FAILED m/copy/a-k1", "0/2 done, 0:00: m/copy/a-k1"]
@@ -123,7 +123,7 @@ class TestProgress:
 
     def test_a_cell_has_no_dot(self, now: list[float]) -> None:
         """It is counted all the same; setup, teardown and other tests are left to pytest."""
-        shown, terminal = begun(Progress)
+        shown, terminal = begun()
         assert shown.pytest_report_teststatus(report(A)) == ("passed", "", "")
         assert shown.pytest_report_teststatus(report(A, "teardown")) is None
         assert shown.pytest_report_teststatus(report(OTHER, "call", "failed")) is None
@@ -133,7 +133,7 @@ class TestProgress:
         """A project's other tests look as they always do."""
         terminal = Terminal()
         config: Any = SimpleNamespace(get_terminal_writer=lambda: SimpleNamespace(fullwidth=80))
-        shown = Progress(config, terminal)
+        shown = Progress(config, terminal, True)
         shown.pytest_xdist_node_collection_finished([OTHER])
         shown.pytest_runtest_logstart(A)
         assert shown.pytest_report_teststatus(report(A, "call", "failed")) is None
@@ -143,7 +143,7 @@ class TestProgress:
 class TestLines:
     def test_a_log_gets_a_line_a_minute(self, now: list[float]) -> None:
         """Counted from the beginning, then from the line before; dots stay pytest's."""
-        shown, terminal = begun(Lines)
+        shown, terminal = begun(rewritten=False)
         for seconds in (100.0, 159.0, 160.0, 219.0, 220.0):
             now[0] = seconds
             shown.pytest_runtest_logstart(A)
@@ -154,10 +154,10 @@ class TestLines:
 
 class TestWhichKind:
     @pytest.mark.parametrize(
-        ("facts", "kind"),
+        ("facts", "rewritten"),
         [
-            ({}, Progress),
-            ({"rewritable": False}, Lines),
+            ({}, True),
+            ({"rewritable": False}, False),
             ({"verbosity": 1}, None),
             ({"verbosity": -1}, None),
             ({"capture": "no"}, None),
@@ -165,7 +165,7 @@ class TestWhichKind:
             ({"terminal": False}, None),
         ],
     )
-    def test_one_line_where_it_can_be_rewritten(self, facts: dict[str, Any], kind: type | None) -> None:
+    def test_one_line_where_it_can_be_rewritten(self, facts: dict[str, Any], rewritten: bool | None) -> None:
         """None with -v, -q or -s, on xdist's workers and without a terminal reporter."""
         registered: list[Any] = []
         terminal = Terminal(facts.get("rewritable", True)) if facts.get("terminal", True) else None
@@ -179,7 +179,7 @@ class TestWhichKind:
             **({"workerinput": {}} if facts.get("worker") else {}),
         )
         progress.pytest_configure(config)
-        assert [type(one) for one in registered] == ([kind] if kind else [])
+        assert [one._rewritten for one in registered] == ([] if rewritten is None else [rewritten])
 
 
 def test_what_is_not_finished_is_named(run: Any) -> None:

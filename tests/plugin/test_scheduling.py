@@ -269,16 +269,6 @@ class TestDevices:
         scheduling.pytest_configure_node(node)
         assert node.workerinput["pbcore_shared"] is shared
 
-    @pytest.mark.parametrize(
-        ("tx", "workers"),
-        [(["2*popen"], 2), (["popen", "ssh=host//chdir=a*b"], 2), (["3*ssh=host", "popen//x=1"], 4)],
-    )
-    def test_workers_are_counted_as_xdist_does(
-        self, monkeypatch: pytest.MonkeyPatch, tx: list[str], workers: int
-    ) -> None:
-        """A star in the options of a worker is no count."""
-        assert scheduling._workers(self.config(monkeypatch, gpu=False, tx=tx)) == workers
-
     def test_another_dist_is_the_users_own_choice(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """xdist schedules then."""
         config = self.config(monkeypatch, gpu=False, dist="loadscope")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pbcore.models import load_model
-from pbcore.plugin.theory import theory_of
+from pbcore.plugin.cell import theory_of
 from pbcore.tasks import load_task
 
 

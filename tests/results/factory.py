@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from pbcore.models.rows import Generation
 from pbcore.results import CellRecord, Conditions, RunDir, SampleRecord, build_cell
 from pbcore.tasks.lists import OPERATIONS
 from pbcore.tasks.scoring import Scored
 
 
-@dataclass(frozen=True)
-class FakeAnswer:
-    """Shaped like a Generation."""
-
-    text: str
-    token_ids: tuple[int, ...]
-    nfe: int
-    answer_tokens: int
-    steps: tuple[int, ...] = ()
-    confidences: tuple[float, ...] = ()
-    text_after_eos: bool | None = False
-    rows: int | None = None
-
-
 def answer(
     nfe: int = 16, canvas: int = 32, length: int = 18, text: str = "an answer", rows: int | None = None
-) -> FakeAnswer:
-    return FakeAnswer(text, tuple(range(canvas)), nfe, length, rows=rows)
+) -> Generation:
+    return Generation(text, tuple(range(canvas)), nfe, length, text_after_eos=False, rows=rows)
 
 
 def cell(

@@ -12,7 +12,7 @@ from pbcore.analysis.oracle import oracle
 from pbcore.analysis.tradeoff import curves
 from pbcore.errors import InputError
 from pbcore.gates.judge import judge
-from pbcore.gates.timing.verdict import judge_timing
+from pbcore.gates.timing.gate import judge_timing
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
 from pbcore.report.summary import summary

@@ -18,7 +18,7 @@ from pbcore.results.build import length_text
 from pbcore.results.record import FormerToken
 from pbcore.results.stats import score_of, wilson
 from pbcore.tasks.scoring import Scored
-from tests.results.factory import FakeAnswer, answer, cell
+from tests.results.factory import answer, cell
 
 FACTS = CellRecord("m/t/s", "m", "c/t", "random-k1", Conditions.unknown(), headline="accuracy")
 
@@ -45,7 +45,7 @@ class TestBuildCell:
 
     def test_given_positions_count_for_nothing(self) -> None:
         """In infilling only the masked positions are canvas and answer tokens."""
-        filled = FakeAnswer("[A, B]", (1, 2, 3, 4, 5), nfe=1, answer_tokens=5, steps=(-1, 0, -1, 0, -1))
+        filled = Generation("[A, B]", (1, 2, 3, 4, 5), nfe=1, answer_tokens=5, steps=(-1, 0, -1, 0, -1))
         record, samples = build_cell(FACTS, [filled], [Scored({"accuracy": 1.0})], rounds=[1.0])
         assert (samples[0].canvas_tokens, samples[0].answer_tokens, record.tokens_per_step) == (2, 2, 2.0)
 

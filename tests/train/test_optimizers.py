@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch.nn import Parameter
 
-from pbcore.train.network import network
+from pbcore.train.network import new_network
 from pbcore.train.optimizers import Muon, optimizers, orthogonalised
+from pbcore.train.recipe import Recipe
+from pbcore.train.vocabulary import SPECIAL, build
 
 
 class TestOrthogonalised:
@@ -45,7 +47,7 @@ class TestMuon:
 class TestOptimizers:
     def test_every_parameter_has_one_optimizer(self) -> None:
         """Muon has the layers' matrices, AdamW the tied embeddings and the norms."""
-        model = network(30, width=16, layers=2, heads=2, inner=24, mask_id=0, eos_id=1, seed=0)
+        model = new_network(Recipe(16, 2, 2, 24, 0, 1, 0, ()), build(SPECIAL))
         muon, adam = (
             [param for group in one.param_groups for param in group["params"]] for one in optimizers(model, 0.1)
         )

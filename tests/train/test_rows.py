@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 import torch
@@ -10,10 +11,17 @@ from transformers import PreTrainedTokenizerFast
 
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import load_task
-from pbcore.train.rows import SLACK, Batches, Draw, answers, encoded
-from pbcore.train.vocabulary import build, vocabulary
+from pbcore.train.recipe import Phase, Recipe
+from pbcore.train.rows import SLACK, Batches, encoded
+from pbcore.train.vocabulary import answers, build, vocabulary
 
-TASKS = {"waiting_line/copy": 1.0, "puzzle/sudoku": 1.0}
+TASKS = ("waiting_line/copy", "puzzle/sudoku")
+
+
+def batches(tokenizer: PreTrainedTokenizerFast, seed: int, tasks: tuple[str, ...] = TASKS, **phase: Any) -> Batches:
+    """Those of a recipe with one phase."""
+    given = Phase(1, 0.1, 0.1, **{"rows": 2, "full_canvas": 0.0, "masked_shots": 0.0, **phase})
+    return Batches(Recipe(8, 1, 1, 8, seed, 1, 0, (given,), tasks=tasks), 0, tokenizer)
 
 
 @pytest.fixture(scope="module")
@@ -56,22 +64,22 @@ class TestAnswers:
 class TestBatches:
     def test_a_batch_depends_on_seed_and_number_alone(self, tokenizer: PreTrainedTokenizerFast) -> None:
         """Asked for in another order, by another object, batch 70 is the same; another seed gives another."""
-        draw = Draw(TASKS, 2, 0.5, 0.5, seed=4)
-        first, again = Batches(draw, tokenizer), Batches(draw, tokenizer)
+        shares = {"full_canvas": 0.5, "masked_shots": 0.5}
+        first, again = (batches(tokenizer, 4, **shares) for _ in range(2))
         _ = again[0], again[3]
         assert torch.equal(first[70].ids, again[70].ids)
-        other = Batches(Draw(TASKS, 2, 0.5, 0.5, seed=5), tokenizer)[70].ids
+        other = batches(tokenizer, 5, **shares)[70].ids
         assert other.shape != first[70].ids.shape or not torch.equal(other, first[70].ids)
 
     def test_shares_decide_how_often_a_task_comes(self, tokenizer: PreTrainedTokenizerFast) -> None:
-        batches = Batches(Draw({"waiting_line/copy": 3.0, "puzzle/sudoku": 1.0}, 8, 0.0, 0.0, seed=1), tokenizer)
-        names = [task for number in range(64) for task in batches[number].tasks]
+        drawn = batches(tokenizer, 1, rows=8, weights={"waiting_line/copy": 3.0})
+        names = [task for number in range(64) for task in drawn[number].tasks]
         assert 0.68 < names.count("waiting_line/copy") / len(names) < 0.82
 
     def test_lengths_replace_the_tasks_own(self, tokenizer: PreTrainedTokenizerFast) -> None:
         """Latin squares of side 2, though the task asks for side 4."""
-        draw = Draw({"puzzle/latin_square": 1.0}, 4, 0.0, 0.0, seed=1, lengths={"puzzle/latin_square": [2]})
-        batch = Batches(draw, tokenizer)[0]
+        name = "puzzle/latin_square"
+        batch = batches(tokenizer, 1, (name,), rows=4, lengths={name: [2]})[0]
         plain = batch.ids.clone()
         plain[batch.masked] = batch.targets
         assert all("of size 2 with" in tokenizer.decode(row) for row in plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
@@ -69,7 +70,7 @@ class TestCommand:
         ("change", "named"), [({"graph": "masked"}, "absorb, uniform"), ({"tasks": ("x",)}, "'x'")]
     )
     def test_unknown_graph_or_task(self, change: dict[str, object], named: str) -> None:
-        known = read_recipe(HERE / "recipe-sedd.yaml").to_json()
+        known = asdict(read_recipe(HERE / "recipe-sedd.yaml"))
         with pytest.raises(ValueError, match=named):
             Recipe(**{**known, "phases": (), **change})  # type: ignore[arg-type]
 

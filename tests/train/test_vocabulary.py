@@ -10,9 +10,8 @@ from transformers import PreTrainedTokenizerFast
 
 from pbcore.tasks.registry import generate, load_task, task_names
 from pbcore.tasks.words import tokens
-from pbcore.train.markers import ASSISTANT, SPECIAL, UNKNOWN, USER
 from pbcore.train.rows import answers
-from pbcore.train.vocabulary import build, vocabulary
+from pbcore.train.vocabulary import ASSISTANT, SPECIAL, UNKNOWN, USER, build, vocabulary
 
 
 @pytest.fixture(scope="module")

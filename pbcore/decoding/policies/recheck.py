@@ -1,18 +1,17 @@
-"""Bold drafts, of which those that the others make less probable are taken back before they are written."""
+"""Bold drafts, of which those that the others make less probable are taken back."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pbcore.decoding.joint_draws import spaced, together
-from pbcore.decoding.policies.registry import register_policy
+from pbcore.decoding.policies.registry import Count, NotNegative, Ranged, register_policy
 from pbcore.decoding.step import Move, Step
-from pbcore.decoding.what_if import Answers, Probe
+from pbcore.decoding.what_if import Probe
 from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("recheck")
 @dataclass(frozen=True, slots=True)
-class Recheck:
+class Recheck(Ranged):
     """Drafts sure tokens and at most `most` others, chosen together, and reveals those that keep `beta` of their
     probability given all the others.
 
@@ -22,50 +21,44 @@ class Recheck:
     was asked about serves as the next step's forward.
     """
 
-    most: int = 4
-    beta: float = 0.9
-    sure: float = 0.95
-    gap: int = 2
-    rewrites: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset({"probe"})
-
-    def __post_init__(self) -> None:
-        if self.most < 1 or self.beta < 0 or self.sure < 0 or self.gap < 1:
-            raise ValueError(
-                f"recheck takes at least 1 draft and a gap of at least 1, beta and sure of at least 0, not {self}"
-            )
+    most: Count = 4
+    beta: NotNegative = 0.9
+    sure: NotNegative = 0.95
+    gap: Count = 2
+    rewrites = True
+    needs = frozenset({"probe"})
 
     def select(self, step: Step) -> Move | Probe:
         if step.answers is None:
-            step.notes["recheck"] = drafted(step, self.most, self.sure, self.gap)
+            step.notes["recheck"] = self.drafted(step)
         reveal, open_, token, confidence = step.notes["recheck"]  # (R, C) each
         owner, slot = (open_ & (open_.sum(-1, keepdim=True) > 1)).nonzero(as_tuple=True)  # (K,) each: what is checked
         rows = torch.arange(len(reveal), device=reveal.device)
         if step.answers is None:
             without = torch.nn.functional.one_hot(slot, reveal.shape[1]).bool()
-            return Probe(
-                torch.cat([rows, owner]), torch.cat([reveal, reveal[owner] & ~without]), token[torch.cat([rows, owner])]
-            )
-        lift = _lift(step.answers, owner, slot, token, confidence)  # (K,)
+            every = torch.cat([rows, owner])
+            return Probe(every, torch.cat([reveal, reveal[owner] & ~without]), token[every])
+        marks = torch.zeros_like(step.answers.masked)
+        marks[len(rows) + torch.arange(len(owner), device=rows.device), slot] = True
+        now = step.answers.probability(marks, token[step.answers.row])[marks]  # (K,) given all the others
         lifts = torch.full_like(confidence, torch.inf)
-        lifts[owner, slot] = lift
-        failed = failing(lifts, self.beta)
+        lifts[owner, slot] = now / confidence[owner, slot]
+        failed = _failing(lifts, self.beta)
         take = rows.where(~failed.any(-1), -1)
         single = failed[owner, slot] & (failed.sum(-1) == 1)[owner]  # (K,)
         take[owner[single]] = len(rows) + single.nonzero().squeeze(-1)
         return Move(reveal & ~failed, token=token, confidence=confidence, take=take)
 
+    def drafted(self, step: Step) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What a step drafts, and the unsure part of it; token and probability; (R, C) each."""
+        certain = step.masked & (step.confidence >= self.sure)
+        open_ = spaced(step, step.masked & ~certain, self.gap)
+        open_ &= step.rank(step.confidence, open_) < self.most
+        token, confidence = together(step, open_, "counts")
+        return certain | open_, open_, token, confidence
 
-def drafted(step: Step, most: int, sure: float, gap: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What a step drafts, and the unsure part of it; token and probability; (R, C) each."""
-    certain = step.masked & (step.confidence >= sure)
-    open_ = spaced(step, step.masked & ~certain, gap)
-    open_ &= step.rank(step.confidence, open_) < most
-    token, confidence = together(step, open_, "counts")
-    return certain | open_, open_, token, confidence
 
-
-def failing(lifts: Tensor, beta: float) -> Tensor:
+def _failing(lifts: Tensor, beta: float) -> Tensor:
     """The drafts (R, C) whose lift is below `beta`, without the best one where all checked ones fail; lifts of what
     isn't checked are infinite.
     """
@@ -75,8 +68,34 @@ def failing(lifts: Tensor, beta: float) -> Tensor:
     return failed & ~(none_left[:, None] & best)
 
 
-def _lift(answers: Answers, owner: Tensor, slot: Tensor, token: Tensor, confidence: Tensor) -> Tensor:
-    """The probability of each checked draft given all the others, over that when it was drafted (K,)."""
-    marks = torch.zeros_like(answers.masked)
-    marks[len(token) + torch.arange(len(owner), device=owner.device), slot] = True
-    return answers.probability(marks, token[answers.row])[marks] / confidence[owner, slot]
+@register_policy("recheck_shadow")
+@dataclass(frozen=True, slots=True)
+class RecheckShadow(Recheck):
+    """`recheck` without what-if rows: writes its drafts, and masks those again whose support in the next forward is
+    below `beta` of their probability when drafted.
+
+    Support is the probability of a token while hidden from the model, as in `wino` from a shadow block in the same
+    forward. Trained models see the token there through the other columns, so some errors pass. A step that checks
+    reveals nothing. If all drafts fail, the best stays.
+
+    State: the probability of each draft that waits for its check.
+    """
+
+    needs = frozenset[str]()
+    review = "hidden"
+
+    def cap(self, slots: int) -> int:
+        """Every draft and its check leave at least one token more."""
+        return 2 * slots
+
+    def select(self, step: Step) -> Move:
+        assert step.review is not None
+        waiting = step.state("recheck waiting")  # (R, C)
+        waits = waiting > 0
+        checking = waits.any(-1, keepdim=True)  # (R, 1)
+        lifts = (step.review.support / waiting).masked_fill(~waits, torch.inf)
+        reveal, open_, token, confidence = self.drafted(step)
+        reveal = reveal & ~checking
+        drafts = open_ & reveal & (open_.sum(-1, keepdim=True) > 1)
+        waiting.copy_(torch.where(drafts, confidence, 0.0))
+        return Move(reveal, _failing(lifts, self.beta), token, confidence, hold=drafts.any(-1))

@@ -1,16 +1,17 @@
-"""Policies by name.
+"""Policies by name, and the ranges of their parameters.
 
 A policy is a frozen dataclass whose fields are its parameters; its docstring states rule, paper and defaults.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, get_type_hints
+from dataclasses import is_dataclass
+from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
-from pbcore.decoding.protocol import Policy
 from pbcore.errors import InputError
-from pbcore.names import POLICY, SamplerName, SamplerNameError
+from pbcore.names import POLICY
 from pbcore.registry import Registry
+
+P = TypeVar("P", bound=type)
 
 
 def _check(name: str, cls: Any) -> None:
@@ -21,7 +22,6 @@ def _check(name: str, cls: Any) -> None:
         raise InputError(f"policy {name!r}: use lower-case letters, digits and _")
 
 
-P = TypeVar("P", bound=type)
 POLICIES: Registry[type] = Registry("policy", "pbcore.policies", builtins="pbcore.decoding.policies", check=_check)
 
 
@@ -39,41 +39,29 @@ def policies() -> Mapping[str, type]:
     return POLICIES.all()
 
 
-def build(name: SamplerName) -> Policy:
-    """The policy of a sampler name, with its parameters. Raises SamplerNameError for unknown or invalid parameters."""
-    cls = policies()[name.policy]
-    hints = get_type_hints(cls)
-    names = [f.name for f in fields(cls) if f.init]
-    values: dict[str, Any] = {}
-    for word, number in name.arguments:
-        target = word or next((n for n in names if n not in values and hints[n] is not bool), "")
-        if target not in names or target in values:
-            allowed = ", ".join(_usage(n, hints[n]) for n in names) or "none"
-            raise SamplerNameError(
-                f"sampler {name}: policy {name.policy} has no parameter {word + number!r}; its parameters: {allowed}"
-            )
-        values[target] = _value(name, target, number, hints[target])
-    try:
-        policy: Policy = cls(**values)
-    except (TypeError, ValueError) as error:
-        raise SamplerNameError(f"sampler {name}: {error}") from error
-    return policy
+class Range(NamedTuple):
+    """What a parameter may be, in words and as a test."""
+
+    words: str
+    holds: Callable[[float], bool]
 
 
-def _value(name: SamplerName, parameter: str, number: str, kind: Any) -> Any:
-    """A parameter's text as its field's type."""
-    if kind is bool:
-        if number:
-            raise SamplerNameError(f"sampler {name}: {parameter} is a switch and takes no number")
-        return True
-    whole = kind in (int, int | None)
-    if not number or (whole and not number.isdigit()):
-        raise SamplerNameError(
-            f"sampler {name}: {parameter} needs {'a whole number' if whole else 'a number'}, e.g. "
-            f"{parameter}{'2' if whole else '0.9'}"
-        )
-    return int(number) if whole else float(number)
+Chance = Annotated[float, Range("a probability in [0, 1]", lambda value: 0 <= value <= 1)]
+NotNegative = Annotated[float, Range("a number of at least 0", lambda value: value >= 0)]
+Positive = Annotated[float, Range("a number above 0", lambda value: value > 0)]
+Whole = Annotated[int, Range("a whole number of at least 0", lambda value: value >= 0)]
+Count = Annotated[int, Range("a whole number of at least 1", lambda value: value >= 1)]
+Several = Annotated[int, Range("a whole number of at least 2", lambda value: value >= 2)]
 
 
-def _usage(parameter: str, kind: Any) -> str:
-    return parameter if kind is bool else f"{parameter}<{'int' if kind in (int, int | None) else 'number'}>"
+class Ranged:
+    """A dataclass that raises ValueError for a field outside the range in its annotation."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            for allowed in getattr(hint, "__metadata__", ()):
+                value = getattr(self, name)
+                if not allowed.holds(value):
+                    raise ValueError(f"{name} is {allowed.words}, not {value}")

@@ -1,17 +1,17 @@
 """--gate-time: seconds judged against a run directory of the same machine, or, with --against, interleaved with the
-base's code.
+base's code. Fails a slow-down only between comparable measurements, and otherwise says why it did not judge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from pbcore.gates.timing.interleaved import BaseError, NotTimed, Side, checkout, interleaved, sides
-from pbcore.gates.timing.verdict import LEAST_ROUNDS, TimingVerdict, judge_timing
+from pbcore.errors import InputError
+from pbcore.gates.timing.interleaved import BaseError, NotTimed, checkout, interleaved, sides
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
 from pbcore.printable import counted
@@ -20,6 +20,22 @@ from pbcore.text import listed
 if TYPE_CHECKING:
     from pbcore.results.record import CellRecord
     from pbcore.results.rundir import RunDir
+
+LEAST_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TimingVerdict:
+    """`judged` false: the timings are not comparable, `reason` says why. `ratio`: median head / median base seconds."""
+
+    judged: bool
+    ok: bool
+    reason: str
+    ratio: float | None = None
+
+
+def _unjudged(reason: str) -> TimingVerdict:
+    return TimingVerdict(False, True, f"timing not judged: {reason}")
 
 
 @dataclass(slots=True)
@@ -62,70 +78,116 @@ class Timings:
         return "\n".join([f"### {title}", "", *(f"- {line.strip()}" for line in rest)]).rstrip() + "\n"
 
 
+def judge_timing(
+    head: Sequence[float],
+    base: Sequence[float],
+    margin: float,
+    *,
+    head_machine: Mapping[str, Any],
+    base_machine: Mapping[str, Any],
+    shared: bool = False,
+) -> TimingVerdict:
+    """Judges the seconds of head's rounds against base's (interleaved where possible).
+
+    Slower means that the fastest head round took longer than the slowest base round by more than `margin` (0.1 for 10
+    %). Not judged: different machines, a device shared between workers, fewer than three rounds on a side. Raises
+    InputError for a negative margin."""
+    if margin < 0:
+        raise InputError(f"margin {margin}: give a share >= 0, e.g. 0.1 for 10 %")
+    reason = _obstacle(head, base, head_machine, base_machine, shared)
+    if reason is not None:
+        return _unjudged(reason)
+    ratio = median(head) / median(base)
+    text = (
+        f"median {median(base):.3g} s → {median(head):.3g} s ({100 * (ratio - 1):+.1f} %), "
+        f"fastest head round {min(head):.3g} s, slowest base round {max(base):.3g} s"
+    )
+    if min(head) > max(base) * (1 + margin):
+        return TimingVerdict(True, False, f"slower by more than {100 * margin:g} %: {text}", ratio)
+    return TimingVerdict(True, True, text, ratio)
+
+
+def _obstacle(
+    head: Sequence[float],
+    base: Sequence[float],
+    head_machine: Mapping[str, Any],
+    base_machine: Mapping[str, Any],
+    shared: bool,
+) -> str | None:
+    if not head_machine or not base_machine:
+        return "a run has no record of the machine it was timed on"
+    for key in sorted(head_machine.keys() | base_machine.keys()):
+        own, other = head_machine.get(key), base_machine.get(key)
+        if own != other:
+            return f"different machines: {key} is {own!r}, the baseline's {other!r}"
+    if shared:
+        return "workers shared a device; run without -n"
+    if not head or not base:
+        return "a cell has no time of its own (its forwards were shared, or its answers kept)"
+    if min(len(head), len(base)) < LEAST_ROUNDS:
+        return (
+            f"{len(head)} and {len(base)} rounds; at least {LEAST_ROUNDS} per side are needed (--rounds {LEAST_ROUNDS})"
+        )
+    if min(*head, *base) <= 0:
+        return "a round has no measured time"
+    return None
+
+
 def against_run(settings: Settings, run: RunDir, path: Path) -> Timings:
-    """The run's rounds against those of an earlier run; a file of --update-baseline has none, for they hold on one
-    machine only.
-    """
+    """The run's rounds against those of an earlier run; a baseline file has none, for they hold on one machine."""
     from pbcore.results.rundir import open_run
 
     assert settings.gate_time is not None
     if not path.is_dir():
         return Timings(str(path), silent="it holds no timings; give a run directory of this machine, or --against REV")
-    earlier = open_run(path)
-    base = {entry.cell.id: entry.cell for entry in earlier.read_cells() if entry.cell.status == "ok"}
+    earlier, timings = open_run(path), Timings(str(path))
+    cells, base = ({cell.id: cell for cell in _finished(one)} for one in (run, earlier))
     machines = [one.read_run().get("machine", {}) for one in (run, earlier)]
-    timings = Timings(str(path))
-    for cell in (entry.cell for entry in run.read_cells() if entry.cell.status == "ok" and entry.cell.id in base):
-        timings.verdicts[cell.id] = judge_timing(
-            cell.rounds,
-            base[cell.id].rounds,
+    for name in [name for name in cells if name in base]:
+        timings.verdicts[name] = judge_timing(
+            cells[name].rounds,
+            base[name].rounds,
             settings.gate_time,
             head_machine=machines[0],
             base_machine=machines[1],
-            shared=bool(cell.conditions.shared_device or base[cell.id].conditions.shared_device),
+            shared=any(side[name].conditions.shared_device for side in (cells, base)),
         )
     return timings
 
 
+def _finished(run: RunDir) -> list[CellRecord]:
+    return [entry.cell for entry in run.read_cells() if entry.cell.status == "ok"]
+
+
 def against_code(plan: Plan, run: RunDir, gated: Collection[str] | None, say: Callable[[str], None]) -> Timings:
     """Cells of the run (those in `gated`, if given) decoded again by this code and the base's, interleaved, with
-    nothing else running.
-
-    The rounds of the run itself don't count: they were not interleaved.
+    nothing else running. The rounds of the run itself don't count: they were not interleaved.
     """
     settings, timings = plan.settings, Timings(f"{plan.settings.against}, interleaved")
-    stored = [entry.cell for entry in run.read_cells() if entry.cell.status == "ok"]
-    cells = [cell for cell in stored if gated is None or cell.id in gated]
-    rounds = max(settings.rounds, LEAST_ROUNDS)
+    cells = [cell for cell in _finished(run) if gated is None or cell.id in gated]
     machine = run.read_run().get("machine", {})
     assert settings.against is not None
+    assert settings.gate_time is not None
     try:
         with checkout(settings.against) as folder, sides(folder) as (head, base):
             for number, cell in enumerate(sorted(cells, key=lambda cell: cell.model), 1):
                 if cell.served is not None:
-                    timings.verdicts[cell.id] = TimingVerdict(
-                        False, True, "timing not judged: a server would be asked, and paid, again"
-                    )
+                    timings.verdicts[cell.id] = _unjudged("a server would be asked, and paid, again")
                     continue
                 say(f"timing interleaved with {settings.against}: cell {number} of {len(cells)}, {cell.id}")
-                timings.verdicts[cell.id] = _interleaved(head, base, job(plan, cell), rounds, settings, machine)
+                try:
+                    seconds = interleaved(head, base, job(plan, cell), max(settings.rounds, LEAST_ROUNDS))
+                except NotTimed as error:
+                    timings.verdicts[cell.id] = _unjudged(str(error))
+                    continue
+                timings.verdicts[cell.id] = judge_timing(
+                    *seconds, settings.gate_time, head_machine=machine, base_machine=machine
+                )
     except BaseError as error:
         timings.silent = str(error)
     if not cells:
         timings.silent = "the run has no finished cell that is gated"
     return timings
-
-
-def _interleaved(
-    head: Side, base: Side, task: dict[str, Any], rounds: int, settings: Settings, machine: Any
-) -> TimingVerdict:
-
-    assert settings.gate_time is not None
-    try:
-        seconds = interleaved(head, base, task, rounds)
-    except NotTimed as error:
-        return TimingVerdict(False, True, f"timing not judged: {error}")
-    return judge_timing(*seconds, settings.gate_time, head_machine=machine, base_machine=machine)
 
 
 def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:

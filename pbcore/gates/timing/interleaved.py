@@ -1,6 +1,4 @@
-"""Head and base timed interleaved: two processes with the same interpreter and options, each with the pbcore of its own
-checkout.
-"""
+"""Head and base timed interleaved: two processes with the same interpreter and options, each with its own pbcore."""
 
 import json
 import os
@@ -29,10 +27,7 @@ class NotTimed(PbcoreError, RuntimeError):
 
 @dataclass(slots=True)
 class Side:
-    """One checkout's timing process; started with its first job, and again after a job that ended it.
-
-    `folder` holds its pbcore.
-    """
+    """One checkout's timing process; started with its first job, and again after a job that ended it."""
 
     label: str
     folder: Path
@@ -86,22 +81,23 @@ class Side:
 
     def _ask(self, line: str) -> dict[str, Any]:
         """Sends a line and reads the answer to it. Raises NotTimed where the process has ended."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        process, said = self._process, self._said
+        assert process is not None
+        assert said is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
-            text = self._process.stdout.readline()
+            process.stdin.write(line)
+            process.stdin.flush()
+            text = process.stdout.readline()
         except BrokenPipeError:
             text = ""
         if text:
             answer: dict[str, Any] = json.loads(text)
             return answer
-        assert self._said is not None
-        status = self._process.wait()
-        self._said.seek(0)
-        last = (self._said.read().strip().splitlines() or ["it said nothing"])[-1]
+        status = process.wait()
+        said.seek(0)
+        last = (said.read().strip().splitlines() or ["it said nothing"])[-1]
         self.close()
         raise NotTimed(f"the {self.label}'s process ended with status {status}: {last}")
 
@@ -119,10 +115,7 @@ def sides(base: Path) -> Iterator[tuple[Side, Side]]:
 
 def interleaved(head: Side, base: Side, job: Mapping[str, Any], rounds: int) -> tuple[list[float], list[float]]:
     """Seconds of head's and base's rounds, taken base, head, base, head …, so that what slows the machine down meets
-    both.
-
-    Raises NotTimed where one of them can't run the job.
-    """
+    both. Raises NotTimed where one of them can't run the job."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
         times[1].append(base.seconds(job))
@@ -132,8 +125,7 @@ def interleaved(head: Side, base: Side, job: Mapping[str, Any], rounds: int) -> 
 
 def check_base(against: str, head: Path = HEAD) -> None:
     """Raises BaseError, saying what to give, where `against` is neither a checkout nor a revision of the code in
-    `head`.
-    """
+    `head`."""
     if Path(against).is_dir():
         _holds_pbcore(Path(against))
     else:
@@ -142,9 +134,7 @@ def check_base(against: str, head: Path = HEAD) -> None:
 
 @contextmanager
 def checkout(against: str, head: Path = HEAD) -> Iterator[Path]:
-    """A folder that holds the base's pbcore: `against` itself, or a worktree of that revision, gone when the context
-    ends.
-    """
+    """A folder with the base's pbcore: `against` itself, or a worktree of that revision, gone when the context ends."""
     if Path(against).is_dir():
         yield _holds_pbcore(Path(against)).resolve()
         return

@@ -1,10 +1,6 @@
 """Times the decoding of one checkout. A script of its own that calls nothing but pbcore's public functions, so that any
-revision runs it.
-
-It reads a job a line on stdin and answers a line on stdout, both JSON; the first line it writes says which pbcore it
-has imported. Started by `gates.timing.interleaved`, once with the code under test and once with the code it is compared
-with.
-"""
+revision runs it. It reads a job a line on stdin and answers a line on stdout, both JSON; the first line it writes says
+which pbcore it has imported. `gates.timing.interleaved` starts it for the code under test and for the base."""
 
 import json
 import os
@@ -26,10 +22,8 @@ class Bench:
     warm: str = ""
 
     def seconds(self, job: dict[str, Any]) -> float:
-        """Decodes a cell's samples once and says how long it took.
-
-        A cell's first round comes after one that is not timed.
-        """
+        """Decodes a cell's samples once and says how long it took. A cell's first round comes after one that is not
+        timed."""
         model = self._held("model", job["model"], pbcore.load_model)
         task = self._held("task", job["task"], _load_task)
         size = job["batch_size"]

@@ -7,16 +7,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pbcore.errors import InputError
 from pbcore.integrations.lm_eval.tasks import MISSING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 USAGE = """usage: pbcore lm-eval ARGUMENTS          the arguments of `lm_eval`, run or ls
        pbcore lm-eval import FOLDER [RUN]   make a run of results written with --output_path and --log_samples
@@ -26,7 +21,6 @@ example: pbcore lm-eval --model_args pretrained=llada-1.5,sampler=threshold-0.9+
 --model pbcore, --batch_size auto and --log_samples are added unless given; without --output_path the harness's own
 files go into the run directory, reports/<date-time>/lm_eval."""
 UNKNOWN = "Tasks not found"  # the harness's words
-COMMANDS = ("run", "ls", "validate", "import")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -51,8 +45,9 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(MISSING)
     if given[0] == "import":
         return _import(given[1:])
-    command, rest = (given[0], given[1:]) if given[0] in COMMANDS else ("run", given)
-    return _evaluate(rest) if command == "run" else _harness([command, *rest])
+    if given[0] in ("ls", "validate"):
+        return _harness(given)
+    return _evaluate(given[1:] if given[0] == "run" else given)
 
 
 def _evaluate(given: Sequence[str]) -> int:
@@ -60,24 +55,25 @@ def _evaluate(given: Sequence[str]) -> int:
     from pbcore.integrations.lm_eval.records import results_files, write_run
     from pbcore.results.rundir import create, new_name
 
-    has = {argument.partition("=")[0] for argument in given}
-    ours = not {"--model", "-M"} & has
-    added = ["--model", "pbcore"] if ours else []
-    added += [] if {"--batch_size", "-b"} & has else ["--batch_size", "auto"]
-    added += [] if {"--log_samples", "-s"} & has else ["--log_samples"]
+    parser = argparse.ArgumentParser(usage=USAGE, add_help=False, allow_abbrev=False)
+    parser.add_argument("--model", "-M")
+    parser.add_argument("--batch_size", "-b")
+    parser.add_argument("--output_path", "-o", type=Path)
+    parser.add_argument("--log_samples", "-s", action="store_true")
+    theirs, _ = parser.parse_known_args(given)
     target = Path("reports") / new_name()
-    output = _value(given, "--output_path", "-o")
-    if output is None:
-        output = target / "lm_eval"
-        added += ["--output_path", str(output)]
-    elif output.suffix == ".json":
+    output = theirs.output_path or target / "lm_eval"
+    if output.suffix == ".json":
         raise InputError(f"--output_path {output}: give a folder, from which the run is made")
+    added = [] if theirs.model else ["--model", "pbcore"]
+    added += [] if theirs.batch_size else ["--batch_size", "auto"]
+    added += [] if theirs.log_samples else ["--log_samples"]
+    added += [] if theirs.output_path else ["--output_path", str(output)]
     before = set(results_files(output))
     status = _harness(["run", *added, *given])
     written = [file for file in results_files(output) if file not in before]
     if status == 0 and written:
-        made = write_run(written, target if target.exists() else create(target.parent, target.name).path)
-        _show(made)
+        _show(write_run(written, target if target.exists() else create(target.parent, target.name).path))
     return status
 
 
@@ -122,35 +118,15 @@ def _harness(arguments: Sequence[str]) -> int:
     from pbcore.integrations.lm_eval.model import register
 
     register()
-    with _arguments(arguments):
-        try:
-            cli_evaluate()
-        except SystemExit as stop:
-            return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        except ValueError as error:
-            if not str(error).startswith(UNKNOWN):
-                raise
-            raise InputError(f"{error}; `pbcore lm-eval ls tasks` lists the harness's tasks") from error
-    return 0
-
-
-@contextmanager
-def _arguments(arguments: Sequence[str]) -> Iterator[None]:
-    """The harness reads sys.argv."""
-    before = sys.argv
-    sys.argv = ["lm_eval", *arguments]
+    before, sys.argv = sys.argv, ["lm_eval", *arguments]  # the harness reads it
     try:
-        yield
+        cli_evaluate()
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except ValueError as error:
+        if not str(error).startswith(UNKNOWN):
+            raise
+        raise InputError(f"{error}; `pbcore lm-eval ls tasks` lists the harness's tasks") from error
     finally:
         sys.argv = before
-
-
-def _value(given: Sequence[str], *names: str) -> Path | None:
-    """The value of an option, written as `--name value` or `--name=value`."""
-    for place, argument in enumerate(given):
-        name, sign, value = argument.partition("=")
-        if name in names and sign:
-            return Path(value)
-        if argument in names and place + 1 < len(given):
-            return Path(given[place + 1])
-    return None
+    return 0

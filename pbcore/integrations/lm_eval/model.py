@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,20 +21,53 @@ from pbcore.decoding.run import default_batch
 from pbcore.errors import InputError
 from pbcore.integrations.lm_eval.generation import asked, cut
 from pbcore.integrations.lm_eval.likelihood import bounds
-from pbcore.integrations.lm_eval.request_stats import TaskTold, Told, of_generation
 from pbcore.integrations.lm_eval.tasks import MAX_GEN_TOKS
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.models.tokenizer import FileTokenizer
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.printable import shown
+from pbcore.results.build import sample_record
+from pbcore.tasks.scoring import Scored
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
 
 DRAWS = 128  # per likelihood, as in LLaDA's evaluation (arXiv 2502.09992, Appendix B)
+OWN_SAMPLERS = ("ar", "analytic", "euler")  # those that only a model's own decoder knows
+PLAIN = str | int | float | None  # what the harness can write as JSON
 Kind = tuple[Any, ...]
+COUNTS = ("nfe", "prefill", "store", "canvas_tokens", "answer_tokens")
 GREEDY = "confidence-k1"  # how a continuation is decoded to see whether it is the model's own
+
+
+@dataclass(slots=True)
+class TaskTold:
+    """What the harness's results say of a task: its requests, and the seconds that they took together."""
+
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, request: Instance, turn: int, **facts: float | None) -> None:
+        """Keeps what is known of a request: document, number of the request within it, and the turn of a repeated one.
+
+        `canvas_tokens` were decoded, `answer_tokens` of them stand before the first EOS; a likelihood has none, and its
+        `nfe` counts a forward per draw and those of decoding the continuation.
+        """
+        known = {"doc": request.doc_id or 0, "idx": request.idx, "turn": turn, **facts}
+        self.requests.append({name: value for name, value in known.items() if value is not None})
+
+    def to_json(self) -> dict[str, Any]:
+        """With the mean NFE, and tokens per forward summed over requests first, of those that tell them."""
+        forwards = [one["nfe"] for one in self.requests if "nfe" in one]
+        decoded = [one for one in self.requests if "nfe" in one and "answer_tokens" in one]
+        nfe = sum(one["nfe"] for one in decoded)
+        return {
+            "seconds": self.seconds,
+            "nfe_mean": sum(forwards) / len(forwards) if forwards else None,
+            "tokens_per_forward": sum(one["answer_tokens"] for one in decoded) / nfe if nfe else None,
+            "requests": self.requests,
+        }
 
 
 class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
@@ -108,7 +141,8 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
                 )
             for i, answer in zip(places, answers, strict=True):
                 texts[i] = cut(answer.text, wanted[i].until)
-                told.requests.append(of_generation(requests[i], turn, answer))
+                record = sample_record(0, answer, Scored({}))
+                told.add(requests[i], turn, **{name: getattr(record, name) for name in COUNTS})
         return texts
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
@@ -125,15 +159,12 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
                 decoded = self._own(model, [prompt for prompt, _ in pairs], [len(answer) for _, answer in pairs])
             for i, (_, answer), bound, (tokens, nfe) in zip(places, pairs, found, decoded, strict=True):
                 results[i] = bound.value, tokens == answer
-                told.requests.append(
-                    Told(
-                        requests[i].doc_id or 0,
-                        requests[i].idx,
-                        turn,
-                        nfe=bound.forwards + nfe,
-                        log_likelihood=bound.value,
-                        standard_error=bound.error,
-                    )
+                told.add(
+                    requests[i],
+                    turn,
+                    nfe=bound.forwards + nfe,
+                    log_likelihood=bound.value,
+                    standard_error=bound.error,
                 )
         return results
 
@@ -155,7 +186,7 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
                 "mc": self._draws,
                 "batch_size": self._rows,
                 "device": str(self._device),
-                "model_info": {name: value for name, value in info.items() if _plain(value)},
+                "model_info": {name: value for name, value in info.items() if isinstance(value, PLAIN)},
                 "tasks": {name: told.to_json() for name, told in self._told.items()},
             }
         }
@@ -197,9 +228,8 @@ def _sampler(name: str) -> SamplerName:
     try:
         return resolve(name)
     except SamplerNameError as error:
-        parsed = parse(name)
-        if parsed.policy in ("ar", "analytic", "euler"):
-            return parsed
+        if parse(name).policy in OWN_SAMPLERS:
+            return parse(name)
         raise InputError(f"sampler: {error}") from error
 
 
@@ -221,14 +251,14 @@ def _templates(model: Any) -> FileTokenizer:
 
 def _with_likelihood(model: Any) -> Any:
     """The model without a filter of candidates. Raises InputError for one without the bound, with the reason."""
-    why = None
-    if not isinstance(model, MaskedModel):
-        why = "the bound is that of masked diffusion models with logits at every masked position"
-    elif model.block is not None:
-        why = "it decodes block by block, and the bound is over all orders of decoding"
-    if why is not None:
-        raise InputError(f"{model.name} gives no likelihoods: {why}; choose tasks of generate_until")
-    return replace(model, top_k=None)
+    if isinstance(model, MaskedModel) and model.block is None:
+        return replace(model, top_k=None)
+    why = (
+        "it decodes block by block, and the bound is over all orders of decoding"
+        if isinstance(model, MaskedModel)
+        else "the bound is that of masked diffusion models with logits at every masked position"
+    )
+    raise InputError(f"{model.name} gives no likelihoods: {why}; choose tasks of generate_until")
 
 
 def _pair(model: Any, context: str, continuation: str) -> tuple[list[int], list[int]]:
@@ -251,7 +281,3 @@ def _groups(requests: Sequence[Any], kinds: Iterable[Kind]) -> list[tuple[Kind, 
         groups.setdefault((kind, seen[id(request)]), []).append(place)
         seen[id(request)] += 1
     return [(kind, turn, places) for (kind, turn), places in groups.items()]
-
-
-def _plain(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | float | bool)

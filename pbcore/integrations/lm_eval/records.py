@@ -7,49 +7,28 @@ a row per document and filter with its scores.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.integrations.lm_eval.tasks import KIND, NOT_A_SCORE, PREFIX, metric_name, score
+from pbcore.integrations.lm_eval.tasks import KIND, PREFIX, metric_name, scored
+from pbcore.models.rows import Generation
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
-from pbcore.results.build import build_cell
+from pbcore.results.build import absent_metrics, build_cell
 from pbcore.results.check import LoadError, read_json
 from pbcore.results.facts import versions
 from pbcore.results.json_values import plain
 from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell
-from pbcore.tasks.base import Sample
+from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.files import UnreadableFile, read_json_lines
 from pbcore.tasks.scoring import Scored
 
+COUNTS = ("nfe", "answer_tokens", "canvas_tokens", "prefill", "store")
 CACHED = "answers came from the harness's cache, without their forwards"
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """A document's answer in the form that a record is built from: text, and sums over its requests."""
-
-    text: str
-    nfe: int | None
-    answer_tokens: int | None
-    token_ids: Sequence[int] = ()
-    steps: tuple[int, ...] = ()
-    confidences: tuple[float, ...] = ()
-    prefill: int | None = None
-    store: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Questions:
-    """What `results.questions.keep` needs of a task."""
-
-    name: str
-    data_hash: str
-    samples: Sequence[Sample]
 
 
 def results_files(folder: Path) -> list[Path]:
@@ -84,7 +63,7 @@ def write_run(files: Iterable[Path], folder: Path) -> Path:
     return run.path
 
 
-def _cells(file: Path) -> list[tuple[StoredCell, _Questions]]:
+def _cells(file: Path) -> list[tuple[StoredCell, Task]]:
     """The cells of one results file, each with its questions."""
     results = read_json(file)
     config = results.get("config") if isinstance(results, dict) else None
@@ -109,28 +88,28 @@ def _cells(file: Path) -> list[tuple[StoredCell, _Questions]]:
 
 def _cell(
     task: str, rows: Sequence[Mapping[str, Any]], told: Mapping[str, Any], results: Mapping[str, Any]
-) -> tuple[StoredCell, _Questions]:
+) -> tuple[StoredCell, Task]:
     name = f"{PREFIX}{task}"
-    filters = list(dict.fromkeys(row["filter"] for row in rows))
-    by_filter = {one: [row for row in rows if row["filter"] == one] for one in filters}
-    documents = by_filter[filters[0]]
+    by_filter: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_filter.setdefault(row["filter"], []).append(row)
+    documents = next(iter(by_filter.values()))
     known = told["tasks"].get(task, {"requests": [], "seconds": 0.0})
-    requests: dict[int, list[dict[str, Any]]] = {}
+    requests: dict[int, list[dict[str, Any]]] = {place: [] for place in range(len(documents))}
     for one in known["requests"]:
-        requests.setdefault(one["doc"], []).append(one)
-    answers = [_answer(row, requests.get(place, [])) for place, row in enumerate(documents)]
-    scored = [
-        _scored([(one, by_filter[one][place]) for one in filters], requests.get(place, []))
-        for place in range(len(documents))
+        requests[one["doc"]].append(one)
+    answers = [_answer(row, requests[place]) for place, row in enumerate(documents)]
+    scores = [
+        _scored({one: by_filter[one][place] for one in by_filter}, requests[place]) for place in range(len(documents))
     ]
-    absent = {name: why for one in scored for name, why in one.details.get("absent", {}).items()}
+    absent = absent_metrics(scores)
     if any(answer.nfe is None for answer in answers):
         answers = [replace(answer, nfe=None) for answer in answers]
         absent["nfe"] = CACHED
-    whole = len(requests) == len(documents)
+    whole = all(requests.values())
     if not whole:
         absent["seconds"] = CACHED
-    headline = next((score for one in scored for score in one.scores), "")
+    headline = next((score for one in scores for score in one.scores), "")
     data_hash = _digest(documents)
     facts = CellRecord(
         f"{told['model']}/{name}/{told['sampler']}",
@@ -144,7 +123,7 @@ def _cell(
     cell, samples = build_cell(
         facts,
         answers,
-        scored,
+        scores,
         rounds=[known["seconds"]] if whole else [],
         indices=indices,
         seeds=[told["seed"]] * len(documents),
@@ -153,11 +132,12 @@ def _cell(
     if all(answer.answer_tokens is None for answer in answers):  # nothing was decoded, or it isn't known
         samples = [replace(one, canvas_tokens=None) for one in samples]
         cell = replace(cell, tokens_per_step=None)
-    asked = [_sample(name, row) for row in documents]
-    return StoredCell(cell, tuple(samples)), _Questions(name, data_hash, asked)
+    asked = tuple(_sample(name, row) for row in documents)
+    questions = Task(name, "lm_eval", asked, scorer="", headline=headline, data_hash=data_hash)
+    return StoredCell(cell, tuple(samples)), questions
 
 
-def _answer(row: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> _Answer:
+def _answer(row: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> Generation:
     """The generated text, or of several continuations the likeliest one; forwards and tokens of all requests."""
     likely = [one["log_likelihood"] for one in requests if "log_likelihood" in one]
     if likely or not isinstance(row["resps"][0][0], str):
@@ -165,46 +145,20 @@ def _answer(row: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> _A
         text = str(list(row["arguments"].values())[place]["arg_1"])
     else:
         text = str(row["resps"][0][0])
-    return _Answer(
-        text,
-        _sum(requests, "nfe"),
-        _sum(requests, "answer_tokens"),
-        range(_sum(requests, "canvas_tokens") or 0),
-        prefill=_sum(requests, "prefill"),
-        store=_sum(requests, "store"),
-    )
+    told = {name: [one[name] for one in requests if name in one] for name in COUNTS}
+    sums = {name: sum(counts) for name, counts in told.items() if counts and len(counts) == len(requests)}
+    canvas = (0,) * sums.pop("canvas_tokens", 0)  # the ids aren't known
+    return Generation(text, canvas, **{"nfe": None, "answer_tokens": None, **sums})
 
 
-def _sum(requests: Sequence[Mapping[str, Any]], name: str) -> int | None:
-    counts = [one[name] for one in requests if name in one]
-    return sum(counts) if counts and len(counts) == len(requests) else None
-
-
-def _scored(rows: Sequence[tuple[str, Mapping[str, Any]]], requests: Sequence[Mapping[str, Any]]) -> Scored:
-    """A document's scores in [0, 1], named as the harness does (`exact_match,strict-match`, without `,none`); others
-    are absent.
-    """
-    scores: dict[str, float] = {}
-    absent: dict[str, str] = {}
-    filtered: dict[str, Any] = {}
-    for kind, row in rows:
-        filtered[kind] = row["filtered_resps"]
-        for metric in row["metrics"]:
-            name = metric_name(metric, kind)
-            value = score(row.get(metric))
-            if value is None:
-                absent[name] = NOT_A_SCORE
-            else:
-                scores[name] = value
-    likelihoods = {
-        key: [one[key] for one in requests] for key in ("log_likelihood", "standard_error") if _all(requests, key)
-    }
-    details = {"filtered": filtered, **likelihoods, **({"absent": absent} if absent else {})}
-    return Scored(scores, details)
-
-
-def _all(requests: Sequence[Mapping[str, Any]], key: str) -> bool:
-    return bool(requests) and all(key in one for one in requests)
+def _scored(rows: Mapping[str, Mapping[str, Any]], requests: Sequence[Mapping[str, Any]]) -> Scored:
+    """A document's scores by its rows for each filter."""
+    values = {metric_name(metric, kind): row.get(metric) for kind, row in rows.items() for metric in row["metrics"]}
+    details: dict[str, Any] = {"filtered": {kind: row["filtered_resps"] for kind, row in rows.items()}}
+    for name in ("log_likelihood", "standard_error"):
+        if requests and all(name in one for one in requests):
+            details[name] = [one[name] for one in requests]
+    return scored(values, details)
 
 
 def _conditions(task: str, told: Mapping[str, Any], results: Mapping[str, Any], data_hash: str) -> Conditions:

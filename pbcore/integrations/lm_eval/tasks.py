@@ -7,9 +7,8 @@ harness's solved examples before it as text.
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,40 +45,25 @@ class HarnessScorer:
     def score(self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]) -> list[Scored]:
         from lm_eval.api.instance import Instance
 
-        documents = self.task.eval_docs
-        instances = [
-            Instance(
-                "generate_until",
-                documents[sample.index],
-                (),
-                0,
-                (sample.task, sample.index, 1),
-                [_cut(prediction, sample)],
-            )
-            for prediction, sample in zip(predictions, samples, strict=True)
-        ]
+        documents, instances = self.task.eval_docs, []
+        for prediction, sample in zip(predictions, samples, strict=True):
+            answer = cut(prediction, asked(sample.input["generation_kwargs"], None, MAX_GEN_TOKS).until)
+            place = (sample.task, sample.index, 1)
+            instances.append(Instance("generate_until", documents[sample.index], (), 0, place, [answer]))
         for ensemble in self.task._filters:
             ensemble.apply(instances)
         return [self._scored(instance, metrics) for instance in instances]
 
     def _scored(self, instance: Any, metrics: frozenset[str]) -> Scored:
-        scores: dict[str, float] = {}
-        absent: dict[str, str] = {}
-        for kind, filtered in instance.filtered_resps.items():
-            for metric, found in self.task.process_results(instance.doc, [filtered]).items():
-                name, value = metric_name(metric, kind), score(found)
-                if value is None:
-                    absent[name] = NOT_A_SCORE
-                elif not self.metrics or name in metrics:
-                    scores[name] = value
-        read = {
-            kind: value if isinstance(value, str) else str(value) for kind, value in instance.filtered_resps.items()
+        values = {
+            metric_name(metric, kind): value
+            for kind, filtered in instance.filtered_resps.items()
+            for metric, value in self.task.process_results(instance.doc, [filtered]).items()
         }
-        return Scored(scores, {"filtered": read, **({"absent": absent} if absent else {})})
-
-
-def _cut(prediction: str, sample: Sample) -> str:
-    return cut(prediction, asked(sample.input["generation_kwargs"], None, MAX_GEN_TOKS).until)
+        read = {kind: str(value) for kind, value in instance.filtered_resps.items()}
+        found = scored(values, {"filtered": read})
+        wanted = metrics if self.metrics else found.scores.keys()
+        return replace(found, scores={name: value for name, value in found.scores.items() if name in wanted})
 
 
 def metric_name(metric: str, kind: str) -> str:
@@ -87,29 +71,23 @@ def metric_name(metric: str, kind: str) -> str:
     return metric if kind == "none" else f"{metric},{kind}"
 
 
-def score(value: Any) -> float | None:
-    """A metric's value for one document; None if it is not a number from 0 to 1."""
-    value = value.item() if hasattr(value, "item") else value
-    if not isinstance(value, bool | int | float) or not math.isfinite(value) or not 0 <= value <= 1:
-        return None
-    return float(value)
+def scored(values: Mapping[str, Any], details: Mapping[str, Any]) -> Scored:
+    """A document's scores: those of the harness's values that are numbers from 0 to 1; others are absent."""
+    scores = {}
+    for name, value in values.items():
+        number = value.item() if hasattr(value, "item") else value
+        if isinstance(number, bool | int | float) and 0 <= number <= 1:
+            scores[name] = float(number)
+    absent = {name: NOT_A_SCORE for name in values if name not in scores}
+    return Scored(scores, {**details, **({"absent": absent} if absent else {})})
 
 
 def add_harness_tasks(patterns: Iterable[str], folder: Path | None = None, unsafe: bool = False) -> list[str]:
-    """Adds tasks of lm-evaluation-harness (`lm_eval/gsm8k`, a group, `lm_eval/mbpp*`) and returns their names.
+    """Adds tasks of lm-evaluation-harness (`lm_eval/gsm8k`, a group, `lm_eval/mbpp*`) and their scorers; returns their
+    names.
 
-    `folder` has task files of the user's own. Code that models write runs only with `unsafe`. Raises the errors of
-    `harness_specs`.
-    """
-    return add_specs(harness_specs(patterns, folder, unsafe))
-
-
-def harness_specs(patterns: Iterable[str], folder: Path | None, unsafe: bool) -> list[TaskSpec]:
-    """The harness's tasks that these patterns (`lm_eval/gsm8k`, a group, `lm_eval/mbpp*`) name, their scorers
-    registered.
-
-    `folder` has task files of the user's own; `unsafe` is the opt-in to tasks that run code which models wrote. Raises
-    InputError without the harness, for unknown names, and for tasks that can't be cells, with the reason.
+    `folder` has task files of the user's own; code that models write runs only with `unsafe`. Raises InputError without
+    the harness, for unknown names, and for tasks that can't be cells, with the reason.
     """
     patterns = list(patterns)
     if not patterns:
@@ -118,20 +96,8 @@ def harness_specs(patterns: Iterable[str], folder: Path | None, unsafe: bool) ->
         raise InputError(MISSING)
     if folder is not None and not folder.is_dir():
         raise InputError(f"--lm-eval-path {folder}: no such folder; give one with the harness's task files (YAML)")
-    specs = []
-    for pattern in patterns:
-        manager, names = _found(pattern, folder)
-        specs += [_spec(name, task, unsafe) for name, task in _loaded(manager, names, pattern).items()]
-    return specs
-
-
-def load_harness_task(spec: TaskSpec, limit: int | None) -> Task:
-    """A task with its first `limit` samples."""
-    scorer = SCORERS[spec.scorer]
-    assert isinstance(scorer, HarnessScorer)
-    scorer.task.build_all_requests(limit=limit, rank=0, world_size=1)
-    samples = tuple(_sample(spec.name, scorer.task, instance) for instance in scorer.task.instances)
-    return Task(spec.name, KIND, samples, spec.scorer, spec.headline, KIND)
+    loaded = [(name, task) for pattern in patterns for name, task in _loaded(pattern, folder).items()]
+    return add_specs([_spec(name, task, unsafe) for name, task in loaded])
 
 
 class HarnessTasks:
@@ -140,28 +106,24 @@ class HarnessTasks:
     name, prefix = "lm-evaluation-harness", PREFIX
 
     def load(self, spec: TaskSpec, limit: int | None) -> Task:
-        return load_harness_task(spec, limit)
+        scorer = SCORERS[spec.scorer]
+        assert isinstance(scorer, HarnessScorer)
+        samples = tuple(_samples(spec.name, scorer.task, limit))
+        return Task(spec.name, KIND, samples, spec.scorer, spec.headline, KIND)
 
     def refuses(self, task: Task, sampler: SamplerName) -> str | None:
-        return contradicts(task.samples[0], sampler)
+        try:
+            asked(task.samples[0].input["generation_kwargs"], sampler, MAX_GEN_TOKS)
+        except InputError as error:
+            return str(error)
+        return None
 
 
 TASKS = HarnessTasks()
 
 
-def contradicts(sample: Sample, sampler: SamplerName) -> str | None:
-    """Why a sampler can't answer a harness task's question as that asks for it (`do_sample`, `temperature` …)."""
-    try:
-        asked(sample.input["generation_kwargs"], sampler, MAX_GEN_TOKS)
-    except InputError as error:
-        return str(error)
-    return None
-
-
-def _found(pattern: str, folder: Path | None) -> tuple[Any, list[str]]:
-    """What loads the tasks of a pattern, and their names; the user's own files are read first, and alone if they have
-    some.
-    """
+def _loaded(pattern: str, folder: Path | None) -> Mapping[str, Any]:
+    """The tasks of a pattern by name; the user's own files are read first, and alone if they have some."""
     from lm_eval.tasks import TaskManager
 
     own = [] if folder is None else [{"include_path": str(folder), "include_defaults": False}]
@@ -169,11 +131,9 @@ def _found(pattern: str, folder: Path | None) -> tuple[Any, list[str]]:
         manager = TaskManager(**options)
         names = manager.match_tasks([pattern.removeprefix(PREFIX)])
         if names:
-            return manager, list(names)
-    raise InputError(f"{pattern}: the harness has no such task; `lm_eval ls tasks` lists them")
-
-
-def _loaded(manager: Any, names: Sequence[str], pattern: str) -> Mapping[str, Any]:
+            break
+    else:
+        raise InputError(f"{pattern}: the harness has no such task; `lm_eval ls tasks` lists them")
     try:
         tasks: Mapping[str, Any] = manager.load(list(names))["tasks"]
     except (ValueError, OSError, RuntimeError, ImportError, LookupError, TypeError, AssertionError) as error:
@@ -225,27 +185,30 @@ def _registered(name: str, made: HarnessScorer) -> HarnessScorer:
     known = SCORERS.all().get(name)
     if isinstance(known, HarnessScorer) and known.version == made.version:
         return known
-    made.task.build_all_requests(limit=1, rank=0, world_size=1)
-    first = _sample(name, made.task, made.task.instances[0])
-    [trial] = made.score([""], [first], frozenset())
+    [trial] = made.score([""], _samples(name, made.task, 1), frozenset())
     if not trial.scores:
         raise InputError(f"{name}: none of its metrics is a number from 0 to 1 for a document ({shown(trial.details)})")
-    scorer = HarnessScorer(made.task, made.version, tuple(trial.scores))
+    scorer = replace(made, metrics=tuple(trial.scores))
     SCORERS.register(name, scorer)
     return scorer
 
 
-def _sample(name: str, task: Any, instance: Any) -> Sample:
-    prompt, kwargs = instance.arguments[:2]
-    length = asked(kwargs, None, MAX_GEN_TOKS).length
-    target = task.doc_to_target(instance.doc)
-    return Sample(
-        name,
-        int(instance.doc_id),
-        ({"role": "user", "content": prompt},),
-        {"generation_kwargs": kwargs},
-        target if isinstance(target, str) else str(target),
-        length,
-        source=KIND,
-        limited=True,
-    )
+def _samples(name: str, task: Any, limit: int | None) -> list[Sample]:
+    """The first `limit` questions of a task."""
+    task.build_all_requests(limit=limit, rank=0, world_size=1)
+    samples = []
+    for instance in task.instances:
+        prompt, kwargs = instance.arguments[:2]
+        samples.append(
+            Sample(
+                name,
+                int(instance.doc_id),
+                ({"role": "user", "content": prompt},),
+                {"generation_kwargs": kwargs},
+                str(task.doc_to_target(instance.doc)),
+                asked(kwargs, None, MAX_GEN_TOKS).length,
+                source=KIND,
+                limited=True,
+            )
+        )
+    return samples

@@ -145,6 +145,6 @@ def cause_of(error: Any) -> str:
     return text.rpartition("The actor is dead because ")[2].partition(" Some common causes")[0]
 
 
-def resources(node: Any) -> str:
-    """What a node has, for people."""
-    return f"{node['Resources'].get('CPU', 0):g} CPUs and {node['Resources'].get('GPU', 0):g} GPUs"
+def size_of(resources: Mapping[str, float]) -> str:
+    """What a node has, or a worker needs."""
+    return f"{resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs"

@@ -44,12 +44,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     """How many workers there will be."""
     if not config.pluginmanager.hasplugin("pbcore-cluster"):
         return []
-    from pbcore.integrations.ray.connect import alive, fitting
+    from pbcore.integrations.ray.connect import alive, fitting, size_of
 
     requested, nodes = settings(config).part(RayOptions), alive()
     gpus = requested.gpus(settings(config).gpu)
-    fit = fitting(nodes, requested.ray_cpus, gpus)
-    room, size = counted(sum(fit.values()), "worker"), f"{requested.ray_cpus} CPUs and {gpus:g} GPUs"
+    room = counted(sum(fitting(nodes, requested.ray_cpus, gpus).values()), "worker")
+    size = size_of({"CPU": requested.ray_cpus, "GPU": gpus})
     return [f"pbcore: Ray has {counted(len(nodes), 'node')}, with room for {room} of {size}"]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -14,16 +14,6 @@ from pbcore.grid.cellid import CellName
 from pbcore.integrations.ray.options import RayOptions
 from pbcore.plugin.scheduling import Group, ModelScheduling
 from pbcore.plugin.state import cell_of, plan, settings
-
-
-class Calls(Protocol):
-    """What the loop does for a worker."""
-
-    def call(self, worker: Remote, stage: str, *arguments: Any) -> None:
-        """Calls a method of the worker's actor; the loop takes its result."""
-
-    def send(self, worker: Remote, node_id: str) -> None:
-        """Has the worker run a cell."""
 
 
 @dataclass(eq=False)
@@ -55,11 +45,11 @@ class Remote:
 
     def send_runtest_some(self, indices: Sequence[int]) -> None:
         for index in indices:
-            self.pool.calls.send(self, self.pool.ids[index])
+            self.pool.send(self, self.pool.ids[index])
 
     def shutdown(self) -> None:
         self.shutting_down = True
-        self.pool.calls.call(self, "end")
+        self.pool.end(self)
 
 
 def crowded(worker: Remote, others: Iterable[Remote], room: int) -> bool:
@@ -70,33 +60,32 @@ def crowded(worker: Remote, others: Iterable[Remote], room: int) -> bool:
     return min(here + nodes.count(""), max(here, room)) > 1
 
 
-@dataclass(eq=False)
-class Pool:
-    """The cells that need workers with `gpus` GPUs, in the order in which they are handed out."""
+class Pool(ModelScheduling):
+    """The cells that need workers with `gpus` GPUs, in the order in which they are handed out. `send` has a worker run
+    a cell, `end` ends its session.
+    """
 
-    calls: Calls
-    gpus: float
-    ids: list[str]
-    group_of: Callable[[str], Group]
-    scheduler: ModelScheduling = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        gpus: float,
+        ids: list[str],
+        group_of: Callable[[str], Group],
+        send: Callable[[Remote, str], None],
+        end: Callable[[Remote], None],
+    ) -> None:
         # All have the collection of the controller, so that there is nothing to complain of.
-        self.scheduler = ModelScheduling(1, self.group_of, lambda complaint: None, ahead=1)
+        super().__init__(1, group_of, lambda complaint: None, ahead=1)
+        self.gpus, self.ids, self.send, self.end = gpus, ids, send, end
 
     def welcome(self, worker: Remote) -> None:
         """Gives a worker that has begun its first cell."""
-        self.scheduler.add_node(worker)
-        self.scheduler.add_node_collection(worker, self.ids)
-        self.scheduler.schedule()
+        self.add_node(worker)
+        self.add_node_collection(worker, self.ids)
+        self.schedule()
 
     def done(self, worker: Remote, node_id: str) -> None:
         """The worker has run a cell and gets the next."""
-        self.scheduler.mark_test_complete(worker, self.ids.index(node_id))
-
-    def lost(self, worker: Remote) -> str | None:
-        """Forgets a worker; returns the cell that it was running."""
-        return self.scheduler.remove_node(worker) if worker in self.scheduler.nodes else None
+        self.mark_test_complete(worker, self.ids.index(node_id))
 
 
 def split(config: pytest.Config, node_ids: Sequence[str]) -> dict[float, list[str]]:
@@ -105,7 +94,7 @@ def split(config: pytest.Config, node_ids: Sequence[str]) -> dict[float, list[st
     Cells that can take longest come first, since the run ends with its last cell; where cells share forwards they keep
     their order, in which neighbours share most.
     """
-    from pbcore.grid.cost_model import weights
+    from pbcore.grid.cost import weights
 
     cells = {node_id: cell_of(config, node_id) for node_id in node_ids}
     if not settings(config).sharing and any(cells.values()):

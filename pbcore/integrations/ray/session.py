@@ -4,25 +4,24 @@ The cell of a worker that died goes to another one. It is an error once it has t
 nodes stayed up, or was running on MAX_LOST nodes that went away.
 """
 
-import builtins
 import os
-import warnings
 from collections import Counter
 from functools import partial
 from itertools import count
 from typing import Any
 
 import pytest
+from xdist.workermanage import unserialize_warning_message
 
 from pbcore.grid.capabilities import served
-from pbcore.integrations.ray.connect import alive, cause_of, facts, fitting, node_name, resources, the_ray
+from pbcore.integrations.ray.connect import alive, cause_of, facts, fitting, node_name, size_of, the_ray
 from pbcore.integrations.ray.options import RayOptions
 from pbcore.integrations.ray.pool import Pool, Remote, crowded, split
 from pbcore.integrations.ray.worker import Begun, Done, Order, Refused, Worker, for_workers
 from pbcore.plugin import progress, run_lifecycle
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.scheduling import group_of
-from pbcore.plugin.state import cell_of, settings
+from pbcore.plugin.state import cell_of, say, settings
 from pbcore.printable import counted
 
 NAME = "pbcore-cluster"
@@ -105,11 +104,11 @@ class Cluster:
 
     # What the scheduler asks for
 
-    def call(self, worker: Remote, stage: str, *arguments: Any) -> None:
-        """Calls a method of the worker's actor."""
+    def _call(self, worker: Remote, *arguments: Any, stage: str) -> None:
+        """Calls a method of the worker's actor; the loop takes its result."""
         self._calls[getattr(worker.actor, stage).remote(*arguments)] = worker, stage
 
-    def send(self, worker: Remote, node_id: str) -> None:
+    def _send(self, worker: Remote, node_id: str) -> None:
         """Has the worker run a cell."""
         item, name = self._open[node_id], cell_of(self._config, node_id)
         others = (other for other, _ in self._calls.values())
@@ -118,7 +117,7 @@ class Cluster:
         self._places[node_id] = f"{worker.name}@{worker.node} ({worker.cells}) "
         self._config.hook.pytest_runtest_logstart(nodeid=node_id, location=item.location)
         stored = None if name is None else self._before.get(name.cell_id)
-        self.call(worker, "run", Order(node_id, stored, shared))
+        self._call(worker, Order(node_id, stored, shared), stage="run")
 
     # The loop
 
@@ -128,10 +127,10 @@ class Cluster:
         for gpus, ids in split(self._config, list(self._open)).items():
             room = sum(fitting(nodes, requested.ray_cpus, gpus).values())
             if not room and not requested.ray_workers:
-                size = f"{requested.ray_cpus} CPUs and {gpus:g} GPUs"
-                has = "; ".join(f"{node_name(node)} has {resources(node)}" for node in nodes)
+                has = "; ".join(f"{node_name(node)} has {size_of(node['Resources'])}" for node in nodes)
+                size = size_of({"CPU": requested.ray_cpus, "GPU": gpus})
                 raise pytest.UsageError(f"--ray: no node can hold a worker of {size}: {has}")
-            pool = Pool(self, gpus, ids, partial(group_of, self._config))
+            pool = Pool(gpus, ids, partial(group_of, self._config), self._send, partial(self._call, stage="end"))
             for _ in range(min(len(ids), requested.ray_workers or room)):
                 self._add_worker(pool)
         self._patience = max(8, len(self._workers))  # how many workers may die before their first cell
@@ -144,14 +143,15 @@ class Cluster:
         root, invocation = self._config.rootpath, self._config.invocation_params
         folder = os.path.relpath(invocation.dir, root)
         arguments = for_workers([str(argument) for argument in invocation.args])
-        self.call(worker, "begin", name, str(root), folder, arguments, facts(), settings(self._config).gpu)
+        gpu = settings(self._config).gpu
+        self._call(worker, name, str(root), folder, arguments, facts(), gpu, stage="begin")
 
     def _step(self, more: bool = True) -> None:
         """Takes what has come back, and hands out `more`."""
         ready, _ = self._ray.wait(list(self._calls), num_returns=1, timeout=1.0)
         self._quiet = 0.0 if any(worker.node for worker, _ in self._calls.values()) else self._quiet + (not ready)
         if self._quiet == PATIENCE:
-            self._say("waiting for a node with room for a worker; `ray status` shows what the cluster has")
+            say(self._config, "waiting for a node with room for a worker; `ray status` shows what the cluster has")
         for reference in ready:
             worker, stage = self._calls.pop(reference)
             try:
@@ -195,7 +195,8 @@ class Cluster:
         worker.cells += 1
         unwritten = self._write(node_id, done.record)
         for warning in done.warnings:
-            self._warn(warning)
+            message = unserialize_warning_message(warning["warning_message"])
+            self._config.hook.pytest_warning_recorded.call_historic(kwargs={**warning, "warning_message": message})
         for data in done.reports:
             report = self._config.hook.pytest_report_from_serializable(config=self._config, data=data)
             if unwritten and report.when == "call":
@@ -221,12 +222,6 @@ class Cluster:
             return f"{type(error).__name__}: {error}"
         return ""
 
-    def _warn(self, warning: dict[str, Any]) -> None:
-        category = getattr(builtins, warning["category"], UserWarning)
-        message = warnings.WarningMessage(warning["message"], category, warning["filename"], warning["lineno"])
-        details = {name: warning[name] for name in ("when", "nodeid", "location")}
-        self._config.hook.pytest_warning_recorded.call_historic(kwargs={"warning_message": message, **details})
-
     def _close(self, node_id: str) -> None:
         item = self._open.pop(node_id)
         self._places.pop(node_id, None)
@@ -251,13 +246,14 @@ class Cluster:
                 return
         node_id = worker.running
         worker.running = None
-        worker.pool.lost(worker)
+        if worker in worker.pool.nodes:
+            worker.pool.remove_node(worker)
         if node_id is not None:
             # A worker that died while its node was up, or whose pytest ended; whatever else it was, the node was lost.
             killed = DIED in cause or isinstance(error, self._ray.exceptions.RayTaskError)
             (self._killed if killed else self._lost)[node_id] += 1
             self._run_again(worker, node_id, cause, killed, more)
-        if more and worker.pool.scheduler.waiting:
+        if more and worker.pool.waiting:
             self._add_worker(worker.pool)
 
     def _run_again(self, worker: Remote, node_id: str, cause: str, killed: bool, more: bool) -> None:
@@ -266,9 +262,9 @@ class Cluster:
             times = f"{self._killed[node_id] + self._lost[node_id]} times while running this cell"
             self._give_up(worker, node_id, f"its worker died {times}, last on {worker.node}: {cause}")
         elif more:
-            self._say(f"{what}; the cell runs again")
+            say(self._config, f"{what}; the cell runs again")
             self._notes.append(f"run again: {what}")
-            worker.pool.scheduler.mark_test_pending(node_id)
+            worker.pool.mark_test_pending(node_id)
 
     def _give_up(self, worker: Remote, node_id: str, cause: str) -> None:
         outcome: Any = self._config.pluginmanager.get_plugin(run_lifecycle.NAME)
@@ -278,12 +274,6 @@ class Cluster:
         vars(report)["node"] = worker
         self._config.hook.pytest_runtest_logreport(report=report)
         self._close(node_id)
-
-    def _say(self, text: str) -> None:
-        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
-        if terminal is not None:
-            terminal.ensure_newline()
-            terminal.write_line(text)
 
 
 def _stored(config: pytest.Config) -> dict[str, str]:

@@ -13,11 +13,13 @@ import threading
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from queue import Queue
 from typing import Any, NamedTuple
 
 import pytest
+from xdist.remote import serialize_warning_message
 
 # Ray imports this module before pytest could rewrite the package's assertions, of which it has none to rewrite.
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
@@ -51,22 +53,13 @@ class Done(NamedTuple):
     warnings: list[dict[str, Any]]
 
 
-class Ended(NamedTuple):
-    """The session is over: what it said last."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
 @dataclass
 class Session:
     """The plugin that makes a pytest session take its items from a queue."""
 
     workerinput: dict[str, Any]
     orders: Queue[Order | None] = field(default_factory=Queue)
-    results: Queue[list[str] | Done | Ended] = field(default_factory=Queue)
+    results: Queue[list[str] | Done | str] = field(default_factory=Queue)  # a text: what an ended session said last
     _reports: list[dict[str, Any]] = field(default_factory=list)
     _warnings: list[dict[str, Any]] = field(default_factory=list)
     _errors: list[str] = field(default_factory=list)
@@ -77,7 +70,7 @@ class Session:
         with redirect_stderr(io.StringIO()) as said:
             code = pytest.main([*arguments, *QUIET], plugins=[self])
         last = "\n".join([*self._errors, said.getvalue()]).strip()
-        self.results.put(Ended(last or f"its pytest session ended with exit code {int(code)}"))
+        self.results.put(last or f"its pytest session ended with exit code {int(code)}")
 
     def pytest_plugin_registered(self, plugin: object) -> None:
         if isinstance(plugin, pytest.Config):
@@ -95,11 +88,18 @@ class Session:
         return True
 
     def _run(self, item: pytest.Item, order: Order) -> Done:
+        from pbcore.plugin.recording import remember
+        from pbcore.plugin.rundir import run_dir
+        from pbcore.plugin.state import cell_name
+        from pbcore.results.rundir import cell_file, parse_cell, write_atomic
+
         self.workerinput["pbcore_shared"] = order.shared
         self._reports, self._warnings = [], []
-        file = _record_file(item)
-        if file is not None and order.stored is not None:
-            _remember(item.config, file, order.stored)
+        name = cell_name(item)
+        file = None if name is None else run_dir(item.config).cells_dir / cell_file(name.cell_id)
+        if file is not None and order.stored is not None:  # --resume finds it here
+            write_atomic(file, order.stored)
+            remember(item.config, parse_cell(order.stored, str(file)))
         # Which item is next nobody knows: all but the session's own fixtures, such as the model, are torn down.
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=item.session)
         record = file.read_text(encoding="utf-8") if file is not None and file.is_file() else None
@@ -116,27 +116,8 @@ class Session:
         self._errors.append(str(excrepr))
 
     def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
-        facts = {"message": str(warning_message.message), "category": warning_message.category.__name__}
-        place = {"filename": warning_message.filename, "lineno": warning_message.lineno}
-        self._warnings.append({**facts, **place, "when": when, "nodeid": nodeid, "location": location})
-
-
-def _record_file(item: pytest.Item) -> Path | None:
-    from pbcore.plugin.rundir import run_dir
-    from pbcore.plugin.state import cell_name
-    from pbcore.results.rundir import cell_file
-
-    name = cell_name(item)
-    return None if name is None else run_dir(item.config).cells_dir / cell_file(name.cell_id)
-
-
-def _remember(config: pytest.Config, file: Path, text: str) -> None:
-    """Makes a record of an earlier run what --resume finds here."""
-    from pbcore.plugin.recording import remember
-    from pbcore.results.rundir import parse_cell, write_atomic
-
-    write_atomic(file, text)
-    remember(config, parse_cell(text, str(file)))
+        facts = {"warning_message": serialize_warning_message(warning_message)}
+        self._warnings.append({**facts, "when": when, "nodeid": nodeid, "location": location})
 
 
 class Worker:
@@ -190,8 +171,5 @@ class Worker:
 
 def for_workers(arguments: Sequence[str]) -> list[str]:
     """The arguments without the file of --benchmark-json, which every pytest opens that reads them."""
-    kept: list[str] = []
-    for place, argument in enumerate(arguments):
-        if not argument.startswith("--benchmark-json") and arguments[max(0, place - 1)] != "--benchmark-json":
-            kept.append(argument)
-    return kept
+    file = "--benchmark-json"
+    return [one for before, one in pairwise(["", *arguments]) if before != file and not one.startswith(file)]

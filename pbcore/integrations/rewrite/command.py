@@ -8,6 +8,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from tabulate import tabulate
 
 from pbcore.errors import InputError
 from pbcore.integrations.rewrite.questions import samples_file
+from pbcore.models.rows import Generation
 from pbcore.printable import counted, printable, shown
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
@@ -32,7 +34,7 @@ from pbcore.results.questions import keep as keep_questions
 from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, write_atomic
 from pbcore.tasks.base import Task
-from pbcore.tasks.files import UnreadableFile, read_json_lines
+from pbcore.tasks.files import read_json_lines
 from pbcore.tasks.naming import REWRITE, short
 from pbcore.tasks.registry import load_task
 from pbcore.tasks.scoring import Scored
@@ -43,19 +45,6 @@ SCORES = {name: "rouge_l_unstemmed" if ours == "rouge_l" else ours for name, our
 ORDER = ("dec_order_kendall", "dec_order_spearman")
 MOST = 10**6  # forwards or tokens of an answer
 NO_TIME = "an imported run: the rewrite's samples files have no times"
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One row of a samples file, in the form that a record is built from. The tokens' ids are not known, only their
-    number."""
-
-    text: str
-    token_ids: Sequence[int]
-    nfe: int | None
-    answer_tokens: int | None
-    steps: tuple[int, ...] = ()
-    confidences: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,65 +107,64 @@ def _run_folder(folder: Path) -> Iterator[tuple[Imported, Task, dict[str, str]]]
     """The cells of one run folder, each with its task and its questions: file name → text."""
     parts = folder.resolve().parts[-4:]
     model, method, param = parts[:3] if len(parts) == 4 else ("unknown", "unknown", "unknown")
+    options = {"method": method, "param": param, "folder": folder.resolve().name}
     scores = _published(folder)
     for name in NAMES:
         file = samples_file(folder, name)
         if file.is_file():
             task = load_task(name, data_dir=folder)
-            rows = _rows(file)
-            stored = _cell(file, task, rows, model.replace("__", "/"), sampler_name(method, param))
-            stored = replace(stored, cell=_with_origin(stored.cell, folder, method, param, rows))
+            rows = {row["doc_id"]: row for _, row in read_json_lines(file)}
+            stored = _cell(file, task, rows, model.replace("__", "/"), sampler_name(method, param), options)
             asked = [{"doc_id": index, "doc": rows[index]["doc"]} for index in sorted(rows)]
             kept = "".join(dump_json(row) + "\n" for row in asked)
             yield Imported(stored, scores.get(name)), task, {f"{task.data_hash[:12]}/{file.name}": kept}
 
 
-def _rows(file: Path) -> dict[int, dict[str, Any]]:
-    """The rows by `doc_id`; `load_task` has checked that each has one of its own."""
-    try:
-        return {row["doc_id"]: row for _, row in read_json_lines(file)}
-    except UnreadableFile as error:
-        raise LoadError(str(error)) from None
-
-
-def _cell(file: Path, task: Task, rows: Mapping[int, Mapping[str, Any]], model: str, sampler: str) -> StoredCell:
-    where = [f"{file}, doc_id {sample.index}" for sample in task.samples]
-    given = [rows[sample.index] for sample in task.samples]
-    answers = [
-        _answer(row, place, sample.max_new_tokens)
-        for row, place, sample in zip(given, where, task.samples, strict=True)
-    ]
-    scored = [Scored(_scores(row, task.headline, place)) for row, place in zip(given, where, strict=True)]
+def _cell(
+    file: Path, task: Task, rows: Mapping[int, Mapping[str, Any]], model: str, sampler: str, options: dict[str, Any]
+) -> StoredCell:
+    """The cell of a samples file. `rows` are by `doc_id`; `load_task` has checked that each has one of its own."""
+    answers, scored, missing = [], [], {"seconds": NO_TIME}
+    for sample in task.samples:
+        where = f"{file}, doc_id {sample.index}"
+        answers.append(_answer(rows[sample.index], where, sample.max_new_tokens))
+        scored.append(Scored(_scores(rows[sample.index], task.headline, where)))
+    for name in dict.fromkeys(name for one in scored for name in one.scores):
+        if any(name not in one.scores for one in scored):
+            missing[name] = f"not in every row of {file.name}"
+    if any(answer.nfe is None for answer in answers):
+        answers = [replace(answer, nfe=None) for answer in answers]
+        missing["nfe"] = f"not in every row of {file.name}"
+    order = {name: [_number(row.get(name)) for row in rows.values()] for name in ORDER}
     facts = CellRecord(
         f"{model}/{short(task.name)}/{sampler}",
         model,
         task.name,
         sampler,
-        Conditions.unknown(data_source=REWRITE, data_hash=task.data_hash, dummy=False),
+        Conditions.unknown(
+            data_source=REWRITE,
+            data_hash=task.data_hash,
+            dummy=False,
+            options={**options, "generation": _generation(next(iter(rows.values())))},
+            model_info={"source": "imported"},
+        ),
         length=length_text(task.options.get("lengths") or ()),
         headline=task.headline,
+        decoding={
+            name: fmean(known) for name, values in order.items() if (known := [v for v in values if v is not None])
+        },
     )
-    missing = {
-        name: f"not in every row of {file.name}"
-        for name in dict.fromkeys(name for one in scored for name in one.scores)
-        if any(name not in one.scores for one in scored)
-    }
-    if any(answer.nfe is None for answer in answers):
-        answers = [replace(answer, nfe=None) for answer in answers]
-        missing["nfe"] = f"not in every row of {file.name}"
     try:
         indices = [sample.index for sample in task.samples]
-        cell, samples = build_cell(
-            facts, answers, scored, rounds=[], indices=indices, absent={**missing, "seconds": NO_TIME}
-        )
+        cell, samples = build_cell(facts, answers, scored, rounds=[], indices=indices, absent=missing)
     except ValueError as error:
         raise LoadError(f"{file}: {error}") from error
     return StoredCell(cell, tuple(samples))
 
 
-def _answer(row: Mapping[str, Any], where: str, room: int) -> _Row:
+def _answer(row: Mapping[str, Any], where: str, room: int) -> Generation:
     """Text, forwards and tokens of a row. Its tokens per step are canvas tokens / NFE, which gives the canvas; without
-    them the canvas is the room of the task's answers."""
+    them the canvas is the room of the task's answers. The tokens' ids are not known, only their number."""
     answers = row.get("resps")
     text = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
     text = text[0] if isinstance(text, list) and len(text) == 1 else text
@@ -184,7 +172,7 @@ def _answer(row: Mapping[str, Any], where: str, room: int) -> _Row:
         raise LoadError(f"{where}: field resps is {shown(row.get('resps'))}; it should be [[answer]], one text")
     nfe, rate = _count(row.get("nfe")), _number(row.get("tokens_per_step"))
     canvas = room if nfe is None or rate is None or rate <= 0 else round(min(rate * nfe, MOST))
-    return _Row(text, range(canvas), nfe, _count(row.get("output_length")))
+    return Generation(text, (0,) * canvas, nfe, _count(row.get("output_length")))
 
 
 def _scores(row: Mapping[str, Any], headline: str, where: str) -> dict[str, float]:
@@ -199,35 +187,17 @@ def _scores(row: Mapping[str, Any], headline: str, where: str) -> dict[str, floa
     return scores
 
 
-def _with_origin(
-    cell: CellRecord, folder: Path, method: str, param: str, rows: Mapping[int, Mapping[str, Any]]
-) -> CellRecord:
-    """The record with what the folder and the rows say of how it was made."""
-    arguments = next(iter(rows.values())).get("arguments")
-    given = arguments.get("gen_args_0") if isinstance(arguments, dict) else None
-    generation = given.get("arg_1") if isinstance(given, dict) else None
-    order = {name: [_number(row.get(name)) for row in rows.values()] for name in ORDER}
-    means = {name: fmean(known) for name, values in order.items() if (known := [v for v in values if v is not None])}
-    options = {"method": method, "param": param, "folder": folder.resolve().name}
-    told = json.loads(json.dumps(generation)) if isinstance(generation, dict) else {}
-    return replace(
-        cell,
-        decoding=means,
-        conditions=replace(
-            cell.conditions,
-            options={**options, "generation": {key: value for key, value in told.items() if _plain(value)}},
-            model_info={"source": "imported"},
-        ),
-    )
-
-
-def _plain(value: Any) -> bool:
-    """Whether a record can hold it: NaN, which lm-eval writes, it can't."""
-    try:
-        dump_json(value)
-    except ValueError:
-        return False
-    return True
+def _generation(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The generation settings that a row names, without those that a record can't hold, such as NaN."""
+    given: Any = row.get("arguments")
+    for name in ("gen_args_0", "arg_1"):
+        given = given.get(name) if isinstance(given, dict) else None
+    settings = {}
+    for name, value in given.items() if isinstance(given, dict) else ():
+        with suppress(ValueError):
+            dump_json(value)
+            settings[name] = value
+    return settings
 
 
 def _published(folder: Path) -> dict[str, float]:

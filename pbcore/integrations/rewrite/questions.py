@@ -26,49 +26,51 @@ _PREFIX = "samples_parallelbench_"
 _ROLES = ("system", "user", "assistant")
 
 
-def is_run_folder(folder: Path) -> bool:
-    """Whether a folder contains samples files of the rewrite."""
-    return any(folder.glob(f"{_PREFIX}*.jsonl"))
-
-
 def samples_file(folder: Path, task: str) -> Path:
     """Where a run folder has the samples of one of our tasks."""
     return folder / f"{_PREFIX}{NAMES[task]}.jsonl"
 
 
-def rewrite_samples(spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
-    """The questions of a task in a run folder, in the order of their `doc_id`, which is their number, filtered by
-    `lengths`.
+class RewriteFolders:
+    """Run folders of the rewrite as a source of questions (`tasks.sources.Folders`)."""
 
-    The answers of that run are not read. Raises FileNotFoundError if the folder has no file of the task, RowError that
-    names file and line for an invalid row, and ValueError for an n without rows.
-    """
-    if spec.name not in NAMES:
-        raise InputError(f"{spec.name} is not a task of the rewrite; omit data_dir")
-    path = samples_file(folder, spec.name)
-    if not path.is_file():
-        available = sorted(file.stem.removeprefix(_PREFIX) for file in folder.glob(f"{_PREFIX}*.jsonl"))
-        raise FileNotFoundError(f"{spec.name}: no file {path}; the folder has samples of {', '.join(available)}")
-    samples: dict[int, Sample] = {}
-    for number, row in _rows(path):
+    def reads(self, folder: Path) -> bool:
+        """Whether a folder contains samples files of the rewrite."""
+        return any(folder.glob(f"{_PREFIX}*.jsonl"))
+
+    def samples(self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
+        """The questions of a task in a run folder, in the order of their `doc_id`, which is their number, filtered by
+        `lengths`.
+
+        The answers of that run are not read. Raises FileNotFoundError if the folder has no file of the task, RowError
+        that names file and line for an invalid row, and ValueError for an n without rows.
+        """
+        if spec.name not in NAMES:
+            raise InputError(f"{spec.name} is not a task of the rewrite; omit data_dir")
+        path = samples_file(folder, spec.name)
+        if not path.is_file():
+            available = sorted(file.stem.removeprefix(_PREFIX) for file in folder.glob(f"{_PREFIX}*.jsonl"))
+            raise FileNotFoundError(f"{spec.name}: no file {path}; the folder has samples of {', '.join(available)}")
         try:
-            sample = _sample(spec, row)
-            if sample.index in samples:
-                raise InputError(f"doc_id {sample.index} occurs twice")
-        except ValueError as error:
-            raise RowError(f"{path}, line {number}: {error}") from None
-        samples[sample.index] = sample
-    for n in lengths or ():
-        if all(sample.length != n for sample in samples.values()):
-            raise InputError(f"{spec.name}: {path} has no sample with n = {n}; choose another n")
-    return [samples[index] for index in sorted(samples) if lengths is None or samples[index].length in lengths]
+            rows = list(read_json_lines(path))
+        except UnreadableFile as error:
+            raise RowError(str(error)) from None
+        samples: dict[int, Sample] = {}
+        for number, row in rows:
+            try:
+                sample = _sample(spec, row)
+                if sample.index in samples:
+                    raise InputError(f"doc_id {sample.index} occurs twice")
+            except ValueError as error:
+                raise RowError(f"{path}, line {number}: {error}") from None
+            samples[sample.index] = sample
+        for n in lengths or ():
+            if all(sample.length != n for sample in samples.values()):
+                raise InputError(f"{spec.name}: {path} has no sample with n = {n}; choose another n")
+        return [samples[index] for index in sorted(samples) if lengths is None or samples[index].length in lengths]
 
 
-def _rows(path: Path) -> list[tuple[int, Any]]:
-    try:
-        return list(read_json_lines(path))
-    except UnreadableFile as error:
-        raise RowError(str(error)) from None
+FOLDERS = RewriteFolders()
 
 
 def _sample(spec: TaskSpec, row: Any) -> Sample:
@@ -148,16 +150,3 @@ def _pattern(prompt: str) -> re.Pattern[str]:
             parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>{number})")
             seen.add(name)
     return re.compile("".join(parts), re.DOTALL)
-
-
-class RewriteFolders:
-    """Run folders of the rewrite as a source of questions (`tasks.sources.Folders`)."""
-
-    def reads(self, folder: Path) -> bool:
-        return is_run_folder(folder)
-
-    def samples(self, spec: TaskSpec, folder: Path, lengths: tuple[int, ...] | None) -> list[Sample]:
-        return rewrite_samples(spec, folder, lengths)
-
-
-FOLDERS = RewriteFolders()

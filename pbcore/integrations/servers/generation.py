@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pbcore.integrations.servers.money import cost
 from pbcore.integrations.servers.reply import Ask, Reply
 from pbcore.integrations.servers.spec import ServerSpec
-from pbcore.integrations.servers.step_map import decoding_order
 from pbcore.models.base import Generation, Prompt
 from pbcore.models.errors import ModelError
-from pbcore.models.token_text import EOS
+from pbcore.models.tokenizer import EOS
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Sample
 
@@ -26,7 +25,7 @@ class AnswerTokens:
 
     def __init__(self, spec: ServerSpec) -> None:
         self.spec = spec
-        self._known: list[str] = []
+        self._texts: list[str] = []
         self._numbers: dict[str, int] = {}
 
     @cached_property
@@ -45,24 +44,20 @@ class AnswerTokens:
 
     def text(self, ids: Sequence[int]) -> str:
         """The text of tokens by their numbers."""
-        return "".join(self._known[token] for token in ids)
+        return "".join(self._texts[token] for token in ids)
 
-    def numbers(self, tokens: Sequence[str | int]) -> list[int]:
-        """The numbers of tokens that an answer has, as texts or ids."""
-        return [self._number(self._text(token)) for token in tokens]
-
-    def _number(self, text: str) -> int:
-        if text not in self._numbers:
-            self._numbers[text] = len(self._known)
-            self._known.append(text)
-        return self._numbers[text]
-
-    def _text(self, token: str | int) -> str:
-        if isinstance(token, str):
-            return token
-        if self.tokenizer is None:
-            raise ModelError(f"model {self.spec.name}: tokens_field holds ids; declare tokenizer, the model's folder")
-        return self.tokenizer.decode([token])
+    def number(self, token: str | int) -> int:
+        """The number of a token that an answer has, as text or id."""
+        if not isinstance(token, str):
+            if self.tokenizer is None:
+                raise ModelError(
+                    f"model {self.spec.name}: tokens_field holds ids; declare tokenizer, the model's folder"
+                )
+            token = self.tokenizer.decode([token])
+        if token not in self._numbers:
+            self._numbers[token] = len(self._texts)
+            self._texts.append(token)
+        return self._numbers[token]
 
 
 def generation(
@@ -82,7 +77,7 @@ def generation(
     except ValueError as error:
         raise ModelError(f"model {known.spec.name} at {known.spec.base_url}: {error}") from None
     left = max(0, prompt.max_new_tokens - length) if isinstance(prompt, Sample) else 0
-    ids = known.numbers((*reply.tokens, *[EOS] * left)) if reply.tokens else ()
+    ids = map(known.number, (*reply.tokens, *[EOS] * left)) if reply.tokens else ()
     return Generation(reply.text, tuple(ids), forwards or None, length, (*steps, *(-1,) * left), extra=extra)
 
 
@@ -93,10 +88,33 @@ def _told(spec: ServerSpec, reply: Reply, kept: bool) -> dict[str, Any]:
         "first_token": None if kept else reply.first_token,
         "tokens_in": reply.tokens_in,
         "tokens_out": reply.tokens_out,
-        "cost": cost(spec, reply),
+        "cost": reply.cost(spec),
         "model": reply.model,
         "finish": reply.finish,
         "outcomes": list(reply.outcomes),
         "asked": reply.asked,
         "kept": kept,
     }
+
+
+def decoding_order(reported: Sequence[int], block: int | None) -> tuple[tuple[int, ...], int]:
+    """The 0-based steps of an answer's tokens over all its blocks, and its forwards: Σ over blocks of the largest step.
+
+    `reported` are 1-based steps, counted within each block of so many tokens (None: one block), or on and on over the
+    answer; the last block may be cut. Raises ValueError for steps that are neither.
+    """
+    if any(type(step) is not int or step < 1 for step in reported):
+        raise ValueError("its steps are no whole numbers from 1")
+    size = block or max(1, len(reported))
+    blocks = [list(reported[start : start + size]) for start in range(0, len(reported), size)]
+    later = [one for one in blocks[1:] if len(one) == size]
+    if later and all(min(after) > max(before) for before, after in pairwise(blocks)):
+        return tuple(step - 1 for step in reported), max(reported)
+    if any(min(one) != 1 for one in later):
+        raise ValueError(f"its steps don't begin at 1 in each block of {size}; declare the server's block length (+b)")
+    steps: list[int] = []
+    forwards = 0
+    for one in blocks:
+        steps += [forwards + step - 1 for step in one]
+        forwards += max(one)
+    return tuple(steps), forwards

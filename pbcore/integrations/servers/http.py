@@ -4,11 +4,10 @@ An SDK's own timeouts each limit a single read, which a server that drips never 
 reply of any size, and adds what the environment holds for its maker's own server.
 """
 
-import ssl
 import threading
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import httpcore2
@@ -67,12 +66,19 @@ def http_client(spec: ServerSpec, limits: Limits, headers: dict[str, str] | None
         timeout=limits.seconds,
         limits=httpx2.Limits(),
         follow_redirects=False,
+        verify=_certificates(),
     )
     for transport in (client._transport, *client._mounts.values()):
         if isinstance(transport, httpx2.HTTPTransport):
-            pool = transport._pool
+            pool: Any = transport._pool
             pool._network_backend = _Backend(pool._network_backend, request_of_thread)
     return client
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The authorities that are trusted, read once."""
+    return httpx2.create_ssl_context()
 
 
 class _Request(threading.local):
@@ -99,11 +105,14 @@ class _Request(threading.local):
         return data
 
 
-class _Stream(httpcore2.NetworkStream):
-    """A connection whose every wait ends with the request's time."""
+class _Stream:
+    """A connection of httpcore's whose every wait ends with the request's time."""
 
-    def __init__(self, inner: httpcore2.NetworkStream, request: _Request) -> None:
+    def __init__(self, inner: Any, request: _Request) -> None:
         self._inner, self._request = inner, request
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._request.came(self._inner.read(max_bytes, self._request.seconds(timeout)))
@@ -111,32 +120,15 @@ class _Stream(httpcore2.NetworkStream):
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._inner.write(buffer, self._request.seconds(timeout))
 
-    def close(self) -> None:
-        self._inner.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore2.NetworkStream:
-        seconds = self._request.seconds(timeout)
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, seconds), self._request)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)
+    def start_tls(self, *, timeout: float | None, **options: Any) -> "_Stream":
+        return _Stream(self._inner.start_tls(timeout=self._request.seconds(timeout), **options), self._request)
 
 
-class _Backend(httpcore2.NetworkBackend):
-    """Connections of the class above."""
+class _Backend:
+    """What makes such connections, in the place of httpcore's own."""
 
-    def __init__(self, inner: httpcore2.NetworkBackend, request: _Request) -> None:
+    def __init__(self, inner: Any, request: _Request) -> None:
         self._inner, self._request = inner, request
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore2.NetworkStream:
-        seconds = self._request.seconds(timeout)
-        return _Stream(self._inner.connect_tcp(host, port, seconds, local_address, socket_options), self._request)
+    def connect_tcp(self, *, timeout: float | None, **options: Any) -> _Stream:
+        return _Stream(self._inner.connect_tcp(timeout=self._request.seconds(timeout), **options), self._request)

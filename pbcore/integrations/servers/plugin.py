@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,17 +12,16 @@ from pbcore.errors import PbcoreError
 from pbcore.grid.cellid import CellName
 from pbcore.integrations.servers.options import ServerOptions
 from pbcore.plugin.rundir import run_dir
-from pbcore.plugin.state import drilled, plan, settings
+from pbcore.plugin.state import drilled, plan, say, settings
 from pbcore.printable import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pbcore.integrations.servers.model import ServerModel, Session
-    from pbcore.integrations.servers.money import Budget
-    from pbcore.integrations.servers.record import Served
+    from pbcore.integrations.servers.budget import Budget
+    from pbcore.integrations.servers.model import ServerModel
+    from pbcore.integrations.servers.session import Session
     from pbcore.models.base import Model
-    from pbcore.results.record import SampleRecord
 
 LEDGER = ".spending"
 
@@ -33,26 +31,22 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
 
     With --collect-only the estimate alone. Raises pytest.UsageError that names variable, address or model.
     """
-    from pbcore.integrations.servers.api_cost import check_limit, estimate_lines, server_models
+    from pbcore.integrations.servers.declared import MODELS
 
-    unfinished = _unfinished(config, cells)
-    if not server_models(unfinished):
+    unfinished, declared = _unfinished(config, cells), MODELS.specs()
+    specs = [declared[model] for model in dict.fromkeys(name.model for name in unfinished) if model in declared]
+    if not specs:
         return
-    from pbcore.integrations.servers.check_sampler import check_sampler
+    from pbcore.integrations.servers.clients import client_of
+    from pbcore.integrations.servers.engines import check_sampler
+    from pbcore.integrations.servers.estimate import estimate_lines
     from pbcore.integrations.servers.keys import short_key
-    from pbcore.integrations.servers.model import client_of
 
     try:
-        check_limit(plan(config), unfinished)
-        lines = estimate_lines(plan(config), unfinished, lambda name: _store(config, name.cell_id).known)
-    except PbcoreError as error:
-        raise pytest.UsageError(str(error)) from error
-    lines += [warning for spec in server_models(unfinished).values() if (warning := short_key(spec)) is not None]
-    _say(config, [f"pbcore: {line}" for line in lines])
-    if config.getoption("collectonly", False):
-        return
-    try:
-        for spec in server_models(unfinished).values():
+        lines = estimate_lines(plan(config), unfinished, specs, lambda name: _store(config, name.cell_id).known)
+        warnings = [warning for spec in specs if (warning := short_key(spec)) is not None]
+        say(config, *(f"pbcore: {line}" for line in (*lines, *warnings)))
+        for spec in () if config.getoption("collectonly", False) else specs:
             client_of(spec).check()
             check_sampler(spec)
     except PbcoreError as error:
@@ -66,7 +60,7 @@ def pytest_pbcore_begin(config: pytest.Config) -> None:
         limit.begin(spent(run_dir(config).cells_dir)[1])
 
 
-def pytest_pbcore_asking(item: pytest.Item, cell_id: str, model: Model) -> AbstractContextManager[Answers] | None:
+def pytest_pbcore_asking(item: pytest.Item, cell_id: str, model: Model) -> AbstractContextManager[Session] | None:
     """Keeps a server's answers beside the cell while it decodes."""
     from pbcore.integrations.servers.model import ServerModel
 
@@ -74,68 +68,22 @@ def pytest_pbcore_asking(item: pytest.Item, cell_id: str, model: Model) -> Abstr
 
 
 @contextmanager
-def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Answers]:
-    from pbcore.integrations.servers.money import CostLimitError
+def _asking(item: pytest.Item, cell_id: str, model: ServerModel) -> Iterator[Session]:
+    from pbcore.integrations.servers.budget import CostLimitError
 
     chosen = settings(item.config).part(ServerOptions).concurrency
     only = chosen[0] if len(chosen) == 1 else None
     with model.session(_store(item.config, cell_id), _budget(item.config), only) as session:
         try:
-            yield Answers(session)
+            yield session
         except CostLimitError as error:
             item.session.shouldstop = str(error)
             raise
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """The answers of one cell (`plugin.hookspecs.Asked`)."""
-
-    session: Session
-
-    def rounds(self) -> list[float]:
-        """The seconds of the requests; none if some answers were not asked for now."""
-        return [] if self.session.kept else [self.session.seconds]
-
-    def rates(self) -> dict[str, Any]:
-        """Forwards by the server's own counters, over all requests together; empty where it has no such counters, or
-        some answers were not asked for now.
-        """
-        session = self.session
-        steps = session.counters.get("denoising_steps", 0.0)
-        if session.kept or not session.asked or steps <= 0:
-            return {}
-        tokens = session.counters.get("committed_tokens")
-        return {"nfe_mean": steps / session.asked, "tokens_per_forward": None if tokens is None else tokens / steps}
-
-    def absent(self) -> dict[str, str]:
-        kept, asked = self.session.kept, self.session.asked
-        untimed = {"seconds": f"{kept} of {kept + asked} answers were kept from an earlier run"} if kept else {}
-        together = {"tokens_per_step": "the server counts the forwards of all requests together"}
-        return untimed | (together if self.rates() else {})
-
-    def part(self, samples: Sequence[SampleRecord]) -> Served:
-        """What the server reported."""
-        from pbcore.integrations.servers.record import served
-
-        session, spec = self.session, self.session.spec
-        return served(
-            samples,
-            provider=spec.provider,
-            kind=spec.kind,
-            concurrency=session.concurrency,
-            asked=session.asked,
-            kept=session.kept,
-            version=session.version,
-            counters=session.counters,
-            settings=session.settings,
-            sent=session.sent,
-        )
-
-
 def spent(cells: Path) -> tuple[int, float]:
     """The answers of servers that are kept beside the cells of a run, and what they cost by the declared prices."""
-    from pbcore.integrations.servers.store import lines
+    from pbcore.integrations.servers.session import lines
     from pbcore.results.rundir import ANSWERS
 
     costs = [row.get("cost") or 0.0 for file in cells.glob(f"*{ANSWERS}") for row in lines(file)]
@@ -168,7 +116,7 @@ def _unfinished(config: pytest.Config, names: Iterable[CellName]) -> list[CellNa
 
 def _store(config: pytest.Config, cell_id: str) -> Any:
     """The answers of a cell. The drill-down reads those of a run that it resumes, and writes none."""
-    from pbcore.integrations.servers.store import AnswerStore
+    from pbcore.integrations.servers.session import AnswerStore
 
     if drilled(config) and settings(config).resume is None:
         return AnswerStore(None)
@@ -177,7 +125,7 @@ def _store(config: pytest.Config, cell_id: str) -> Any:
 
 def _budget(config: pytest.Config) -> Budget | None:
     """The limit of --max-cost, shared by all workers of a run."""
-    from pbcore.integrations.servers.money import Budget
+    from pbcore.integrations.servers.budget import Budget
 
     limit = settings(config).part(ServerOptions).max_cost
     if limit is None:
@@ -187,12 +135,3 @@ def _budget(config: pytest.Config) -> Budget | None:
     folder = run_dir(config).cells_dir
     folder.mkdir(parents=True, exist_ok=True)
     return Budget(limit, folder / LEDGER)
-
-
-def _say(config: pytest.Config, lines: list[str]) -> None:
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is None:
-        return
-    for line in lines:
-        terminal.ensure_newline()
-        terminal.write_line(line)

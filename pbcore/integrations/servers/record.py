@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pbcore.results.record import SampleRecord
 
 PERCENTILES = (50, 90, 99)
+_TOLD = ("asked", "model", "finish", "outcomes", "tokens_in", "tokens_out", "cost", "first_token", "seconds")
 _Count = Annotated[int, Interval(ge=0, le=10**15)]
 _Amount = Annotated[float, Interval(ge=0, le=1e15)]
 
@@ -61,64 +62,34 @@ class Served:
         return self.first_token, self.tokens_in, self.tokens_out, self.cost
 
 
-def served(
-    samples: Sequence[SampleRecord],
-    *,
-    provider: str,
-    kind: str,
-    concurrency: int,
-    asked: int,
-    kept: int,
-    version: str | None,
-    counters: dict[str, float],
-    settings: Mapping[str, Any],
-    sent: Mapping[str, list[Any]],
-) -> Served:
-    """The record's part for these samples, whose `served` says what was reported of each."""
+def served(samples: Sequence[SampleRecord], **session: Any) -> Served:
+    """The record's part for these samples, whose `served` says what was reported of each; `session` are the fields that
+    are of all requests together.
+    """
     rows = [sample.served or {} for sample in samples]
-    dates = sorted(filter(None, (row.get("asked") for row in rows)))
+    known = {name: [row[name] for row in rows if row.get(name) is not None] for name in _TOLD}
+    dates = sorted(known["asked"])
+    whole = {name: known[name] for name in ("tokens_in", "tokens_out", "cost") if len(known[name]) == len(rows)}
     return Served(
-        provider=provider,
-        kind=kind,
-        concurrency=concurrency,
-        asked=asked,
-        kept=kept,
-        version=version,
-        models=_counts(row.get("model") for row in rows),
+        models=_counts(known["model"]),
         first_asked=dates[0] if dates else None,
         last_asked=dates[-1] if dates else None,
-        tokens_in=_sum(rows, "tokens_in"),
-        tokens_out=_sum(rows, "tokens_out"),
-        first_token=_median(rows, "first_token"),
-        request=_median(rows, "seconds"),
-        cost=_sum(rows, "cost"),
-        finish=_counts(row.get("finish") for row in rows),
-        outcomes=_counts(outcome for row in rows for outcome in row.get("outcomes", ())),
-        counters={name: max(0.0, float(value)) for name, value in counters.items()},
-        settings=dict(settings),
-        sent=dict(sent),
-        first_tokens=_percentiles(rows, "first_token"),
-        requests=_percentiles(rows, "seconds"),
+        first_token=float(median(known["first_token"])) if known["first_token"] else None,
+        request=float(median(known["seconds"])) if known["seconds"] else None,
+        finish=_counts(known["finish"]),
+        outcomes=_counts(outcome for outcomes in known["outcomes"] for outcome in outcomes),
+        first_tokens=_percentiles(known["first_token"]),
+        requests=_percentiles(known["seconds"]),
+        **{name: sum(values) for name, values in whole.items()},  # None if an answer lacks the number
+        **session,
     )
 
 
-def _counts(words: Iterable[str | None]) -> dict[str, int]:
-    return dict(sorted(Counter(word for word in words if word is not None).items()))
+def _counts(words: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(words).items()))
 
 
-def _sum(rows: Sequence[dict[str, Any]], name: str) -> Any:
-    """The sum over all answers; None if one of them lacks the number."""
-    values = [row.get(name) for row in rows]
-    return None if any(value is None for value in values) else sum(value for value in values if value is not None)
-
-
-def _median(rows: Sequence[dict[str, Any]], name: str) -> float | None:
-    """The median over those that were measured; None if none was."""
-    values = [row[name] for row in rows if row.get(name) is not None]
-    return float(median(values)) if values else None
-
-
-def _percentiles(rows: Sequence[dict[str, Any]], name: str) -> dict[str, float]:
-    """p50, p90 and p99 over those that were measured (the nearest rank); empty if none was."""
-    values = sorted(float(row[name]) for row in rows if row.get(name) is not None)
-    return {f"p{share}": values[-(-share * len(values) // 100) - 1] for share in PERCENTILES} if values else {}
+def _percentiles(values: Sequence[float]) -> dict[str, float]:
+    """p50, p90 and p99 (the nearest rank); empty without values."""
+    ranked = sorted(map(float, values))
+    return {f"p{share}": ranked[-(-share * len(ranked) // 100) - 1] for share in PERCENTILES} if ranked else {}

@@ -2,11 +2,14 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from pbcore.integrations.servers.sampler_fields import fields_of
 from pbcore.integrations.servers.spec import ServerSpec
+from pbcore.models.errors import ModelError
+from pbcore.models.rows import Prompt
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample
 
@@ -38,6 +41,32 @@ class Ask:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
+def ask_of(
+    spec: ServerSpec, prompt: Prompt, sampler: SamplerName, max_new_tokens: int | None, seed: int, place: int = 0
+) -> Ask:
+    """A question to a server: the length as asked for, else the task's or the declared one, and the sampler's fields.
+    `place` is that of a prompt which is no sample.
+
+    Raises ModelError for prompts that no server can be asked, InputError for a sampler that doesn't fit that length.
+    """
+    limit = spec.max_tokens
+    if isinstance(prompt, Sample):
+        if prompt.canvas is not None:
+            raise ModelError(f"{spec.name} can't do infilling (task {prompt.task}); leave the task out")
+        messages, place = prompt.messages, prompt.index
+        limit = prompt.answer_limit(spec.answer_limit(prompt.task))
+    elif isinstance(prompt, str):
+        messages = ({"role": "user", "content": prompt},)
+    else:
+        chat = [item for item in prompt if isinstance(item, Mapping)]
+        if len(chat) < len(prompt):
+            raise ModelError(f"{spec.name} takes samples, chats and texts; it can't be sent token ids")
+        messages = tuple({"role": item["role"], "content": item["content"]} for item in chat)
+    tokens = max_new_tokens or limit
+    fields = fields_of(spec.sampler_fields, sampler, tokens, spec.name) if spec.sampler_fields else {}
+    return Ask(messages, tokens, sampler.temperature, seed, place, fields)
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """One answer. What the server doesn't report is None.
@@ -61,35 +90,11 @@ class Reply:
     step_map: tuple[int, ...] | None = None
     tokens: tuple[str | int, ...] | None = None
 
-
-def ask_of(
-    spec: ServerSpec,
-    messages: tuple[Message, ...],
-    sample: Sample | None,
-    sampler: SamplerName,
-    max_new_tokens: int | None,
-    seed: int,
-    place: int,
-) -> Ask:
-    """A question to a server: the length as asked for, else the task's or the declared one, and the sampler's fields.
-
-    Raises InputError for a sampler that doesn't fit that length.
-    """
-    limit = spec.max_tokens if sample is None else sample.answer_limit(spec.answer_limit(sample.task))
-    tokens = max_new_tokens or limit
-    return Ask(messages, tokens, sampler.temperature, seed, place, fields_of(spec, sampler, tokens))
-
-
-class Client(Protocol):
-    """A server through an SDK; used by several threads at once."""
-
-    def ask(self, ask: Ask) -> Reply:
-        """Raises ModelError without the key."""
-        ...
-
-    def check(self) -> None:
-        """Raises ModelError if the server is down, refuses the key or doesn't know the model."""
-        ...
+    def cost(self, spec: ServerSpec) -> float | None:
+        """USD by the server's counts; None without prices or counts."""
+        if self.tokens_in is None or self.tokens_out is None:
+            return None
+        return spec.usd(self.tokens_in, self.tokens_out)
 
 
 OUTCOMES = ("empty", "length", "refusal", "content_filter")

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.integrations.servers.declaration import ServerSpec
 from pbcore.names import SamplerName
 
 NUMBER, BLOCK, STEPS = "number", "b", "steps"  # a bare number, the block length, the steps of the whole answer
@@ -29,17 +28,23 @@ def why_not(fields: Mapping[str, Mapping[str, str]], sampler: SamplerName) -> st
     return f"its field for {lacking[0]!r} has no value in that name; write it out" if lacking else None
 
 
-def fields_of(spec: ServerSpec, sampler: SamplerName, tokens: int) -> dict[str, Any]:
-    """Place in the request → value, for an answer of at most so many tokens; empty without `sampler_fields`.
+def fields_of(fields: Mapping[str, Mapping[str, str]], sampler: SamplerName, tokens: int, model: str) -> dict[str, Any]:
+    """Place in the request → value, for an answer of at most so many tokens.
 
-    Without `+b8` the block is the whole answer. Raises InputError where the steps don't come out even.
+    Without `+b8` the block is the whole answer; the steps are those of the whole answer: k tokens each, or in every
+    block those of `linear8`. Raises InputError, naming the model, where they don't come out even.
     """
-    if not spec.sampler_fields:
-        return {}
-    known = spec.sampler_fields[sampler.policy]
-    values = {**dict.fromkeys(FLAGS, False), **_parts(sampler), BLOCK: sampler.block or tokens}
+    known, block = fields[sampler.policy], sampler.block or tokens
+    values = {**dict.fromkeys(FLAGS, False), **_parts(sampler), BLOCK: block}
     if STEPS in known:
-        values[STEPS] = _steps(spec, sampler, values, tokens)
+        k: Any = values.get("k")
+        linear = values.get("linear")
+        if tokens % block or (linear is None and block % k):
+            raise InputError(
+                f"sampler {sampler} of {model}: an answer of {tokens} tokens has no whole number of blocks of {block}"
+                f"{'' if k is None else f', or these none of steps of {k}'}; choose another sampler or --max-new-tokens"
+            )
+        values[STEPS] = tokens // block * (linear or block // k)
     return {place: values[part] for part, place in known.items()}
 
 
@@ -68,14 +73,3 @@ def _parts(sampler: SamplerName) -> dict[str, Any]:
 
 def _value(text: str) -> bool | int | float:
     return True if not text else float(text) if "." in text else int(text)
-
-
-def _steps(spec: ServerSpec, sampler: SamplerName, values: Mapping[str, Any], tokens: int) -> int:
-    """The steps of a whole answer: k tokens each, or in every block those of `linear8`."""
-    block, k, linear = values[BLOCK], values.get("k"), values.get("linear")
-    if tokens % block or (linear is None and block % k):
-        raise InputError(
-            f"sampler {sampler} of {spec.name}: an answer of {tokens} tokens has no whole number of blocks of {block}"
-            f"{'' if k is None else f', or these none of steps of {k}'}; choose another sampler or --max-new-tokens"
-        )
-    return int(tokens // block * (linear or block // k))

@@ -1,164 +1,150 @@
-"""The declared models behind servers: those of servers.yaml and of a user's `--models FILE`.
-
-Doesn't import torch or an SDK.
-"""
+"""What a server's model is declared to be, and what servers of a kind accept and report beside their answers."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
-from dataclasses import fields, replace
-from functools import cache
-from importlib.resources import files
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
-from pbcore.errors import InputError
-from pbcore.integrations.servers.check_spec import check_tasks, check_url, check_values
-from pbcore.integrations.servers.declaration import Prices, ServerSpec
-from pbcore.integrations.servers.kinds import KINDS
 from pbcore.integrations.servers.sampler_fields import why_not
-from pbcore.links import docs
 from pbcore.names import SamplerName, parse
-from pbcore.printable import printable, shown
-from pbcore.tasks.files import read_text, read_yaml
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+    from pydantic import ConfigDict
 
 
-KEYS = tuple(f.name for f in fields(ServerSpec) if f.name != "name")
-_ADDED: dict[str, ServerSpec] = {}
-_FILES: dict[str, Path] = {}
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the servers of a kind have in common.
 
-
-def server_specs() -> dict[str, ServerSpec]:
-    """All declared models behind servers: those of the package, then those of `--models`."""
-    return {**_built_in()[1], **_ADDED}
-
-
-def add_models_file(path: str | Path, taken: Mapping[str, Any] | None = None) -> list[str]:
-    """Adds the models of a user's YAML file and returns their names; docs/servers.md shows an example.
-
-    An entry under a predeclared name (`mercury`, `claude-haiku`) changes the keys that it gives. Adding a file again
-    reads it again. Raises InputError that names file, model, key and what is allowed; FileNotFoundError for a missing
-    file. `taken` are names of other models.
+    `sdk` is the package that asks them; `base_url` where they are unless declared. `stream_usage`: a streamed answer
+    counts its tokens only if `stream_options` asks for it. `version_paths` (the first that is there) and
+    `version_field` say where the server tells its version, relative to the host; `settings_paths` where it tells how it
+    decodes, and `settings` which places of that page a record keeps. `counters` maps what a record keeps to counters of
+    the Prometheus page `/metrics`. `loads`: the server loads whatever model it is asked for, so that no list of its
+    models is complete.
     """
-    file = Path(path)
-    if not file.is_file():
-        raise FileNotFoundError(
-            f"no models file {file}; give a YAML file with one entry per model ({docs('servers.md')})"
-        )
-    read = read_specs(read_text(file), str(file))
-    check_tasks(read, file)
-    for name in read:
-        if name in (taken or {}):
-            raise InputError(f"{file}: a model named {name!r} exists already; choose another name")
-        if _FILES.get(name, file.resolve()) != file.resolve():
-            raise InputError(f"{file}: a model named {name!r} exists already in {_FILES[name]}; choose another name")
-    _ADDED.update(read)
-    _FILES.update(dict.fromkeys(read, file.resolve()))
-    return list(read)
+
+    sdk: str = "openai"
+    base_url: str | None = None
+    stream_usage: bool = True
+    version_paths: tuple[str, ...] = ()
+    version_field: str = "version"
+    settings_paths: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    counters: tuple[tuple[str, str], ...] = ()
+    loads: bool = False
 
 
-def read_specs(text: str, where: str) -> dict[str, ServerSpec]:
-    """The models of a YAML text; `where` names it in errors. Raises InputError."""
-    declared = _built_in()[0]
-    return {
-        name: _spec(name, {**declared.get(name, {}), **entry}, f"{where}, model {printable(name)}")
-        for name, entry in _entries(text, where).items()
-    }
+_SGLANG = ("/server_info", "/get_server_info")  # the second address is that of versions before it, deprecated since
+KINDS = {
+    "openai": Kind(),
+    "anthropic": Kind(sdk="anthropic", base_url="https://api.anthropic.com"),
+    "vllm": Kind(
+        version_paths=("/version",),
+        settings_paths=("/server_info?config_format=json",),  # there with VLLM_SERVER_DEV_MODE=1
+        settings=(
+            "vllm_config.diffusion_config.canvas_length",
+            "vllm_config.diffusion_config.max_denoising_steps",
+            "vllm_config.scheduler_config.max_num_seqs",
+        ),
+        counters=(  # of diffusion models; commit forwards are not among them
+            ("denoising_steps", "vllm:diffusion_num_denoising_steps"),
+            ("canvas_positions", "vllm:diffusion_num_canvas_positions"),
+            ("committed_tokens", "vllm:diffusion_num_committed_tokens"),
+        ),
+    ),
+    "sglang": Kind(
+        version_paths=_SGLANG,
+        settings_paths=_SGLANG,
+        settings=("dllm_algorithm", "dllm_algorithm_config", "max_running_requests"),
+    ),
+    "lmdeploy": Kind(),
+    "llamacpp": Kind(version_paths=("/props",), version_field="build_info"),
+    "dlmserve": Kind(stream_usage=False),  # refuses fields that it doesn't know
+    "transformers": Kind(stream_usage=False, loads=True),
+}
 
 
-@cache
-def _built_in() -> tuple[dict[str, dict[str, Any]], dict[str, ServerSpec]]:
-    """The package's own entries, as written and as read."""
-    text = files("pbcore.integrations.servers").joinpath("servers.yaml").read_text(encoding="utf-8")
-    entries = _entries(text, "servers.yaml")
-    return entries, {name: _spec(name, entry, f"servers.yaml, model {name}") for name, entry in entries.items()}
+@dataclass(frozen=True)
+class Prices:
+    """USD per million tokens of prompts (`input`) and of answers (`output`)."""
+
+    input: float
+    output: float
+    __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
 
-def _entries(text: str, where: str) -> dict[str, dict[str, Any]]:
-    loaded = read_yaml(text, where)
-    if not isinstance(loaded, dict) or not loaded:
-        raise InputError(f"{where}: give one entry per model, `name:` with its keys below it")
-    for name, entry in loaded.items():
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise InputError(f"{where}: model name {shown(name)}: use letters, digits, '_', '-' and '.'")
-        if not isinstance(entry, dict):
-            raise InputError(f"{where}, model {name}: give the keys of the model, such as base_url and model")
-    return loaded
+@dataclass(frozen=True)
+class ServerSpec:
+    """A model behind a server. Holds no key: only the name of the variable that does.
 
+    `kind` is one of KINDS; `model` the id that the server knows it by; `key` the name of the environment variable with
+    the key, if it needs one. `extra_body` is added to every request. `max_tokens` limits an answer (`task_max_tokens`
+    by task or category) and is sent as `max_tokens_field`. `concurrency` is the number of requests at once, `timeout`
+    the seconds of one, `retries` how often the SDK repeats a request that failed. `temperature` and `seed` say whether
+    they may be sent. `sampler` is `ar` for autoregressive models, and for others what the server's own setting is
+    declared to be, or with `sampler_fields` (policy → part of its name → place in the request) the default. `nfe_field`
+    is the place in an answer of its number of forwards, e.g. `usage.num_forwards`, `step_map_field` that of the step
+    (1-based, in its block) of each token, `tokens_field` that of the tokens' texts or ids; `tokenizer` a folder with
+    the model's.
+    """
 
-def _spec(name: str, entry: Mapping[str, Any], where: str) -> ServerSpec:
-    """One entry, checked."""
-    unknown = sorted(printable(str(key)) for key in entry if key not in KEYS)
-    if unknown:
-        raise InputError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(KEYS)}")
-    kind = entry.get("kind", "openai")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise InputError(f"{where}: kind {shown(kind)}; give one of {', '.join(KINDS)}")
-    default = {"base_url": KINDS[kind].base_url} if KINDS[kind].base_url else {}
-    spec = _validated({"name": name, **default, **entry}, where)
-    check_url(spec.base_url, where)
-    check_values(spec, where)
-    return ServerSpec(**{**vars(spec), "sampler": _sampler(spec, where), "base_url": spec.base_url.rstrip("/")})
+    name: str
+    model: str
+    base_url: str
+    kind: str = "openai"
+    key: str | None = None
+    extra_body: dict[str, Any] = field(default_factory=dict)
+    max_tokens: int = 1024
+    task_max_tokens: dict[str, int] = field(default_factory=dict)
+    max_tokens_field: str = "max_tokens"
+    prices: Prices | None = None
+    concurrency: int = 8
+    timeout: float = 120.0
+    retries: int = 4
+    temperature: bool = True
+    seed: bool = False
+    stream: bool = True
+    sampler: str = "ar"
+    sampler_fields: dict[str, dict[str, str]] = field(default_factory=dict)
+    nfe_field: str | None = None
+    step_map_field: str | None = None
+    tokens_field: str | None = None
+    tokenizer: str | None = None
+    __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
+    @property
+    def provider(self) -> str:
+        """The server's host, as records name it."""
+        return urlsplit(self.base_url).netloc
 
-@cache
-def _adapter() -> TypeAdapter[ServerSpec]:
-    from pydantic import TypeAdapter
+    @property
+    def diffusing(self) -> bool:
+        """Whether each piece of a streamed answer is the whole canvas so far, as Mercury's `diffusing` asks for."""
+        return self.stream and self.extra_body.get("diffusing") is True
 
-    return TypeAdapter(ServerSpec)
+    def answer_limit(self, task: str) -> int:
+        """The declared limit of an answer to a task (its full name)."""
+        category, _, short = task.partition("/")
+        limits = [self.task_max_tokens[name] for name in (task, short, category) if name in self.task_max_tokens]
+        return limits[0] if limits else self.max_tokens
 
+    def refusal(self, sampler: SamplerName) -> str | None:
+        """Why the model can't run a sampler; None if it can."""
+        own, sampler = parse(self.sampler), sampler.alone
+        if self.sampler_fields:
+            reason = why_not(self.sampler_fields, sampler)
+            if reason is not None:
+                return reason
+        elif replace(sampler, temperature=own.temperature) != own:
+            return f"{self.name} decodes behind its server; its sampler is {own}"
+        if sampler.temperature != own.temperature and not self.temperature:
+            return f"{self.name} takes no temperature; its sampler is {own}"
+        return None
 
-def _validated(entry: Mapping[str, Any], where: str) -> ServerSpec:
-    from pydantic import ValidationError
-
-    try:
-        text = json.dumps(entry, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{where}: {error}; give texts, numbers, true or false, lists and mappings") from None
-    try:
-        return _adapter().validate_json(text)
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-    place = printable(".".join(map(str, problem["loc"])), 120)
-    if problem["type"] in ("missing", "missing_argument"):
-        raise InputError(f"{where}: missing {place}")
-    if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        raise InputError(f"{where}: unknown key {place}")
-    allowed = problem["msg"].replace("Input should be", "it should be")
-    given = "" if place == "key" else f" {shown(problem['input'])}"  # a key itself, pasted there, is not shown
-    raise InputError(f"{where}: {place}{given}; {allowed}")
-
-
-def _sampler(spec: ServerSpec, where: str) -> str:
-    try:
-        name = parse(spec.sampler)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
-    reason = why_not(spec.sampler_fields, name) if spec.sampler_fields else None
-    if reason is not None:
-        raise InputError(f"{where}: sampler {name} is what runs unless --sampler says another; {reason}")
-    return str(name)
-
-
-def refusal(spec: ServerSpec, sampler: SamplerName) -> str | None:
-    """Why a server's model can't run a sampler; None if it can."""
-    own, sampler = parse(spec.sampler), sampler.alone
-    if spec.sampler_fields:
-        reason = why_not(spec.sampler_fields, sampler)
-        if reason is not None:
-            return reason
-    elif replace(sampler, temperature=own.temperature) != own:
-        return f"{spec.name} decodes behind its server; its sampler is {own}"
-    if sampler.temperature != own.temperature and not spec.temperature:
-        return f"{spec.name} takes no temperature; its sampler is {own}"
-    return None
-
-
-__all__ = ["KEYS", "Prices", "ServerSpec", "add_models_file", "read_specs", "refusal", "server_specs"]
+    def usd(self, tokens_in: int, tokens_out: int) -> float | None:
+        """What so many tokens cost; None without prices."""
+        if self.prices is None:
+            return None
+        return (tokens_in * self.prices.input + tokens_out * self.prices.output) / 1_000_000

@@ -2,4 +2,4 @@
 
 from pbcore.extensions import Integration
 
-INTEGRATION = Integration(exporter="pbcore.integrations.trackers.options:TRACKERS")
+INTEGRATION = Integration(exporter="pbcore.integrations.trackers.send:TRACKERS")

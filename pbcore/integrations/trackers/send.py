@@ -1,29 +1,20 @@
 """A run in experiment trackers: Weights & Biases and MLflow, each an optional extra that is imported at its use."""
 
+import argparse
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pbcore.errors import InputError
-from pbcore.exchange.tables import Tables, tables
+from pbcore.exchange.export import Tables, tables
 from pbcore.printable import printable
 from pbcore.results.rundir import RunDir
 
 # Columns that are metrics, and those that make up the table.
 METRICS = (
-    "score",
-    "score_low",
-    "score_high",
-    "nfe",
-    "tokens_per_step",
-    "tokens_per_forward",
-    "seconds",
-    "samples_per_second",
-    "tokens_per_second",
-    "ceiling",
-    "gap",
-    "bits_lost",
+    *("score", "score_low", "score_high", "nfe", "tokens_per_step", "tokens_per_forward"),
+    *("seconds", "samples_per_second", "tokens_per_second", "ceiling", "gap", "bits_lost"),
 )
 COLUMNS = ("model", "task", "sampler", "status", "n", "length", "prompts", "headline", *METRICS)
 FILES = ("report.html", "report.md", "curves*.png", "speed*.png", "results.json", "junit.xml")
@@ -45,8 +36,7 @@ def metrics(made: Tables) -> dict[str, float]:
 
 
 def _rows(columns: Mapping[str, list[Any]], names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    for values in zip(*(columns[name] for name in names), strict=True):
-        yield dict(zip(names, values, strict=True))
+    return (dict(zip(names, values, strict=True)) for values in zip(*map(columns.__getitem__, names), strict=True))
 
 
 def _facts(run: RunDir) -> dict[str, Any]:
@@ -70,30 +60,25 @@ def to_wandb(path: Path, project: str) -> str:
     except ImportError:
         raise InputError("Weights & Biases is not installed: pip install 'pbcore[wandb]'") from None
     run, made = RunDir(path), tables(path)
+    name = run.path.resolve().name
+    artifact_name = f"pbcore-{_ODD.sub('_', name).replace('/', '_').replace(' ', '_')}"
     try:
-        return _log_wandb(wandb, run, made, project)
+        with wandb.init(project=project, name=name, job_type="pbcore", config=_facts(run)) as session:
+            session.summary.update(metrics(made))
+            rows = [[row[column] for column in COLUMNS] for row in _rows(made.cells, COLUMNS)]
+            session.log({"cells": wandb.Table(columns=list(COLUMNS), data=rows, allow_mixed_types=True)})
+            artifact = wandb.Artifact(artifact_name, type="pbcore-run")
+            for file in _attachments(run):
+                artifact.add_file(str(file), name=file.name)
+            session.log_artifact(artifact)
+            return str(session.url or session.dir)
     except wandb.Error as error:
         raise InputError(f"Weights & Biases: {printable(str(error), 600)}") from error
     finally:
         wandb.teardown()  # its service writes on until then
 
 
-def _log_wandb(wandb: Any, run: RunDir, made: Tables, project: str) -> str:
-    name = run.path.resolve().name
-    with wandb.init(project=project, name=name, job_type="pbcore", config=_facts(run)) as session:
-        session.summary.update(metrics(made))
-        rows = [[row[column] for column in COLUMNS] for row in _rows(made.cells, COLUMNS)]
-        session.log({"cells": wandb.Table(columns=list(COLUMNS), data=rows, allow_mixed_types=True)})
-        artifact = wandb.Artifact(
-            f"pbcore-{_ODD.sub('_', name).replace('/', '_').replace(' ', '_')}", type="pbcore-run"
-        )
-        for file in _attachments(run):
-            artifact.add_file(str(file), name=file.name)
-        session.log_artifact(artifact)
-        return str(session.url or session.dir)
-
-
-def to_mlflow(path: Path, uri: str, experiment: str = "pbcore") -> str:
+def to_mlflow(path: Path, uri: str, experiment: str) -> str:
     """Sends a run to an MLflow tracking server or store (`uri`: http://…, file:…): facts as parameters, metrics, the
     cells as a table, pages and results as artifacts. Returns the run's id. Raises InputError without MLflow."""
     try:
@@ -101,23 +86,43 @@ def to_mlflow(path: Path, uri: str, experiment: str = "pbcore") -> str:
     except ImportError:
         raise InputError("MLflow is not installed: pip install 'pbcore[mlflow]'") from None
     run, made = RunDir(path), tables(path)
+    named = list(metrics(made).items())
+    rows = [list(row.values()) for row in _rows(made.cells, COLUMNS)]
     try:
-        return _log_mlflow(mlflow, run, made, uri, experiment)
+        mlflow.set_tracking_uri(uri)
+        mlflow.set_experiment(experiment)
+        with mlflow.start_run(run_name=run.path.resolve().name) as session:
+            mlflow.log_params({name: str(value)[:500] for name, value in _facts(run).items()})
+            for start in range(0, len(named), 500):  # a request takes at most 1,000
+                mlflow.log_metrics(dict(named[start : start + 500]))
+            mlflow.log_dict({"columns": list(COLUMNS), "data": rows}, "cells.json")
+            for file in _attachments(run):
+                mlflow.log_artifact(str(file))
+            return str(session.info.run_id)
     except (mlflow.exceptions.MlflowException, OSError) as error:
         raise InputError(f"MLflow at {printable(uri)}: {printable(str(error), 600)}") from error
 
 
-def _log_mlflow(mlflow: Any, run: RunDir, made: Tables, uri: str, experiment: str) -> str:
-    mlflow.set_tracking_uri(uri)
-    mlflow.set_experiment(experiment)
-    with mlflow.start_run(run_name=run.path.resolve().name) as session:
-        mlflow.log_params({name: str(value)[:500] for name, value in _facts(run).items()})
-        named = list(metrics(made).items())
-        for start in range(0, len(named), 500):  # a request takes at most 1,000
-            mlflow.log_metrics(dict(named[start : start + 500]))
-        mlflow.log_dict(
-            {"columns": list(COLUMNS), "data": [list(row.values()) for row in _rows(made.cells, COLUMNS)]}, "cells.json"
+class Trackers:
+    """The options of `pbcore export` for both (`exchange.export.Exporter`)."""
+
+    usage = "--wandb PROJECT, --mlflow URI"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        wandb = "project of Weights & Biases (pbcore[wandb]); WANDB_MODE=offline sends nothing"
+        mlflow = "MLflow's tracking server or store, e.g. http://host:5000 (pbcore[mlflow])"
+        parser.add_argument("--wandb", metavar="PROJECT", help=wandb)
+        parser.add_argument("--mlflow", metavar="URI", help=mlflow)
+        parser.add_argument(
+            "--experiment", default="pbcore", metavar="NAME", help="MLflow's experiment (default: pbcore)"
         )
-        for file in _attachments(run):
-            mlflow.log_artifact(str(file))
-        return str(session.info.run_id)
+
+    def asked(self, args: argparse.Namespace) -> bool:
+        return bool(args.wandb or args.mlflow)
+
+    def send(self, path: Path, args: argparse.Namespace) -> list[str]:
+        lines = [f"Weights & Biases: {to_wandb(path, args.wandb)}"] if args.wandb else []
+        return lines + ([f"MLflow: run {to_mlflow(path, args.mlflow, args.experiment)}"] if args.mlflow else [])
+
+
+TRACKERS = Trackers()

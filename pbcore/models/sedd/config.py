@@ -1,22 +1,26 @@
 """The config.json of a SEDD checkpoint, in the layout of its authors. Doesn't import torch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from pbcore.models.errors import ModelError
 from pbcore.printable import shown
 
 GRAPHS = ("absorb", "uniform")
-NOISES = ("loglinear", "geometric")
-_NUMBERS: Mapping[str, type] = {
-    "tokens": int,
-    "model.hidden_size": int,
-    "model.cond_dim": int,
-    "model.n_blocks": int,
-    "model.n_heads": int,
-    "model.length": int,
-    "model.scale_by_sigma": bool,
+_ALLOWED = {"graph": GRAPHS, "noise": ("loglinear", "geometric")}
+_KEYS = {  # a field's place in config.json
+    "tokens": "tokens",
+    "graph": "graph.type",
+    "noise": "noise.type",
+    "sigma_min": "noise.sigma_min",
+    "sigma_max": "noise.sigma_max",
+    "width": "model.hidden_size",
+    "condition": "model.cond_dim",
+    "blocks": "model.n_blocks",
+    "heads": "model.n_heads",
+    "length": "model.length",
+    "scale_by_sigma": "model.scale_by_sigma",
 }
 
 
@@ -49,71 +53,41 @@ class SeddConfig:
         return self.tokens if self.graph == "absorb" else None
 
 
-def is_sedd(raw: Mapping[str, Any]) -> bool:
-    """Whether a config.json is one of SEDD, which names no model type."""
-    return {"tokens", "graph", "noise", "model"} <= raw.keys()
-
-
 def read(raw: Mapping[str, Any], where: str) -> SeddConfig:
     """The config in a config.json. Raises ModelError that names every key that is missing or not allowed."""
     problems: list[str] = []
     values: dict[str, Any] = {}
-    for key, kind in _NUMBERS.items():
-        value = _at(raw, key)
-        positive = isinstance(value, int) and value > 0
-        if type(value) is not kind or (kind is int and not positive):
-            problems.append(f"{key} is {shown(value)}, not {'true or false' if kind is bool else 'a positive number'}")
-        values[key] = value
-    for key, allowed in (("graph.type", GRAPHS), ("noise.type", NOISES)):
-        values[key] = _at(raw, key)
-        if values[key] not in allowed:
-            problems.append(f"{key} is {shown(values[key])}, not {' or '.join(allowed)}")
-    low, high = (_at(raw, f"noise.{key}") for key in ("sigma_min", "sigma_max"))
-    if values["noise.type"] == "geometric" and not (_real(low) and _real(high) and 0 < low < high):
-        problems.append(f"noise.sigma_min and sigma_max are {shown(low)} and {shown(high)}, not 0 < min < max")
-    if not problems and values["model.hidden_size"] % values["model.n_heads"]:
+    for field in fields(SeddConfig):
+        key = _KEYS[field.name]
+        value: Any = raw
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        values[field.name] = value
+        if allowed := _ALLOWED.get(field.name):
+            wanted = None if value in allowed else " or ".join(allowed)
+        elif field.type is bool:
+            wanted = None if type(value) is bool else "true or false"
+        elif field.type is int:
+            wanted = None if type(value) is int and value > 0 else "a positive number"
+        else:
+            values[field.name] = float(value) if type(value) in (int, float) else 0.0
+            wanted = None
+        if wanted:
+            problems.append(f"{key} is {shown(value)}, not {wanted}")
+    if values["noise"] == "geometric" and not 0 < values["sigma_min"] < values["sigma_max"]:
+        low, high = values["sigma_min"], values["sigma_max"]
+        problems.append(f"noise.sigma_min and sigma_max are {low} and {high}, not 0 < min < max")
+    if not problems and values["width"] % values["heads"]:
         problems.append("model.hidden_size is not a multiple of model.n_heads")
     if problems:
         raise ModelError(f"{where}: config.json is not one of SEDD: {'; '.join(problems)}")
-    return SeddConfig(
-        tokens=values["tokens"],
-        graph=values["graph.type"],
-        noise=values["noise.type"],
-        sigma_min=float(low) if _real(low) else 0.0,
-        sigma_max=float(high) if _real(high) else 0.0,
-        width=values["model.hidden_size"],
-        condition=values["model.cond_dim"],
-        blocks=values["model.n_blocks"],
-        heads=values["model.n_heads"],
-        length=values["model.length"],
-        scale_by_sigma=values["model.scale_by_sigma"],
-    )
+    return SeddConfig(**values)
 
 
 def to_json(config: SeddConfig) -> dict[str, Any]:
     """The config as its authors' layout has it; `read` is the inverse."""
-    return {
-        "tokens": config.tokens,
-        "graph": {"type": config.graph},
-        "noise": {"type": config.noise, "sigma_min": config.sigma_min, "sigma_max": config.sigma_max},
-        "model": {
-            "type": "ddit",
-            "hidden_size": config.width,
-            "cond_dim": config.condition,
-            "n_blocks": config.blocks,
-            "n_heads": config.heads,
-            "length": config.length,
-            "scale_by_sigma": config.scale_by_sigma,
-        },
-    }
-
-
-def _at(raw: Mapping[str, Any], key: str) -> Any:
-    value: Any = raw
-    for part in key.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
-def _real(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    result: dict[str, Any] = {"tokens": config.tokens, "graph": {}, "noise": {}, "model": {"type": "ddit"}}
+    for name, key in _KEYS.items():
+        part, _, leaf = key.rpartition(".")
+        (result[part] if part else result)[leaf] = getattr(config, name)
+    return result

@@ -2,8 +2,8 @@
 the next tokens.
 
 M positions, N columns. All in the scores' float32, as the authors compute it. The predictors' probabilities can be
-negative; `draw` takes those as 0. Beyond σ of about 16 (geometric noise up to σ = 20) the mask's probability is a
-difference of numbers that float32 can't tell apart, and about half of the masks stay a step longer than they should.
+negative; `draw_tokens` takes those as 0. Beyond σ of about 16 (geometric noise up to σ = 20) the mask's probability is
+a difference of numbers that float32 can't tell apart, and about half of the masks stay a step longer than they should.
 """
 
 import math
@@ -98,7 +98,7 @@ def denoised(graph: Graph, noise: Noise, tokens: Tensor, score: Tensor, t: float
 PREDICTORS = {"analytic": analytic, "euler": euler}
 
 
-def draw(probabilities: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+def draw_tokens(probabilities: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
     """Tokens (M,) by inverting the distribution function at uniforms (M,), and their probabilities (M,).
 
     Negative probabilities count as 0, and the rest is divided by its sum.

@@ -1,51 +1,43 @@
 """SEDD as a model with its own decoding loop: given tokens are put back before every update, the rest follows the
-reverse process.
+reverse process. Checkpoints are in their authors' layout.
 
 R rows, T positions, M open positions, N columns.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pbcore.errors import InputError
 from pbcore.models.base import Generation, Prompt, Request
+from pbcore.models.checkpoints import shards
 from pbcore.models.counter_rng import Draw, uniform
+from pbcore.models.device import find_device, find_dtype
+from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.rows import past_eos
-from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw
+from pbcore.models.families import read_config
+from pbcore.models.hub import locate
+from pbcore.models.loading import plain_info
+from pbcore.models.rows import end_of, past_eos
+from pbcore.models.sedd.config import SeddConfig, read, to_json
+from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw_tokens
 from pbcore.models.sedd.network import SeddNetwork
-from pbcore.models.tokenizer import Tokenizer, canvas_ids, prompt_ids
+from pbcore.models.tokenizer import HashTokenizer, NoTokenizer, Tokenizer, encoded, read_tokenizer
 from pbcore.names import SamplerName
-from pbcore.tasks.base import Sample
 
 OPEN = -1  # marks the positions to decode in a canvas of a model without a mask token
 START = 1 << 40  # the "step" of the draw of a uniform graph's first tokens, which no real step has
-
-
-@dataclass(slots=True)
-class _Trace:
-    """What happened to a batch: canvases before each step, and the last step that changed each position."""
-
-    steps: Tensor  # (R, T)
-    confidences: Tensor  # (R, T)
-    canvases: list[Tensor] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A decoding: its predictor, its steps before the denoising one, its noise, and its random numbers (R, T) by key
-    (R,), forward (R,) and position (R, T).
-    """
-
-    predictor: str
-    steps: int
-    noise: Noise
-    draw: Callable[[Tensor, Tensor, Tensor], Tensor]
+TOKENIZER = "openai-community/gpt2"  # of the published checkpoints, which have no tokenizer files
+ENDING = "\n\n"  # behind a prompt without a chat template, as the paper's code asks SEDD
+_UNUSED = ("quantization", "attn_implementation", "device_map", "mask_id", "shift")
 
 
 class Sedd:
@@ -80,27 +72,21 @@ class Sedd:
 
         Raises ModelError for ids outside the vocabulary, too long rows, and a missing length.
         """
-        sample = prompt if isinstance(prompt, Sample) else None
-        before = prompt_ids(self.tokenizer, prompt, self.name)
-        if sample is not None and sample.canvas is not None:
-            canvas = canvas_ids(sample.canvas, self.tokenizer.piece, self.hole)
-        else:
-            length = max_new_tokens or (sample.max_new_tokens if sample else None)
-            if not isinstance(length, int) or length < 1:
-                raise ModelError(f"{self.name}: this prompt has no answer length; pass max_new_tokens")
-            canvas = [self.hole] * length
-        config = self.network.config
-        given = (*before, *(i for i in canvas if i != self.hole))
-        outside = [i for i in given if not 0 <= i < config.tokens]
-        if outside:
-            raise ModelError(f"{self.name}: token ids {outside[:8]} are outside its vocabulary 0..{config.tokens - 1}")
-        if len(before) + len(canvas) > config.length:
-            sizes = f"prompt {len(before)} + answer {len(canvas)} tokens"
-            raise ModelError(
-                f"{self.name} was trained on {config.length} positions, and {sizes} are more; shorten them"
-            )
-        return Request(tuple(before), tuple(canvas), key, sample)
+        sizes = {"tokens": self.network.config.tokens, "limit": self.network.config.length}
+        return encoded(self.name, self.tokenizer, prompt, max_new_tokens, key, hole=self.hole, **sizes)
 
+    def _steps(self, sampler: SamplerName) -> int:
+        allowed = f"{self.name} has its own decoding loop: use analytic-s32 or euler-s32 (32 steps and a denoising one)"
+        [*arguments] = sampler.arguments
+        plain = str(sampler) == "-".join([sampler.policy, *(word + number for word, number in arguments)])
+        if sampler.policy not in PREDICTORS or len(arguments) != 1 or arguments[0][0] != "s" or not plain:
+            raise InputError(f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't apply")
+        number = arguments[0][1]
+        if not number.isdigit() or int(number) < 1:
+            raise InputError(f"sampler {sampler}: the number of steps is a whole number of at least 1, e.g. -s32")
+        return int(number)
+
+    @torch.inference_mode()
     def answer(
         self,
         requests: Sequence[Request],
@@ -116,88 +102,62 @@ class Sedd:
         position of the answer, and the first tokens of a uniform graph those of `START`. `noise` is another schedule
         than the checkpoint's.
         """
-        run = _Run(sampler.policy, self._steps(sampler), noise or self._noise, partial(draw, seed))
-        return self._decode(requests, run)
-
-    def _steps(self, sampler: SamplerName) -> int:
-        allowed = f"{self.name} has its own decoding loop: use analytic-s32 or euler-s32 (32 steps and a denoising one)"
-        [*arguments] = sampler.arguments
-        plain = str(sampler) == "-".join([sampler.policy, *(word + number for word, number in arguments)])
-        if sampler.policy not in PREDICTORS or len(arguments) != 1 or arguments[0][0] != "s" or not plain:
-            raise InputError(f"sampler {sampler}: {allowed}; blocks, caches, remasking, schedules and +t don't apply")
-        number = arguments[0][1]
-        if not number.isdigit() or int(number) < 1:
-            raise InputError(f"sampler {sampler}: the number of steps is a whole number of at least 1, e.g. -s32")
-        return int(number)
-
-    @torch.inference_mode()
-    def _decode(self, rows: Sequence[Request], run: _Run) -> list[Generation]:
-        length = max(len(row.prompt_ids) + len(row.canvas) for row in rows)
-        given = self._padded([(*row.prompt_ids, *row.canvas) for row in rows], length, self.eos_id)  # (R, T)
+        steps, noise = self._steps(sampler), noise or self._noise
+        sizes = [len(row.prompt_ids) + len(row.canvas) for row in requests]
+        columns = torch.arange(max(sizes), device=self.device)  # (T,)
+        padded = [
+            [*row.prompt_ids, *row.canvas, *[self.eos_id] * (len(columns) - size)]
+            for row, size in zip(requests, sizes, strict=True)
+        ]
+        given = torch.tensor(padded, device=self.device)  # (R, T)
         is_open = given == self.hole
-        seen = self._padded([[True] * (len(row.prompt_ids) + len(row.canvas)) for row in rows], length, False)
-        key = torch.tensor([row.key for row in rows], device=self.device)
-        first = torch.tensor([len(row.prompt_ids) for row in rows], device=self.device)
-        place = (torch.arange(length, device=self.device) - first[:, None]).clamp(min=0)  # (R, T) within the answer
-        canvas = torch.where(is_open, self._first_tokens(run, key, place), given)
-        trace = _Trace(torch.where(is_open, 0, -1), torch.zeros(canvas.shape, device=self.device))
-        for step, t in enumerate(times(run.steps)):
-            trace.canvases.append(canvas)
-            where = is_open & self._graph.open(canvas)  # other tokens keep their probability of 1
-            draws = run.draw(key, torch.full_like(key, step), place)  # (R, T)
-            canvas = self._updated(canvas, where, None if bool(seen.all()) else seen, t, run, draws, trace, step)
-        trace.canvases.append(canvas)
-        return [self._generation(row, i, trace, run.steps + 1) for i, row in enumerate(rows)]
-
-    def _updated(
-        self,
-        canvas: Tensor,
-        where: Tensor,
-        seen: Tensor | None,
-        t: float,
-        run: _Run,
-        draws: Tensor,
-        trace: _Trace,
-        step: int,
-    ) -> Tensor:
-        """One forward and one draw: a predictor's step, or the last one, the denoiser's."""
-        sigma = torch.full((len(canvas),), run.noise.total(t), dtype=torch.float32, device=self.device)
-        score = self.network(canvas, sigma, where, seen).exp()  # (M, N)
-        tokens = canvas[where]  # (M,)
-        if step == run.steps:
-            probabilities = denoised(self._graph, run.noise, tokens, score, t)
+        seen = columns < torch.tensor(sizes, device=self.device)[:, None]  # (R, T)
+        key = torch.tensor([row.key for row in requests], device=self.device)  # (R,)
+        first = torch.tensor([len(row.prompt_ids) for row in requests], device=self.device)
+        place = (columns - first[:, None]).clamp(min=0)  # (R, T) within the answer
+        if self.mask_id is None:
+            start = (draw(seed, key, torch.full_like(key, START), place) * self._graph.columns).long()
         else:
-            size = (1 - EARLIEST) / run.steps
-            probabilities = PREDICTORS[run.predictor](self._graph, run.noise, tokens, score, t, size)
-        drawn, confidence = draw(probabilities, draws[where])
-        result = canvas.masked_scatter(where, drawn)
-        changed = result != canvas
-        trace.steps[changed] = step
-        trace.confidences = trace.confidences.masked_scatter(where, confidence.float())
-        return result
+            start = torch.full_like(place, self.mask_id)
+        canvas = torch.where(is_open, start, given)
+        canvases, changed = [canvas], torch.where(is_open, 0, -1)  # (R, T) the last step that changed a token
+        confidences = torch.zeros(canvas.shape, device=self.device)
+        for step, t in enumerate(times(steps)):
+            where = is_open & self._graph.open(canvas)  # other tokens keep their probability of 1
+            sigma = torch.full((len(canvas),), noise.total(t), dtype=torch.float32, device=self.device)
+            score = self.network(canvas, sigma, where, None if bool(seen.all()) else seen).exp()  # (M, N)
+            tokens = canvas[where]  # (M,)
+            if step == steps:
+                probabilities = denoised(self._graph, noise, tokens, score, t)
+            else:
+                predict = PREDICTORS[sampler.policy]
+                probabilities = predict(self._graph, noise, tokens, score, t, (1 - EARLIEST) / steps)
+            numbers = draw(seed, key, torch.full_like(key, step), place)  # (R, T)
+            drawn, confidence = draw_tokens(probabilities, numbers[where])
+            confidences = confidences.masked_scatter(where, confidence.float())
+            before, canvas = canvas, canvas.masked_scatter(where, drawn)
+            changed[canvas != before] = step
+            canvases.append(canvas)
+        film = torch.stack(canvases, dim=1)  # (R, steps + 2, T)
+        spans = [slice(len(row.prompt_ids), size) for row, size in zip(requests, sizes, strict=True)]
+        return [
+            self._generation(film[row, :, span], changed[row, span], confidences[row, span])
+            for row, span in enumerate(spans)
+        ]
 
-    def _first_tokens(self, run: _Run, key: Tensor, place: Tensor) -> Tensor:
-        """Masks, or with the uniform graph random tokens (R, T)."""
-        if self.mask_id is not None:
-            return torch.full_like(place, self.mask_id)
-        return (run.draw(key, torch.full_like(key, START), place) * self._graph.columns).long()
-
-    def _padded(self, rows: Sequence[Sequence[Any]], length: int, fill: Any) -> Tensor:
-        return torch.tensor([[*row, *[fill] * (length - len(row))] for row in rows], device=self.device)
-
-    def _generation(self, row: Request, place: int, trace: _Trace, nfe: int) -> Generation:
-        span = slice(len(row.prompt_ids), len(row.prompt_ids) + len(row.canvas))
-        canvases = [tuple(canvas[place, span].tolist()) for canvas in trace.canvases]
+    def _generation(self, film: Tensor, steps: Tensor, confidences: Tensor) -> Generation:
+        """An answer, from its canvases (steps + 2, L) and what is known of each position (L,)."""
+        canvases = [tuple(canvas) for canvas in film.tolist()]
         ids = canvases[-1]
-        ends = next((i for i, token in enumerate(ids) if token == self.eos_id), len(ids))
-        text = self.tokenizer.decode(ids[:ends])
+        end = end_of(ids, {self.eos_id})
+        text = self.tokenizer.decode(ids[:end])
         return Generation(
             text=text,
             token_ids=ids,
-            nfe=nfe,
-            answer_tokens=ends,
-            steps=tuple(trace.steps[place, span].tolist()),
-            confidences=tuple(trace.confidences[place, span].tolist()),
+            nfe=len(canvases) - 1,
+            answer_tokens=end,
+            steps=tuple(steps.tolist()),
+            confidences=tuple(confidences.tolist()),
             trajectory=tuple(canvases),
             **past_eos(ids, {self.eos_id}, text, self._whole_text),
         )
@@ -207,7 +167,74 @@ class Sedd:
         return self.tokenizer.decode([i for i in ids if i not in (self.eos_id, self.mask_id)])
 
 
-def times(steps: int) -> Iterator[float]:
+def times(steps: int) -> list[float]:
     """The times of the forwards: `steps` from 1 down, evenly spaced, then the denoiser's, close to 0."""
-    for step in range(steps + 1):
-        yield 1 - (1 - EARLIEST) * step / steps
+    return [1 - (1 - EARLIEST) * step / steps for step in range(steps + 1)]
+
+
+def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions) -> Sedd:
+    """The SEDD model of a registry entry; float32 unless a dtype is given. Raises ModelError that says what to do."""
+    given = [f"{name}={value}" for name in _UNUSED if (value := getattr(options, name)) is not None]
+    if given:
+        raise ModelError(f"{entry.name}: SEDD has no use for {', '.join(given)}; leave it out")
+    place = find_device(device)
+    kind = find_dtype(dtype or "float32", place)
+    tokenizer: Tokenizer
+    own_eos: int | None
+    if entry.dummy:
+        config = read(entry.shape or {}, entry.name)
+        network, tokenizer, own_eos = _random(config, entry.layers), HashTokenizer(config.tokens), config.tokens - 1
+    else:
+        folder = locate(entry, options)
+        network = _filled(read(read_config(folder), str(folder)), folder)
+        tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, ENDING)
+        if isinstance(tokenizer, NoTokenizer) and entry.source is not None:
+            words = locate(ModelEntry(TOKENIZER, family="tokenizer", source=TOKENIZER, revision="main"), LoadOptions())
+            tokenizer = read_tokenizer(words, entry.name, options.chat or entry.chat, ENDING)
+        own_eos = tokenizer.eos_id
+    eos_id = next((one for one in (options.eos_id, entry.eos_id, own_eos) if one is not None), None)
+    if eos_id is None:
+        raise ModelError(f"{entry.name}: it has no tokenizer that names its EOS; pass eos_id=…")
+    network = network.to(device=place, dtype=kind).eval().requires_grad_(False)
+    config = network.config
+    more = {"graph": config.graph, "noise": config.noise, "layers": config.blocks}
+    return Sedd(entry.name, network, tokenizer, eos_id, plain_info(entry, options, "sedd", network, kind, **more))
+
+
+def _filled(config: SeddConfig, folder: Path) -> SeddNetwork:
+    """The network with a checkpoint's weights.
+
+    Raises ModelError naming missing keys, unexpected keys and wrong shapes.
+    """
+    network = SeddNetwork(config)
+    tensors: dict[str, Any] = {}
+    for file in shards(folder):
+        try:
+            tensors |= load_file(file)
+        except (SafetensorError, OSError) as error:
+            raise ModelError(f"{file} can't be read ({error}); download it again") from error
+    tensors.setdefault("rotary_emb.inv_freq", network.rotary_emb.inv_freq)
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError as error:
+        why = re.sub(r"\s+", " ", str(error).partition(":")[2]).strip()
+        raise ModelError(f"{folder} doesn't match its config.json: {why}") from error
+    return network
+
+
+def _random(config: SeddConfig, layers: int | None) -> SeddNetwork:
+    """Random weights of a shape, with no layer left at 0."""
+    torch.manual_seed(0)
+    network = SeddNetwork(config if layers is None else replace(config, blocks=layers))
+    for parameter in network.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.02)
+    return network
+
+
+def save(network: SeddNetwork, folder: Path, dtype: torch.dtype | None = None) -> None:
+    """Writes weights, as they are or in another dtype, and config.json in the authors' layout."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(to_json(network.config), indent=2) + "\n", encoding="utf-8")
+    weights = {key: value.detach().to("cpu", dtype).contiguous() for key, value in network.state_dict().items()}
+    save_file(weights, folder / "model.safetensors")

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from pbcore.models.sedd.config import SeddConfig
 
 FREQUENCIES = 128  # of the sinusoids that σ enters by: so many cosines, then as many sines
-EPS = 1e-5
 
 
 class SeddNetwork(nn.Module):
@@ -23,7 +22,8 @@ class SeddNetwork(nn.Module):
     def __init__(self, config: SeddConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocab_embed = _Embedding(config.columns, config.width)
+        table = nn.init.kaiming_uniform_(torch.empty(config.columns, config.width), a=math.sqrt(5))
+        self.vocab_embed = nn.ParameterDict({"embedding": table})
         self.sigma_map = _SigmaMap(config.condition)
         self.rotary_emb = _Rotary(config.width // config.heads)
         self.blocks = nn.ModuleList(_Block(config) for _ in range(config.blocks))
@@ -35,7 +35,7 @@ class SeddNetwork(nn.Module):
         `seen` (R, T) is false at padding, None without any. The entry of the token that stands there is 0.
         """
         condition = F.silu(self.sigma_map(sigma))  # (R, E)
-        hidden = self.vocab_embed.embedding[ids]  # (R, T, D)
+        hidden = self.vocab_embed["embedding"][ids]  # (R, T, D)
         rotary = self.rotary_emb(ids.shape[1])  # (T, D/H) each
         mask = None if seen is None else seen[:, None, None, :]  # (R, 1, 1, T)
         for block in self.blocks:
@@ -47,13 +47,6 @@ class SeddNetwork(nn.Module):
             scores = scores - (torch.expm1(total).log() + math.log(self.config.columns - 1))[:, None]
         result: Tensor = scores.scatter(-1, ids[want][:, None], 0.0)
         return result
-
-
-class _Embedding(nn.Module):
-    def __init__(self, columns: int, width: int) -> None:
-        super().__init__()
-        self.embedding = nn.Parameter(torch.empty(columns, width))
-        nn.init.kaiming_uniform_(self.embedding, a=math.sqrt(5))
 
 
 class _SigmaMap(nn.Module):
@@ -86,23 +79,12 @@ class _Rotary(nn.Module):
         return angles.cos(), angles.sin()
 
 
-class _Norm(nn.Module):
-    """Layer norm without bias."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return F.layer_norm(hidden, hidden.shape[-1:], self.weight, eps=EPS)
-
-
 class _Block(nn.Module):
     def __init__(self, config: SeddConfig) -> None:
         super().__init__()
         width = config.width
         self.heads = config.heads
-        self.norm1, self.norm2 = _Norm(width), _Norm(width)
+        self.norm1, self.norm2 = nn.LayerNorm(width, bias=False), nn.LayerNorm(width, bias=False)
         self.attn_qkv = nn.Linear(width, 3 * width, bias=False)
         self.attn_out = nn.Linear(width, width, bias=False)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
@@ -123,7 +105,7 @@ class _Block(nn.Module):
 class _Output(nn.Module):
     def __init__(self, config: SeddConfig) -> None:
         super().__init__()
-        self.norm_final = _Norm(config.width)
+        self.norm_final = nn.LayerNorm(config.width, bias=False)
         self.linear = _zero(nn.Linear(config.width, config.columns))
         self.adaLN_modulation = _zero(nn.Linear(config.condition, 2 * config.width))
 

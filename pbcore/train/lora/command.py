@@ -4,10 +4,10 @@ interrupted run.
 
 import argparse
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from statistics import fmean
 
 import torch
 
@@ -19,7 +19,7 @@ from pbcore.tasks.naming import short
 from pbcore.tasks.registry import add_tasks_file, all_task_names
 from pbcore.train.loop import STATE
 from pbcore.train.lora import files
-from pbcore.train.lora.run import LoraRun, recent, resume, save, start, train
+from pbcore.train.lora.run import LoraRun, resume, save, start, train
 from pbcore.train.lora.settings import F4, OF_ADAPTERS, LoraSettings
 
 
@@ -31,15 +31,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for file in options.tasks:
             add_tasks_file(file)
-        names = {field.name for field in fields(LoraSettings)}
-        chosen = {name: value for name, value in vars(options).items() if name in names - {"task", "device"}}
-        given = {name: value for name, value in chosen.items() if value is not None and value is not False}
-        settings = LoraSettings(
-            model=options.adapt, **_recipe(options.adapt, given), task=_task(options.task), device=options.device
-        )
-        return _train(settings, options)
+        return _train(_settings(options), options)
     except (PbcoreError, FileNotFoundError) as error:
         parser.error(str(error))
+
+
+def _settings(options: argparse.Namespace) -> LoraSettings:
+    """The settings that are given; of the others a SEDD model has those of F.4. Raises InputError for settings of an
+    adapter with such a model, which is trained whole.
+    """
+    given = {field.name: getattr(options, field.name) for field in fields(LoraSettings) if hasattr(options, field.name)}
+    given["task"] = next((name for name in all_task_names() if short(name) == options.task), options.task)
+    if resolve_model(options.adapt).family == "sedd":
+        odd = [f"--{name.replace('_', '-')}" for name in OF_ADAPTERS if name in given]
+        if odd:
+            raise InputError(f"{', '.join(odd)}: {options.adapt} is a SEDD model, which is trained whole; leave it out")
+        given = {**F4, **given}
+    return LoraSettings(model=options.adapt, **given)
 
 
 def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
@@ -50,7 +58,8 @@ def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
         _say(run, f"resuming {out} at step {run.step}")
     adapter = settings.method == "lora"
     what = "the adapter has" if adapter else "all weights are trained,"
-    _say(run, f"{len(run.data.train):,} examples, {run.steps:,} steps; {what} {_size(run):,} parameters")
+    size = sum(value.numel() for value in run.weights().values())
+    _say(run, f"{len(run.data.train):,} examples, {run.steps:,} steps; {what} {size:,} parameters")
     try:
         train(run, options.steps or run.steps, _reporter(out, options.save_minutes))
     except KeyboardInterrupt:
@@ -62,60 +71,34 @@ def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
     if run.step < run.steps:
         _say(run, f"stopped at step {run.step} of {run.steps}; the same command without --steps goes on")
     if run.main and run.best is not None:
-        files.write(run, out)
+        files.write(run, run.best, out)
         _say(run, f"step {run.best['step']} is the best, {100 * run.best['score']:.1f} %; written to {out}")
         name = f"{settings.model}+{out}" if adapter else out
         _say(run, f"use it: pytest benches --model {settings.model} --model {name}")
     return 0
 
 
-def _recipe(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are given, and for a SEDD model those of F.4 for others. Raises InputError for settings of an
-    adapter with such a model, which is trained whole.
-    """
-    if resolve_model(model).family != "sedd":
-        return dict(given)
-    odd = [f"--{name.replace('_', '-')}" for name in OF_ADAPTERS if name in given]
-    if odd:
-        raise InputError(f"{', '.join(odd)}: {model} is a SEDD model, which is trained whole; leave it out")
-    return {**F4, **given}
-
-
 def _reporter(out: Path, minutes: float) -> Callable[[LoraRun], None]:
     """Prints a line every 50 steps and after validations, and saves the state every so many minutes."""
-    saved = began = time.monotonic()
-    first: int | None = None
+    saved = time.monotonic()
 
     def report(run: LoraRun) -> None:
-        nonlocal saved, began, first
-        first = max(0, run.step - 1) if first is None else first
+        nonlocal saved
         row = run.log[-1]
+        judged = f"validation {row['validation_loss']:.4f}, {100 * row['score']:.1f} %" if "score" in row else ""
         if "loss" not in row:
-            before = "without an adapter" if run.settings.method == "lora" else "before"
-            _say(run, f"{before}: validation {row['validation_loss']:.4f}, {100 * row['score']:.1f} %")
-            began = time.monotonic()
-        elif run.step % 50 == 0 or "score" in row:
-            left = (time.monotonic() - began) / (run.step - first) * (run.steps - run.step)
-            judged = f"  validation {row['validation_loss']:.4f}, {100 * row['score']:.1f} %" if "score" in row else ""
-            _say(
-                run,
-                f"step {run.step}/{run.steps}  loss {recent(run):.4f}  rate {row['rate']:.2e}{judged}  "
-                f"{run.seconds / 60:.1f} min, {left / 60:.1f} left",
-            )
+            _say(run, f"{'without an adapter' if run.settings.method == 'lora' else 'before'}: {judged}")
+        elif run.step % 50 == 0 or judged:
+            left = run.seconds / run.step * (run.steps - run.step)
+            loss = fmean(row["loss"] for row in run.log[-50:] if "loss" in row)
+            parts = [f"step {run.step}/{run.steps}", f"loss {loss:.4f}", f"rate {row['rate']:.2e}"]
+            parts += [*filter(None, [judged]), f"{run.seconds / 60:.1f} min, {left / 60:.1f} left"]
+            _say(run, "  ".join(parts))
         if run.main and time.monotonic() - saved > 60 * minutes:
             save(run, out)
             saved = time.monotonic()
 
     return report
-
-
-def _task(text: str) -> str:
-    """A task by its full or short name."""
-    return next((name for name in all_task_names() if short(name) == text), text)
-
-
-def _size(run: LoraRun) -> int:
-    return sum(value.numel() for value in run.weights().values())
 
 
 def _say(run: LoraRun, text: str) -> None:
@@ -132,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     def add(name: str, kind: Callable[[str], object], help: str, metavar: str = "N") -> None:
         value = default[name.replace("-", "_")]
         shown = "" if value is None else f" (default: {value})"
-        parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=help + shown)
+        parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=help + shown, default=argparse.SUPPRESS)
 
     parser.add_argument("--adapt", required=True, metavar="MODEL", help="masked diffusion or SEDD model to adapt")
     parser.add_argument("--task", required=True, help="task to learn, e.g. waiting_line/shuffle")
@@ -141,7 +124,8 @@ def _parser() -> argparse.ArgumentParser:
     add("rank", int, "rank of the adapter")
     add("alpha", int, "its scale is α / rank", "A")
     add("dropout", float, "dropout before the adapter", "P")
-    parser.add_argument("--targets", nargs="+", metavar="MODULE", help=f"adapted (default: {default['targets']})")
+    targets = f"adapted (default: {default['targets']})"
+    parser.add_argument("--targets", nargs="+", metavar="MODULE", help=targets, default=argparse.SUPPRESS)
     add("train", int, "training examples")
     add("validation", int, "validation examples")
     add("epochs", int, "passes over the training examples")
@@ -157,7 +141,8 @@ def _parser() -> argparse.ArgumentParser:
     add("shots", int, "solved examples before each question; 0, the official way: the last question alone")
     add("data-dir", str, "folder with the official train split, in the layout of the official samples", "DIR")
     add("dtype", str, "dtype of the frozen weights: float32 (default on CPUs), bfloat16 (on GPUs)", "DTYPE")
-    parser.add_argument("--gradient-checkpointing", action="store_true", help="compute layers again to save memory")
+    again = "compute layers again to save memory"
+    parser.add_argument("--gradient-checkpointing", action="store_true", help=again, default=argparse.SUPPRESS)
     add("sampler", str, "sampler under which the best adapter is found", "NAME")
     add("scored", int, "validation examples that are decoded to find it")
     add("every", int, "steps between two validations (default: an epoch)")

@@ -1,6 +1,6 @@
 """Training and validation examples of an adapter."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
 
@@ -11,10 +11,10 @@ from pbcore.models.masked import MaskedModel
 from pbcore.models.sedd.model import Sedd
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import data_hash, load_task, task_spec
-from pbcore.train.lora.scores import score_batch
 from pbcore.train.lora.settings import LoraSettings
 from pbcore.train.noise import Batch, Row, Words, masked_batch
-from pbcore.train.rows import answers
+from pbcore.train.rows import row
+from pbcore.train.sedd import noisy_batch, process
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,7 @@ class Examples:
     task: Task
     train: tuple[Sample, ...]
     validation: tuple[Sample, ...]
-
-    def _noisy(self, rows: list[Row], rng: torch.Generator) -> Batch:
-        if isinstance(self.model, Sedd):
-            return score_batch(self.model, rows, rng)
-        nothing = torch.zeros(self.model.vocab_size, dtype=torch.bool)  # of use for pairs of words only
-        return masked_batch(rows, Words(self.model.mask_id, self.model.eos_id, nothing, nothing), rng)
-
-    @cached_property
-    def _rows(self) -> dict[int, Row]:
-        return {}
+    _rows: dict[int, Row] = field(default_factory=dict)  # of samples by number; validation examples' are negative
 
     @cached_property
     def digest(self) -> str:
@@ -64,30 +55,19 @@ class Examples:
         return self._noisy([self._row(-1 - index, sample) for index, sample in samples], rng)
 
     def _row(self, index: int, sample: Sample) -> Row:
-        """A sample as ids, read once; validation examples have negative numbers."""
+        """A sample on the canvas that decoding starts from, read once. Raises ModelError for words that the model
+        lacks, InputError for an answer that doesn't fit.
+        """
         if index not in self._rows:
-            self._rows[index] = row(self.model, sample, Random(f"{self.settings.seed}/{index}"))
+            prompt, rng = self.model.encode(sample, None, 0).prompt_ids, Random(f"{self.settings.seed}/{index}")
+            self._rows[index] = row(sample, prompt, self.model.tokenizer.piece, self.model.eos_id, rng)
         return self._rows[index]
 
-
-def row(model: MaskedModel | Sedd, sample: Sample, rng: Random) -> Row:
-    """A sample with one of its right answers, on the canvas that decoding starts from: behind the answer the canvas is
-    EOS. Raises ModelError for words that the model lacks, InputError for an answer that doesn't fit.
-    """
-    request = model.encode(sample, None, 0)
-    answer = model.tokenizer.piece(rng.choice(answers(sample)))
-    room = len(request.canvas)
-    if sample.canvas is not None:
-        hole = model.hole if isinstance(model, Sedd) else model.mask_id
-        holes = tuple(token == hole for token in request.canvas)
-        fits = len(answer) == room and all(h or a == c for h, a, c in zip(holes, answer, request.canvas, strict=True))
-        if not fits:
-            raise InputError(f"{sample.task}: the answer {sample.answer!r} does not fit the canvas {sample.canvas!r}")
-        return Row(sample.task, request.prompt_ids, tuple(answer), room, holes=holes)
-    if len(answer) > room:
-        raise InputError(f"{sample.task}: an answer of {len(answer)} tokens does not fit the canvas of {room}")
-    canvas = (*answer, *[model.eos_id] * (room - len(answer)))
-    return Row(sample.task, request.prompt_ids, canvas, len(answer))
+    def _noisy(self, rows: list[Row], rng: torch.Generator) -> Batch:
+        if isinstance(self.model, Sedd):
+            return noisy_batch(rows, self.model.eos_id, *process(self.model.network), rng)
+        nothing = torch.zeros(self.model.vocab_size, dtype=torch.bool)  # of use for pairs of words only
+        return masked_batch(rows, Words(self.model.mask_id, self.model.eos_id, nothing, nothing), rng)
 
 
 def examples(model: MaskedModel | Sedd, settings: LoraSettings) -> Examples:
@@ -97,12 +77,12 @@ def examples(model: MaskedModel | Sedd, settings: LoraSettings) -> Examples:
     Without shots an example is its last question alone, as in the official code. Raises InputError for fewer examples
     than a batch, and for shots of a task that has none to choose.
     """
-    spec, wanted = task_spec(settings.task), settings.train + settings.validation
-    if settings.data_dir is None and spec.rows is None:
-        task = load_task(settings.task, None, settings.n, wanted, settings.seed, "train", settings.shots or None)
+    wanted, shots = settings.train + settings.validation, settings.shots or None
+    if settings.data_dir is None and task_spec(settings.task).rows is None:
+        task = load_task(settings.task, None, settings.n, wanted, settings.seed, "train", shots)
         samples = list(task.samples)
     else:
-        task = load_task(settings.task, settings.data_dir, settings.n, shots=settings.shots or None)
+        task = load_task(settings.task, settings.data_dir, settings.n, shots=shots)
         samples = list(task.samples)
         Random(settings.seed).shuffle(samples)
     if not settings.shots:

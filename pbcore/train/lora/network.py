@@ -1,59 +1,23 @@
-"""A model with an adapter beside its frozen weights, and the loss of its answers.
-
-R rows, T columns, M masked positions, H width, V tokens.
-"""
+"""What is trained of a model: an adapter beside its frozen weights, or a SEDD model whole."""
 
 import warnings
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
 
 from pbcore.errors import InputError
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
-from pbcore.models.network import Columns, NativeNetwork
+from pbcore.models.network import NativeNetwork
+from pbcore.models.sedd.model import Sedd
 from pbcore.train.lora.settings import LoraSettings
+from pbcore.train.network import AnswerLoss
+from pbcore.train.sedd import ScoreLoss
 
 
-class AnswerLoss(nn.Module):
-    """The cross-entropy of masked answer tokens, as one module, which `accelerate` can spread over GPUs."""
-
-    def __init__(self, model: MaskedModel, adapted: nn.Module) -> None:
-        super().__init__()
-        self.adapted = adapted
-        self._network, self._shift = model.network, int(model.shift)
-
-    def forward(self, ids: Tensor, attend: Tensor, masked: Tensor, targets: Tensor) -> Tensor:
-        """The loss (M,) of each masked position, in row-major order."""
-        return F.cross_entropy(self.logits(ids, attend, masked).float(), targets, reduction="none")
-
-    def logits(self, ids: Tensor, attend: Tensor, masked: Tensor) -> Tensor:
-        """Logits (M, V) of the positions `masked` (R, T) of left-padded rows; with shifted logits they are read one
-        column earlier.
-        """
-        read = masked.roll(-self._shift, 1)  # (R, T); the first column is never masked, since prompts are not empty
-        positions = (attend.long().cumsum(-1) - 1).clamp(min=0)
-        skip = int(read.any(0).int().argmax())  # columns that nobody reads
-        mask = None if bool(attend.all()) else attend
-        hidden = self._network.hidden(Columns(ids, positions, mask, skip=skip))  # (R, T − skip, H)
-        return self._network.project(hidden[read[:, skip:]])
-
-
-def _plain_model(settings: LoraSettings, device: str) -> Any:
-    """The model with PyTorch's own linear layers, which peft wraps, in place of oneDNN's products."""
-    kept = torch.backends.mkldnn.enabled
-    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
-    try:
-        return load_model(settings.model, device, settings.dtype)
-    finally:
-        torch.backends.mkldnn.enabled = kept
-
-
-def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLoss, Any]:
-    """The model, its loss and peft's wrapper, whose new weights are drawn by the seed. The model decodes with the
-    adapter from now on.
+def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLoss]:
+    """The model and its loss, with an adapter whose weights are drawn by the seed; the model decodes with it from now
+    on.
 
     Raises InputError for a model that is not a native masked one with full attention, if peft is missing, and for
     modules that the model lacks.
@@ -62,7 +26,12 @@ def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLos
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
         raise InputError("adapters are trained with peft: pip install 'pbcore[lora]'") from error
-    model = _plain_model(settings, device)
+    kept = torch.backends.mkldnn.enabled
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]  # PyTorch's own linear layers, which peft wraps
+    try:
+        model = load_model(settings.model, device, settings.dtype)
+    finally:
+        torch.backends.mkldnn.enabled = kept
     network = getattr(model, "network", None)
     if not isinstance(model, MaskedModel) or not isinstance(network, NativeNetwork) or model.block is not None:
         raise InputError(
@@ -87,4 +56,14 @@ def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLos
     if settings.gradient_checkpointing:
         enable = getattr(module, "activation_checkpointing_enable", None) or module.gradient_checkpointing_enable
         enable({"use_reentrant": False})
-    return model, AnswerLoss(model, wrapper), wrapper
+    return model, AnswerLoss(network, wrapper, shift=model.shift)
+
+
+def whole(settings: LoraSettings, device: str) -> tuple[Sedd, ScoreLoss]:
+    """The model, all of whose weights are trained in float32, and its loss. Raises InputError for another model."""
+    model = load_model(settings.model, device)
+    if not isinstance(model, Sedd):
+        raise InputError(f"--adapt {settings.model}: only SEDD models are trained whole; others get an adapter")
+    torch.manual_seed(settings.seed)
+    model.network.requires_grad_(True)
+    return model, ScoreLoss(model.network)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import torch
@@ -16,12 +15,13 @@ from torch import Tensor
 
 from pbcore.decoding import decode
 from pbcore.errors import InputError
-from pbcore.train.loop import STATE, save_state
+from pbcore.train.loop import STATE, descend, save_state
 from pbcore.train.lora.data import Examples, examples
-from pbcore.train.lora.network import AnswerLoss, adapted
-from pbcore.train.lora.scores import ScoreLoss, whole
+from pbcore.train.lora.network import adapted, whole
 from pbcore.train.lora.settings import LoraSettings
-from pbcore.train.noise import Batch, target_weights
+from pbcore.train.network import AnswerLoss
+from pbcore.train.noise import Batch
+from pbcore.train.sedd import ScoreLoss
 
 
 @dataclass(slots=True)
@@ -36,7 +36,6 @@ class LoraRun:
     data: Examples
     plain: AnswerLoss | ScoreLoss
     loss: Any
-    wrapper: Any  # peft's; None without an adapter
     optimizer: torch.optim.Optimizer
     accelerator: Any
     step: int = 0
@@ -73,11 +72,11 @@ def start(settings: LoraSettings) -> LoraRun:
             f"{settings.accumulate} forwards each; give a batch that {parts} divides"
         )
     device = str(accelerator.device) if settings.device != "cpu" else "cpu"
-    model, plain, wrapper = adapted(settings, device) if settings.method == "lora" else (*whole(settings, device), None)
+    model, plain = adapted(settings, device) if settings.method == "lora" else whole(settings, device)
     weights = [value for value in plain.parameters() if value.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=settings.rate, weight_decay=settings.weight_decay)
     loss = accelerator.prepare_model(plain)
-    return LoraRun(settings, model, examples(model, settings), plain, loss, wrapper, optimizer, accelerator)
+    return LoraRun(settings, model, examples(model, settings), plain, loss, optimizer, accelerator)
 
 
 def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
@@ -107,60 +106,38 @@ def _step(run: LoraRun, rate: float) -> float:
     """
     settings, accelerator = run.settings, run.accelerator
     batch = run.data.batch(run.step)
-    shares = _shares(batch, settings.balance)
     run.loss.train()
-    for group in run.optimizer.param_groups:
-        group["lr"] = rate
     run.optimizer.zero_grad(set_to_none=True)
     parts = settings.accumulate * accelerator.num_processes
     mine = range(accelerator.process_index * settings.accumulate, (accelerator.process_index + 1) * settings.accumulate)
     total = torch.zeros((), device=run.model.device)
-    for number, (part, share) in enumerate(_parts(batch, shares, parts)):
+    for number, (part, share) in enumerate(_parts(batch, batch.shares(settings.balance), parts)):
         if number not in mine:
             continue
         torch.manual_seed(settings.seed * 1_000_003 + run.step * 1_009 + number)  # of dropout
         last = number == mine[-1]
         with run.loss.no_sync() if not last and hasattr(run.loss, "no_sync") else nullcontext():
-            loss = (run.loss(*_on(part, run.model.device)) * share.to(run.model.device)).sum()
+            loss = (run.loss(*part.inputs(run.model.device)) * share.to(run.model.device)).sum()
             # Processes' gradients are averaged, and these are parts of one sum.
             accelerator.backward(loss * accelerator.num_processes)
         total += loss.detach()
-    torch.nn.utils.clip_grad_norm_(run.weights().values(), settings.clip)
-    run.optimizer.step()
+    descend([run.optimizer], run.weights().values(), rate, settings.clip)
     return float(accelerator.reduce(total, "sum"))
-
-
-def _shares(batch: Batch, balance: float) -> Tensor:
-    """The share (M,) of each masked position in the loss; they sum to 1."""
-    _, shares = target_weights(batch.masked.nonzero()[:, 0], batch.weights, len(batch.ids), balance)
-    return shares / shares.sum()
 
 
 def _parts(batch: Batch, shares: Tensor, number: int) -> Iterator[tuple[Batch, Tensor]]:
     """The batch in `number` parts of as many rows each, without columns that are padding in all of them."""
     size = len(batch.ids) // number
-    ends = batch.masked.sum(1).cumsum(0).tolist()
-    for first in range(0, size * number, size):
-        rows = slice(first, first + size)
-        targets = slice(ends[first - 1] if first else 0, ends[first + size - 1])
+    of_target = batch.masked.nonzero()[:, 0] // size  # (M,): the part that each target is in
+    for part in range(number):
+        rows, mine = slice(part * size, (part + 1) * size), of_target == part
         left = int(batch.attend[rows].any(0).int().argmax())
+        ids, attend, masked = (one[rows, left:] for one in (batch.ids, batch.attend, batch.masked))
+        time = None if batch.time is None else batch.time[rows]
         yield (
-            Batch(
-                batch.ids[rows, left:],
-                batch.attend[rows, left:],
-                batch.masked[rows, left:],
-                batch.targets[targets],
-                batch.weights[targets],
-                batch.tasks[rows],
-                None if batch.time is None else batch.time[rows],
-            ),
-            shares[targets],
+            Batch(ids, attend, masked, batch.targets[mine], batch.weights[mine], batch.tasks[rows], time),
+            shares[mine],
         )
-
-
-def _on(batch: Batch, device: torch.device) -> list[Tensor]:
-    parts = (batch.ids, batch.attend, batch.masked, batch.targets, batch.time)
-    return [part.to(device) for part in parts if part is not None]
 
 
 @torch.no_grad()
@@ -173,8 +150,8 @@ def _judged(run: LoraRun) -> dict[str, float]:
     sums = torch.zeros(4, dtype=torch.float64, device=run.model.device)  # losses, batches, scores, answers
     for number in range(rank, -(-len(run.data.validation) // run.settings.batch), world):
         batch = run.data.validation_batch(number)
-        shares = _shares(batch, run.settings.balance).to(run.model.device)
-        sums[0] += (run.plain(*_on(batch, run.model.device)) * shares).sum()
+        shares = batch.shares(run.settings.balance).to(run.model.device)
+        sums[0] += (run.plain(*batch.inputs(run.model.device)) * shares).sum()
         sums[1] += 1
     samples = run.data.validation[: run.settings.scored][rank::world]
     if samples:
@@ -195,7 +172,7 @@ def _judged(run: LoraRun) -> dict[str, float]:
 
 
 def save(run: LoraRun, folder: Path) -> None:
-    """Writes the state for `resume`; the old one is replaced once the new one is complete."""
+    """Writes the state for `resume`."""
     state = {
         "settings": run.settings.to_json(),
         "data": run.data.digest,
@@ -227,8 +204,3 @@ def put(run: LoraRun, weights: dict[str, Tensor]) -> None:
     """Gives the adapter these weights."""
     for name, value in run.weights().items():
         value.copy_(weights[name])
-
-
-def recent(run: LoraRun, steps: int = 50) -> float:
-    """The mean loss of the last steps."""
-    return fmean(row["loss"] for row in run.log[-steps:] if "loss" in row)

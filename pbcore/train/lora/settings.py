@@ -1,7 +1,7 @@
 """Settings of adapter training; defaults are those of the paper's appendix F.1, for SEDD models (F4) of F.4."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -26,13 +26,11 @@ F4: Mapping[str, Any] = {
 class LoraSettings:
     """The settings of a run; docs/fine-tune.md has a table of them. Raises InputError for values that don't fit.
 
-    `train` and `validation` count examples; `batch` rows of an optimizer step, which `accumulate` forwards share;
-    `warmup` is the share of steps in which the learning rate grows to `rate`, after which it falls to 0 by half a
-    cosine. `method` is `lora`, or `full` for all weights and none of OF_ADAPTERS. `balance`: a row's tokens weigh its
-    number of masks to the power −`balance`, so with 1 every row counts alike. `shots` solved examples stand before each
-    question; without any, as in the official code, an example is its last question alone. The weights with the best
-    score of `scored` validation examples under `sampler` are kept; they are looked for every `every` steps (None: after
-    each epoch).
+    `train` and `validation` count examples; `batch` rows of an optimizer step, which `accumulate` forwards share. The
+    learning rate grows in the share `warmup` of the steps, then falls to 0 by half a cosine. `method` is `lora`, or
+    `full` for all weights and none of OF_ADAPTERS. With a `balance` of 1 every row counts alike, with 0 every token.
+    Every `every` steps (None: after each epoch) `scored` validation examples are decoded under `sampler`; the weights
+    with the best score are kept. Without `shots` an example is its last question alone, as in the official code.
     """
 
     model: str
@@ -64,26 +62,23 @@ class LoraSettings:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        least = {"rank": 1, "train": 1, "validation": 1, "epochs": 1, "batch": 1, "accumulate": 1, "scored": 1}
-        low = [f"{name} {getattr(self, name)} (at least {low})" for name, low in least.items() if self._of(name) < low]
-        positive = [f"{name} {self._of(name):g} (above 0)" for name in ("alpha", "rate", "clip") if self._of(name) <= 0]
-        shares = [
-            f"{name} {self._of(name):g} (0 to 1)" for name in ("dropout", "warmup") if not 0 <= self._of(name) < 1
-        ]
-        if self.shots < 0:
-            low.append(f"shots {self.shots} (at least 0)")
-        if self.every is not None and self.every < 1:
-            low.append(f"every {self.every} (at least 1)")
-        if low or positive or shares:
-            raise InputError(f"adapter settings: {', '.join([*low, *positive, *shares])}")
+        def odd(names: str, fits: Callable[[Any], bool], allowed: str) -> list[str]:
+            given = {name: getattr(self, name) for name in names.split()}
+            return [f"{name} {value:g} ({allowed})" for name, value in given.items() if not fits(value)]
+
+        wrong = odd("rank train validation epochs batch accumulate scored", lambda count: count >= 1, "at least 1")
+        wrong += odd("shots", lambda count: count >= 0, "at least 0")
+        if self.every is not None:
+            wrong += odd("every", lambda count: count >= 1, "at least 1")
+        wrong += odd("alpha rate clip", lambda value: value > 0, "above 0")
+        wrong += odd("dropout warmup", lambda share: 0 <= share < 1, "0 to 1")
+        if wrong:
+            raise InputError(f"adapter settings: {', '.join(wrong)}")
         if self.batch % self.accumulate:
             raise InputError(
                 f"adapter settings: a batch of {self.batch} rows can't be shared by {self.accumulate} forwards; give a "
                 "number of forwards that divides it"
             )
-
-    def _of(self, name: str) -> float:
-        return float(getattr(self, name))
 
     def rate_at(self, step: int, steps: int) -> float:
         """The learning rate of step `step` (from 0) of `steps`."""

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from pbcore.gates.timing.gate import Timings, against_code, against_run, job, judge_time
+from pbcore.gates.timing.gate import Timings, TimingVerdict, against_code, against_run, job, judge_time
 from pbcore.gates.timing.interleaved import NotTimed, Side
-from pbcore.gates.timing.verdict import TimingVerdict
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.results import CellRecord, RunDir, create

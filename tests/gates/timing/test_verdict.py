@@ -1,10 +1,10 @@
-"""pbcore.gates.timing.verdict: which timings are judged, and what fails."""
+"""pbcore.gates.timing.gate: which timings are judged, and what fails."""
 
 from __future__ import annotations
 
 import pytest
 
-from pbcore.gates.timing.verdict import judge_timing
+from pbcore.gates.timing.gate import judge_timing
 
 MACHINE = {"cpu": "x", "cpus": 2}
 

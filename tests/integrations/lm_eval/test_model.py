@@ -17,6 +17,7 @@ from tests.models.checkpoints import llama_checkpoint
 
 needs_harness()
 
+from pbcore.integrations.lm_eval.likelihood import bounds  # noqa: E402
 from pbcore.integrations.lm_eval.model import PbcoreLM  # noqa: E402  without the harness it can't be imported
 
 CHOICES: dict[str, Any] = {
@@ -163,6 +164,21 @@ def test_choices_are_ranked_by_the_bound(tmp_path: Path, llada: Path) -> None:
     assert all(one["standard_error"] == 0 for one in requests)  # few tokens: all patterns are computed
     best = [max(range(3), key=lambda i, row=row: row["resps"][i][0][0]) for row in results["samples"]["choose"]]
     assert [row["acc"] for row in results["samples"]["choose"]] == [best[0] == 0, best[1] == 1]
+
+
+@pytest.mark.parametrize("start", [[], [7]])
+def test_an_empty_context_is_the_start_of_a_text(
+    start: list[int], llada: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the tokenizer puts before every text, and EOS where that is nothing; blanks belong to the continuation."""
+    lm = PbcoreLM(str(llada), "confidence-k1", device="cpu", mc=4)
+    model = lm._model
+    monkeypatch.setattr(type(model.tokenizer), "text", lambda tokenizer, text: start)
+    answers = [("", " Bob"), ("  ", "Bob")]
+    asked: Any = [SimpleNamespace(args=given, task_name="t", doc_id=0, idx=0) for given in answers]
+    pairs = [(start or [model.eos_id], model.tokenizer.piece(given + answer)) for given, answer in answers]
+    expected = bounds(model, pairs, 4, [0, 0], 8)
+    assert [value for value, _ in lm.loglikelihood(asked)] == pytest.approx([one.value for one in expected])
 
 
 def test_rolling_likelihoods_are_refused(tmp_path: Path, llada: Path) -> None:

@@ -120,7 +120,7 @@ class TestNodes:
 class TestSplit:
     def config(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, **options: Any) -> Any:
         weights = {A: 1.0, B: 3.0, C: 2.0}
-        monkeypatch.setattr("pbcore.grid.cost_model.weights", lambda plan, number: weights.__getitem__)
+        monkeypatch.setattr("pbcore.grid.cost.weights", lambda plan, number: weights.__getitem__)
         return Config(tmp_path, **options)
 
     def test_long_cells_come_first(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pbcore.integrations.servers.declared import MODELS
 from tests.integrations.servers.fake import FakeServer, serving
 from tests.integrations.servers.served import right
 
@@ -18,6 +19,6 @@ def server() -> Iterator[FakeServer]:
 
 @pytest.fixture
 def project(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    for name in ("_ADDED", "_FILES"):
-        monkeypatch.setattr(f"pbcore.integrations.servers.spec.{name}", {})
+    for name in ("added", "files"):
+        monkeypatch.setattr(MODELS, name, {})
     return project

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.integrations.servers.model import client_of
+from pbcore.integrations.servers.clients import client_of
 from pbcore.integrations.servers.reply import Ask, Reply
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError

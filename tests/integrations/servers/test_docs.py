@@ -6,8 +6,8 @@ import re
 from dataclasses import MISSING, fields
 from pathlib import Path
 
-from pbcore.integrations.servers.kinds import KINDS
-from pbcore.integrations.servers.spec import KEYS, ServerSpec, read_specs
+from pbcore.integrations.servers.declared import KEYS, read_specs
+from pbcore.integrations.servers.spec import KINDS, ServerSpec
 
 PAGE = (Path(__file__).parents[3] / "docs" / "servers.md").read_text(encoding="utf-8")
 

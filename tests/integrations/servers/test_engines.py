@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pbcore.integrations.servers.check_sampler import check_sampler
+from pbcore.integrations.servers.engines import check_sampler, settings, version
 from pbcore.integrations.servers.model import ServerModel
-from pbcore.integrations.servers.reported import settings, version
+from pbcore.integrations.servers.reply import ask_of
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 from pbcore.names import parse
@@ -89,9 +89,9 @@ class TestSamplerFields:
 
     def test_each_sampler_is_a_question_of_its_own(self, server: FakeServer) -> None:
         """So an answer that is kept is never taken for another sampler's; without the fields digests are as before."""
-        model = ServerModel(dlmserve(server))
-        asks = [model.request("a", parse(name), 32, 0, 0) for name in ("confidence-k1", "confidence-k2")]
-        assert len({ask.digest(model.spec) for ask in asks}) == 2
+        spec = dlmserve(server)
+        asks = [ask_of(spec, "a", parse(name), 32, 0) for name in ("confidence-k1", "confidence-k2")]
+        assert len({ask.digest(spec) for ask in asks}) == 2
 
 
 def dlmserve(server: FakeServer, **keys: Any) -> ServerSpec:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from pbcore.integrations.servers import http
+from pbcore.integrations.servers.clients import client_of
+from pbcore.integrations.servers.engines import version
 from pbcore.integrations.servers.http import Limits, http_client
-from pbcore.integrations.servers.model import client_of
-from pbcore.integrations.servers.reported import version
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 from tests.integrations.servers.fake import CANARY, Act, serving
@@ -95,7 +95,7 @@ class TestTime:
 
     def test_a_page_that_drips(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A server's own pages are read within a limit, too; without one the version is unknown."""
-        monkeypatch.setattr("pbcore.integrations.servers.reported.SECONDS", 0.3)
+        monkeypatch.setattr("pbcore.integrations.servers.engines.SECONDS", 0.3)
         with talking(drip(head(BODY))) as url:
             assert version(spec_at(url, "vllm")) is None
 

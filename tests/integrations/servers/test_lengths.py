@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import pbcore
-from pbcore.integrations.servers.kinds import KINDS
+from pbcore.integrations.servers.spec import KINDS
 from tests.integrations.lm_eval.harness import needs_harness, write_task
 from tests.integrations.lm_eval.test_run import SCORED, SUMS
 from tests.integrations.servers.fake import FakeServer

@@ -14,11 +14,12 @@ from urllib.parse import quote
 import pytest
 
 from pbcore.decoding import decode
+from pbcore.integrations.servers.budget import Budget, CostLimitError, most
+from pbcore.integrations.servers.estimate import Estimate, estimate
 from pbcore.integrations.servers.model import ServerModel
-from pbcore.integrations.servers.money import Budget, CostLimitError, Estimate, estimate, most
 from pbcore.integrations.servers.reply import Ask
+from pbcore.integrations.servers.session import AnswerStore, lines
 from pbcore.integrations.servers.spec import Prices, ServerSpec
-from pbcore.integrations.servers.store import AnswerStore, lines
 from pbcore.models.errors import ModelError
 from pbcore.tasks import load_task
 from tests.integrations.servers.fake import CANARY, Act, FakeServer, serving

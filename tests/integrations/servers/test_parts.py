@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from pbcore.integrations.servers import reported
+from pbcore.integrations.servers import engines
+from pbcore.integrations.servers.budget import Budget, CostLimitError, most
+from pbcore.integrations.servers.estimate import Estimate, estimate
 from pbcore.integrations.servers.failures import failure, imported
 from pbcore.integrations.servers.keys import NO_KEY, key_of, masked
-from pbcore.integrations.servers.money import Budget, CostLimitError, Estimate, cost, estimate, most
 from pbcore.integrations.servers.reply import Ask, Reply, count, field_of, outcomes, text_of, word
 from pbcore.integrations.servers.spec import Prices, ServerSpec
 from pbcore.models.errors import ModelError
@@ -49,11 +50,11 @@ class TestMoney:
     def test_an_answers_cost(self) -> None:
         """By both counts; without one of them or without prices it is not known."""
         reply = Reply("x", 1.0, "now", tokens_in=1_000_000, tokens_out=100_000)
-        assert cost(PRICED, reply) == 3.0
-        assert cost(SPEC, reply) is None
-        assert cost(PRICED, replace(reply, tokens_in=None)) is None
-        assert cost(PRICED, replace(reply, tokens_out=None)) is None
-        assert cost(PRICED, replace(reply, tokens_in=0, tokens_out=0)) == 0.0
+        assert reply.cost(PRICED) == 3.0
+        assert reply.cost(SPEC) is None
+        assert replace(reply, tokens_in=None).cost(PRICED) is None
+        assert replace(reply, tokens_out=None).cost(PRICED) is None
+        assert replace(reply, tokens_in=0, tokens_out=0).cost(PRICED) == 0.0
 
     def test_at_most(self) -> None:
         """Each message has its part of the template; what has no price reserves nothing."""
@@ -249,10 +250,10 @@ class TestReported:
         spec = replace(SPEC, base_url=f"{server.url}/v1")
         name = "vllm:diffusion_num_denoising_steps_total"
         server.metrics = f'# HELP x\n{name}{{a="1"}} 3\n{name} 4.5\n'
-        assert reported.counters(replace(spec, kind="vllm")) == {"denoising_steps": 7.5}
-        assert reported.counters(replace(spec, kind="openai")) == {}
+        assert engines.counters(replace(spec, kind="vllm")) == {"denoising_steps": 7.5}
+        assert engines.counters(replace(spec, kind="openai")) == {}
         server.metrics = ""
-        assert reported.counters(replace(spec, kind="vllm")) == {}
+        assert engines.counters(replace(spec, kind="vllm")) == {}
 
     @pytest.mark.parametrize("value", ["+Inf", "-Inf", "NaN", "1e999", "soon", "1..2", "++1"])
     def test_values_that_are_not_finite(self, server: FakeServer, value: str) -> None:
@@ -260,7 +261,7 @@ class TestReported:
         name = "vllm:diffusion_num_"
         server.metrics = f'x{{le="+Inf"}} {value}\n{name}denoising_steps_total {value}\n{name}canvas_positions 5\n'
         spec = replace(SPEC, base_url=f"{server.url}/v1", kind="vllm")
-        assert reported.counters(spec) == {"canvas_positions": 5.0}
+        assert engines.counters(spec) == {"canvas_positions": 5.0}
 
     def test_a_version_that_cannot_be_read_is_none(self, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
         """So is that of a kind that tells none; one with the key is masked."""
@@ -274,5 +275,5 @@ class TestReported:
             ('{"version": "9 sk-0123456789"}', "9 [key]"),
         ):
             server.version = page
-            assert reported.version(spec) == version
-        assert reported.version(replace(spec, kind="openai")) is None
+            assert engines.version(spec) == version
+        assert engines.version(replace(spec, kind="openai")) is None

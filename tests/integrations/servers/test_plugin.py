@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from pbcore.integrations.servers import plugin
+from pbcore.integrations.servers.session import AnswerStore, Session
+from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.plugin import rundir
-from tests.plugin.fakes import Config, Terminal
+from tests.plugin.fakes import Config
 
 
 class TestPlugin:
-    def answers(self, **facts: Any) -> plugin.Answers:
-        known = {"counters": {}, "kept": 0, "asked": 4, "seconds": 2.5}
-        return plugin.Answers(SimpleNamespace(**{**known, **facts}))  # type: ignore[arg-type]
+    def answers(self, **facts: Any) -> Session:
+        spec = ServerSpec("mine", "m", "http://h/v1")
+        return Session(spec, AnswerStore(None), 8, **{"asked": 4, "seconds": 2.5, **facts})
 
     def test_forwards_by_the_servers_counters(self) -> None:
         """Over the requests of this cell; unknown where answers were kept, none were asked for, or nothing counted."""
@@ -65,10 +66,3 @@ class TestPlugin:
         drilled: Any = Config(tmp_path, out=tmp_path / "b", max_cost=1.0, drilled=True)
         assert plugin._budget(drilled) is not None
         assert not (tmp_path / "b").exists()
-
-    def test_lines_go_to_the_terminal(self, tmp_path: Path) -> None:
-        """Where there is one."""
-        terminal = Terminal()
-        plugin._say(Config(tmp_path, plugins={"terminalreporter": terminal}), ["a", "b"])  # type: ignore[arg-type]
-        plugin._say(Config(tmp_path), ["a"])  # type: ignore[arg-type]
-        assert terminal.lines == ["a", "b"]

@@ -10,7 +10,7 @@ import pytest
 
 from pbcore.analysis.tradeoff import level_lines, mean_interval
 from pbcore.integrations.servers.record import Served
-from pbcore.integrations.servers.report import served_lines
+from pbcore.integrations.servers.report import SECTION
 from pbcore.report.looks import COLOURS, MARKERS
 from pbcore.report.plots import figure
 from pbcore.report.speed import speed_figure, write_speed
@@ -171,7 +171,7 @@ class TestSummary:
 def facts(*told: dict[str, object]) -> str:
     """The line of a model, without its name."""
     records = [served(TASKS[i % 2], 0.5, **one) for i, one in enumerate(told)]
-    (line,) = served_lines((cell.model, asdict(cell.served)) for cell in records if cell.served is not None)
+    (line,) = SECTION.lines((cell.model, asdict(cell.served)) for cell in records if cell.served is not None)
     assert line.startswith("far: ")
     return line.removeprefix("far: ")
 
@@ -198,7 +198,7 @@ class TestLines:
     def test_a_line_per_model(self) -> None:
         """In the order of their cells."""
         told = asdict(BOTH[0].served)  # type: ignore[call-overload]
-        lines = served_lines([("b", told), ("a", told), ("b", told)])
+        lines = SECTION.lines([("b", told), ("a", told), ("b", told)])
         assert [line.partition(":")[0] for line in lines] == ["b", "a"]
         assert "40 requests" in lines[0]
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.integrations.servers import entries
-from pbcore.integrations.servers.spec import KEYS, ServerSpec, read_specs, refusal, server_specs
+from pbcore.integrations.servers.declared import KEYS, MODELS, key_status, read_specs
 from pbcore.models import model_names, resolve_model
 from pbcore.models.errors import ModelError
 from pbcore.models.registry import add_models_file, register_model
@@ -20,8 +19,8 @@ GOOD = "qwen:\n  base_url: http://localhost:8000/v1/\n  model: qwen2.5-7b\n"
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test adds stays with it."""
-    for name in ("_ADDED", "_FILES"):
-        monkeypatch.setattr(f"pbcore.integrations.servers.spec.{name}", {})
+    for name in ("added", "files"):
+        monkeypatch.setattr(MODELS, name, {})
 
 
 def write(path: Path, text: str) -> Path:
@@ -39,7 +38,7 @@ class TestReading:
 
     def test_predeclared(self) -> None:
         """Mercury's sampler is the server's, with the paper's 128 tokens; Claude takes no temperature; no prices."""
-        mercury, claude = (server_specs()[name] for name in ("mercury", "claude-haiku"))
+        mercury, claude = (MODELS.specs()[name] for name in ("mercury", "claude-haiku"))
         assert (mercury.sampler, mercury.max_tokens, mercury.key) == ("server", 128, "INCEPTION_API_KEY")
         assert (claude.kind, claude.temperature, claude.max_tokens) == ("anthropic", False, 1024)
         assert mercury.prices is claude.prices is None
@@ -47,7 +46,7 @@ class TestReading:
     def test_a_file_changes_keys_of_a_predeclared_model(self, tmp_path: Path) -> None:
         """A price for mercury leaves the rest of it as it is."""
         add_models_file(write(tmp_path / "m.yaml", "mercury:\n  prices: {input: 0.25, output: 1}\n"))
-        spec = server_specs()["mercury"]
+        spec = MODELS.specs()["mercury"]
         assert spec.prices is not None
         assert (spec.prices.output, spec.max_tokens, spec.key) == (1.0, 128, "INCEPTION_API_KEY")
 
@@ -133,24 +132,23 @@ class TestSamplers:
         """`ar+t1.0` runs where temperature may be sent, and is refused with the reason elsewhere."""
         free = read_specs(GOOD, "f")["qwen"]
         fixed = read_specs(self.specs("temperature: false"), "f")["qwen"]
-        assert refusal(free, parse("ar+t1.0")) is None
-        assert refusal(fixed, parse("ar")) is None
-        assert refusal(fixed, parse("ar+t1.0")) == "qwen takes no temperature; its sampler is ar"
+        assert free.refusal(parse("ar+t1.0")) is None
+        assert fixed.refusal(parse("ar")) is None
+        assert fixed.refusal(parse("ar+t1.0")) == "qwen takes no temperature; its sampler is ar"
 
     def test_others_are_refused(self) -> None:
         """Where the sampler is the server's setting, the declared one alone runs."""
         spec = read_specs(self.specs("sampler: threshold-0.95+b32"), "f")["qwen"]
-        assert refusal(spec, parse("threshold-0.95+b32")) is None
-        assert refusal(spec, parse("threshold-0.9+b32")) is not None
-        assert refusal(spec, parse("ar")) is not None
+        assert spec.refusal(parse("threshold-0.95+b32")) is None
+        assert spec.refusal(parse("threshold-0.9+b32")) is not None
+        assert spec.refusal(parse("ar")) is not None
 
 
 class TestEntries:
     def test_keys_of_servers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Whether the variable is set, never what is in it."""
-        spec = ServerSpec("x", "m", "http://h/v1", key="SOME_KEY")
         monkeypatch.setenv("SOME_KEY", "abc")
-        assert entries._status(spec) == "server, SOME_KEY set"
+        assert key_status("SOME_KEY") == "server, SOME_KEY set"
         monkeypatch.setenv("SOME_KEY", "")
-        assert entries._status(spec) == "server, SOME_KEY not set"
-        assert entries._status(ServerSpec("x", "m", "http://h/v1")) == "server, no key needed"
+        assert key_status("SOME_KEY") == "server, SOME_KEY not set"
+        assert key_status(None) == "server, no key needed"

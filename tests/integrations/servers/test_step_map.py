@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.integrations.servers.generation import AnswerTokens, generation
+from pbcore.integrations.servers.generation import AnswerTokens, decoding_order, generation
 from pbcore.integrations.servers.reply import Ask, Reply
 from pbcore.integrations.servers.spec import ServerSpec
-from pbcore.integrations.servers.step_map import decoding_order
 from pbcore.models.errors import ModelError
 from pbcore.names import parse
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pbcore.cli import main
-from pbcore.exchange.tables import Tables, tables
+from pbcore.exchange.export import Tables, tables
 from pbcore.integrations.trackers.send import METRICS, metrics
 from pbcore.results import RunDir, create, error_cell
 from tests.results import factory

@@ -18,9 +18,8 @@ from pbcore.models import load_model
 from pbcore.models.base import Request
 from pbcore.models.errors import ModelError
 from pbcore.models.sedd.config import SeddConfig, read, to_json
-from pbcore.models.sedd.diffusion import PREDICTORS, Graph, Noise, denoised, draw
-from pbcore.models.sedd.load import save
-from pbcore.models.sedd.model import OPEN, Sedd, times
+from pbcore.models.sedd.diffusion import PREDICTORS, Graph, Noise, denoised, draw_tokens
+from pbcore.models.sedd.model import OPEN, Sedd, save, times
 from pbcore.models.sedd.network import SeddNetwork
 from pbcore.names import SamplerNameError, parse
 from pbcore.train.noise import Row
@@ -218,7 +217,7 @@ class TestDistributions:
 
     def test_draw_takes_negative_probabilities_as_zero(self) -> None:
         probabilities = torch.tensor([[0.5, -0.3, 0.5], [-1.0, 2.0, 0.0]])
-        token, share = draw(probabilities, torch.tensor([0.5, 0.999], dtype=torch.float64))
+        token, share = draw_tokens(probabilities, torch.tensor([0.5, 0.999], dtype=torch.float64))
         assert token.tolist() == [2, 1]
         assert share.tolist() == [0.5, 1.0]
 
@@ -241,14 +240,20 @@ class TestNoise:
         graph, noise = Graph(kind, 500), Noise("loglinear")
         rows = [Row("t", tuple(range(1, 6)), tuple(range(10, 210)), 150) for _ in range(64)]
         batch = noisy_batch(rows, 0, graph, noise, torch.Generator().manual_seed(0))
-        changed = batch.ids != batch.clean
+        clean = batch.ids.clone()
+        clean[batch.masked] = batch.targets
+        assert clean[0].tolist() == [*rows[0].prompt, *rows[0].canvas]
+        changed = batch.ids != clean
         assert not changed[:, :5].any()
         share = changed[:, 5:].float().mean(1)
         expected = torch.tensor([1 - 2.718281828 ** -noise.total(float(t)) for t in batch.time])
         assert (share - expected).abs().max() < 0.15
-        assert batch.judged[:, 5:].any(1).all()
-        assert torch.equal(batch.judged, changed) is (kind == "absorb")
-        assert batch.weights[0, 5 + 151] < batch.weights[0, 5 + 150] == 1
+        assert batch.masked[:, 5:].any(1).all()
+        assert torch.equal(batch.masked, changed) is (kind == "absorb")
+        weights = torch.zeros(batch.ids.shape)
+        weights[batch.masked] = batch.weights
+        assert set(weights[:, 5 : 5 + 151][batch.masked[:, 5 : 5 + 151]].tolist()) == {1.0}
+        assert 0 < weights[:, 5 + 151 :].max() < 1
 
 
 class TestGrid:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -13,8 +12,10 @@ import torch
 
 from pbcore.errors import InputError
 from pbcore.models import load_model
+from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import add_tasks_file, load_task
-from pbcore.train.lora.data import examples, row
+from pbcore.train.lora.data import examples
+from pbcore.train.noise import Row
 from tests.train.lora.shapes import checkpoint, toy
 
 
@@ -23,11 +24,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return load_model(str(checkpoint(tmp_path_factory.mktemp("llada"), "llada")))
 
 
+def row(model: Any, sample: Sample) -> Row:
+    """The first validation example, if it were this sample."""
+    return examples(model, toy("m"))._row(-1, sample)
+
+
 class TestRow:
     def test_an_answer_and_eos_behind_it(self, model: Any) -> None:
         """The prompt is decoding's own, and EOS fills the canvas."""
         sample = load_task("puzzle/sudoku", limit=1).samples[0]
-        request, made = model.encode(sample, None, 0), row(model, sample, Random(0))
+        request, made = model.encode(sample, None, 0), row(model, sample)
         assert made.prompt == request.prompt_ids
         assert len(made.canvas) == len(request.canvas) == 64
         assert model.text(made.canvas) == sample.answer
@@ -37,7 +43,7 @@ class TestRow:
     def test_a_given_canvas_keeps_its_tokens(self, model: Any) -> None:
         """Infilling has a hole where decoding has a mask, and the answer there."""
         sample = load_task("list_ops/shuffle", limit=1).samples[0]
-        request, made = model.encode(sample, None, 0), row(model, sample, Random(0))
+        request, made = model.encode(sample, None, 0), row(model, sample)
         assert made.holes == tuple(token == model.mask_id for token in request.canvas)
         assert model.text(made.canvas) == sample.answer
 
@@ -45,7 +51,7 @@ class TestRow:
         """It is named with its length and the canvas."""
         sample = replace(load_task("puzzle/sudoku", limit=1).samples[0], max_new_tokens=3)
         with pytest.raises(InputError, match=r"sudoku: an answer of \d+ tokens does not fit the canvas of 3"):
-            row(model, sample, Random(0))
+            row(model, sample)
 
 
 class TestBatches:

@@ -15,9 +15,7 @@ from pbcore.models.sedd.model import Sedd
 from pbcore.tasks import load_task
 from pbcore.train.__main__ import main
 from pbcore.train.lora import run as lora
-from pbcore.train.lora.scores import score_batch
 from pbcore.train.lora.settings import F4, LoraSettings
-from pbcore.train.sedd import losses, noisy_batch, process
 from tests.train.lora.test_command import THREADS, errors
 
 pytest.importorskip("accelerate")
@@ -96,16 +94,3 @@ class TestRun:
     def test_a_step_shared_by_forwards_is_the_same_step(self) -> None:
         one, two = trained(1), trained(1, accumulate=2)
         assert one.log[-1]["loss"] == pytest.approx(two.log[-1]["loss"], rel=1e-5)
-
-    @pytest.mark.parametrize("model", KINDS)
-    def test_its_loss_is_that_of_training_from_nothing(self, model: str) -> None:
-        """The same batch has the same loss for each position."""
-        run = lora.start(settings(model))
-        rows = [run.data._row(index, sample) for index, sample in enumerate(run.data.train[:4])]
-        batch = score_batch(run.model, rows, torch.Generator().manual_seed(7))
-        noisy = noisy_batch(rows, run.model.eos_id, *process(run.model.network), torch.Generator().manual_seed(7))
-        with torch.no_grad():
-            ours = run.plain(*lora._on(batch, torch.device("cpu")))
-            theirs, _, weights = losses(run.model.network, noisy, *process(run.model.network))
-        assert torch.equal(ours, theirs)
-        assert torch.equal(batch.weights, weights)

@@ -1,0 +1,247 @@
+"""The declared models behind servers: those of servers.yaml and of a user's `--models FILE`, read and checked.
+
+Doesn't import torch or an SDK.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pbcore.errors import InputError
+from pbcore.integrations.servers.sampler_fields import why_not
+from pbcore.integrations.servers.spec import KINDS, ServerSpec
+from pbcore.links import docs
+from pbcore.models.entry import ModelEntry
+from pbcore.names import SamplerName, parse
+from pbcore.printable import printable, shown
+from pbcore.registry import hint
+from pbcore.tasks.files import read_text, read_yaml
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+OWN = "servers.yaml"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+KEYS = tuple(f.name for f in fields(ServerSpec) if f.name != "name")
+# What extra_body can't set, and the key that does.
+RESERVED = {
+    "model": "model",
+    "messages": "none, the task's prompts are sent",
+    "stream": "stream",
+    "max_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "temperature": "temperature",
+    "seed": "seed",
+    "n": "none, one answer is taken",
+}
+
+
+class ServerModels:
+    """The models behind servers, for `pbcore.models.registry` (`models.entry.ModelSource`)."""
+
+    def __init__(self) -> None:
+        self.added: dict[str, ServerSpec] = {}
+        self.files: dict[str, Path] = {}
+
+    def specs(self) -> dict[str, ServerSpec]:
+        """All by name: those of the package, then those of `--models`."""
+        return {**_own_specs(), **self.added}
+
+    def entries(self) -> Mapping[str, ModelEntry]:
+        """Name → entry of each declared model."""
+        return {
+            name: ModelEntry(
+                name,
+                family="server",
+                about=f"{spec.model} at {spec.base_url}",
+                loader="pbcore.integrations.servers.model:load_server",
+                served=True,
+                samplers=(spec.sampler,),
+                refuses=spec.refusal,
+                status=partial(key_status, spec.key),
+            )
+            for name, spec in self.specs().items()
+        }
+
+    def add_file(self, path: str | Path, taken: Mapping[str, Any]) -> list[str]:
+        """Adds the models of a user's YAML file and returns their names; docs/servers.md shows an example.
+
+        An entry under a predeclared name (`mercury`, `claude-haiku`) changes the keys that it gives. Adding a file
+        again reads it again. Raises InputError that names file, model, key and what is allowed; FileNotFoundError for a
+        missing file. `taken` are names of other models.
+        """
+        from pbcore.tasks import all_task_names
+
+        file = Path(path)
+        if not file.is_file():
+            raise FileNotFoundError(
+                f"no models file {file}; give a YAML file with one entry per model ({docs('servers.md')})"
+            )
+        read = read_specs(read_text(file), str(file))
+        known = {part for task in all_task_names() for part in (task, *task.split("/", 1))}
+        for name, spec in read.items():
+            for task in spec.task_max_tokens:
+                if task not in known:
+                    raise InputError(
+                        f"{file}, model {name}: task_max_tokens {printable(task)}; {hint(task, sorted(known))}"
+                    )
+            elsewhere = self.files.get(name, file.resolve()) != file.resolve()
+            if name in taken or elsewhere:
+                where = f" in {self.files[name]}" if elsewhere else ""
+                raise InputError(f"{file}: a model named {name!r} exists already{where}; choose another name")
+        self.added |= read
+        self.files |= dict.fromkeys(read, file.resolve())
+        return list(read)
+
+
+MODELS = ServerModels()
+
+
+def key_status(key: str | None) -> str:
+    """Whether a server's key is there, for a list of models."""
+    if key is None:
+        return "server, no key needed"
+    return f"server, {key} {'set' if os.environ.get(key) else 'not set'}"
+
+
+def read_specs(text: str, where: str) -> dict[str, ServerSpec]:
+    """The models of a YAML text; `where` names it in errors. Raises InputError."""
+    return {
+        name: _spec(name, {**_own_entries().get(name, {}), **entry}, f"{where}, model {printable(name)}")
+        for name, entry in _entries(text, where).items()
+    }
+
+
+@cache
+def _own_entries() -> dict[str, dict[str, Any]]:
+    """The package's own entries, as written."""
+    return _entries(files("pbcore.integrations.servers").joinpath(OWN).read_text(encoding="utf-8"), OWN)
+
+
+@cache
+def _own_specs() -> dict[str, ServerSpec]:
+    return {name: _spec(name, entry, f"{OWN}, model {name}") for name, entry in _own_entries().items()}
+
+
+def _entries(text: str, where: str) -> dict[str, dict[str, Any]]:
+    loaded = read_yaml(text, where)
+    if not isinstance(loaded, dict) or not loaded:
+        raise InputError(f"{where}: give one entry per model, `name:` with its keys below it")
+    for name, entry in loaded.items():
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise InputError(f"{where}: model name {shown(name)}: use letters, digits, '_', '-' and '.'")
+        if not isinstance(entry, dict):
+            raise InputError(f"{where}, model {name}: give the keys of the model, such as base_url and model")
+    return loaded
+
+
+def _spec(name: str, entry: Mapping[str, Any], where: str) -> ServerSpec:
+    """One entry, checked."""
+    unknown = sorted(printable(str(key)) for key in entry if key not in KEYS)
+    if unknown:
+        raise InputError(f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(KEYS)}")
+    kind = entry.get("kind", "openai")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InputError(f"{where}: kind {shown(kind)}; give one of {', '.join(KINDS)}")
+    default = {"base_url": KINDS[kind].base_url} if KINDS[kind].base_url else {}
+    spec = _typed({"name": name, **default, **entry}, where)
+    try:
+        sampler = parse(spec.sampler)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    problem = next(_problems(spec, sampler), None)
+    if problem is not None:
+        raise InputError(f"{where}: {problem}")
+    return replace(spec, sampler=str(sampler), base_url=spec.base_url.rstrip("/"))
+
+
+@cache
+def _adapter() -> TypeAdapter[ServerSpec]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(ServerSpec)
+
+
+def _typed(entry: Mapping[str, Any], where: str) -> ServerSpec:
+    """An entry whose values are of the declared types."""
+    from pydantic import ValidationError
+
+    try:
+        return _adapter().validate_json(json.dumps(entry, allow_nan=False))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: {error}; give texts, numbers, true or false, lists and mappings") from None
+    place = printable(".".join(map(str, problem["loc"])), 120)
+    if problem["type"] in ("missing", "missing_argument"):
+        raise InputError(f"{where}: missing {place}")
+    if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        raise InputError(f"{where}: unknown key {place}")
+    allowed = problem["msg"].replace("Input should be", "it should be")
+    given = "" if place == "key" else f" {shown(problem['input'])}"  # a key itself, pasted there, is not shown
+    raise InputError(f"{where}: {place}{given}; {allowed}")
+
+
+def _problems(spec: ServerSpec, sampler: SamplerName) -> Iterator[str]:
+    """What a declaration can't mean, and what is allowed."""
+    try:
+        parts = urlsplit(spec.base_url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        valid = False
+    if not valid:
+        yield "base_url is no address; give e.g. http://localhost:8000/v1"
+    elif parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        yield (
+            "base_url holds a user, a password or a query, and addresses are recorded; give scheme, host, port and "
+            "path, and under key the variable that holds the key"
+        )
+    if spec.key is not None and not VARIABLE.fullmatch(spec.key):
+        yield (
+            "key is the name of an environment variable, in capitals, digits and _, such as OPENAI_API_KEY; never the "
+            "key itself"
+        )
+    ranged: list[tuple[str, float, float, float]] = [
+        ("max_tokens", spec.max_tokens, 1, 1_000_000),
+        ("concurrency", spec.concurrency, 1, 1024),
+        ("timeout", spec.timeout, 0.1, 86_400),
+        ("retries", spec.retries, 0, 100),
+        *((f"task_max_tokens {printable(name)}", most, 1, 1_000_000) for name, most in spec.task_max_tokens.items()),
+    ]
+    for name, value, least, most in ranged:
+        if not least <= value <= most:
+            yield f"{name} {shown(value)}; give a number from {least} to {most}"
+    if spec.prices is not None and min(spec.prices.input, spec.prices.output) < 0:
+        yield "prices are USD per million tokens, not below 0"
+    if spec.max_tokens_field not in ("max_tokens", "max_completion_tokens"):
+        yield f"max_tokens_field {shown(spec.max_tokens_field)}; give max_tokens or max_completion_tokens"
+    places = [(place, "sampler_fields") for fields in spec.sampler_fields.values() for place in fields.values()]
+    for name, key in (*((name, "extra_body") for name in spec.extra_body), *places):
+        head = name.partition(".")[0]
+        if head in RESERVED:
+            yield f"{key} sets {head!r}, which has a key of its own: {RESERVED[head]}"
+        if key == "sampler_fields" and (not all(name.split(".")) or name in spec.extra_body):
+            yield f"sampler_fields sets {name!r}; give a field's name that extra_body doesn't set"
+    if spec.step_map_field is not None and (spec.stream or spec.nfe_field is not None):
+        yield (
+            "step_map_field is read from whole answers and counts forwards itself; declare stream: false, and no "
+            "nfe_field"
+        )
+    for key in ("tokens_field", "tokenizer"):
+        if getattr(spec, key) is not None and spec.step_map_field is None:
+            yield f"{key} is for the steps of the tokens; declare step_map_field, too"
+    reason = why_not(spec.sampler_fields, sampler) if spec.sampler_fields else None
+    if reason is not None:
+        yield f"sampler {sampler} is what runs unless --sampler says another; {reason}"
+    if not spec.model:
+        yield "model is empty; give the id that the server knows it by"

@@ -1,0 +1,128 @@
+"""What a server tells of itself beside its answers: version, how it decodes, and counters of its `/metrics` page."""
+
+import math
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from pbcore.integrations.servers.failures import ReplyError
+from pbcore.integrations.servers.keys import key_of, told
+from pbcore.integrations.servers.reply import field_of, word
+from pbcore.integrations.servers.spec import KINDS, ServerSpec
+from pbcore.models.ar import POLICY as AR
+from pbcore.models.errors import ModelError
+from pbcore.names import SamplerName, parse
+
+SECONDS, BYTES = 10.0, 16 << 20
+UNNAMED = "server"  # the declared sampler that says nothing of how the server decodes
+# SGLang's algorithms: the policy that each is, and its parameters without --dllm-algorithm-config.
+_SGLANG = {"LowConfidence": ("threshold", "0.95"), "JointThreshold": ("joint", "0.5"), "Gemma4Renoise": ("eb", "0.1")}
+_LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{.*\})?\s+(\S+)")
+
+
+def version(spec: ServerSpec) -> str | None:
+    """The server's version, where its kind tells one."""
+    kind = KINDS[spec.kind]
+    return told(word(field_of(_body(spec, kind.version_paths), kind.version_field)), spec)
+
+
+def settings(spec: ServerSpec) -> dict[str, Any]:
+    """How the server says that it decodes: the last name of a place → its value; empty where it doesn't tell."""
+    kind = KINDS[spec.kind]
+    page = _body(spec, kind.settings_paths)
+    found = {}
+    for place in kind.settings:
+        parent, _, name = place.rpartition(".")
+        holder = field_of(page, parent) if parent else page
+        if isinstance(holder, dict) and name in holder:
+            value = holder[name]
+            found[name] = value if value is None or isinstance(value, (bool, int, float)) else told(str(value), spec)
+    return found
+
+
+def counters(spec: ServerSpec) -> dict[str, float]:
+    """The counters that this kind of server has, summed over their labels; those that are not finite left out."""
+    wanted = KINDS[spec.kind].counters
+    page = _page(spec, "/metrics") if wanted else None
+    sums: dict[str, float] = {}
+    for match in filter(None, map(_LINE.match, page.text.splitlines() if page else ())):
+        name, value = match[1].removesuffix("_total"), math.nan
+        with suppress(ValueError):  # what is not a number
+            value = float(match[2])
+        sums[name] = sums.get(name, 0.0) + value
+    return {name: sums[counter] for name, counter in wanted if math.isfinite(sums.get(counter, math.nan))}
+
+
+def _body(spec: ServerSpec, paths: Iterable[str]) -> Any:
+    """The JSON of the first of these pages that the server has; None if it has none, or another content."""
+    page = next(filter(None, (_page(spec, path) for path in paths)), None)
+    try:
+        return None if page is None else page.json()
+    except ValueError:
+        return None
+
+
+def _page(spec: ServerSpec, path: str) -> Any:
+    """A page of the server's host; None if it has none."""
+    import httpx2
+
+    from pbcore.integrations.servers.http import Limits, http_client
+
+    keyed = spec.key is not None and os.environ.get(spec.key)
+    headers = {"authorization": f"Bearer {key_of(spec)}"} if keyed else {}
+    try:
+        with http_client(spec, Limits(SECONDS, BYTES), headers) as client:
+            page = client.get(spec.base_url.removesuffix("/v1") + path)
+    except (httpx2.HTTPError, ReplyError):
+        return None
+    return page if page.status_code == 200 else None
+
+
+def check_sampler(spec: ServerSpec) -> None:
+    """Asks the server how it decodes. Raises ModelError where that contradicts the declaration; a server that takes its
+    sampler with each request, or doesn't tell, contradicts nothing.
+    """
+    if spec.sampler_fields:
+        return
+    said = settings(spec)
+    name = parse(spec.sampler)
+    wrong = _sglang(name, said) if spec.kind == "sglang" else _vllm(spec, name, said) if spec.kind == "vllm" else None
+    if wrong is not None:
+        says, advice = wrong
+        raise ModelError(
+            f"model {spec.name} is declared with sampler {spec.sampler}, and {spec.base_url} says {says}; {advice}"
+        )
+
+
+def _sglang(name: SamplerName, said: dict[str, Any]) -> tuple[str, str] | None:
+    """What SGLang's /server_info says otherwise, and what to do."""
+    if "dllm_algorithm" not in said or name.policy == UNNAMED:
+        return None
+    algorithm, config = said["dllm_algorithm"], said.get("dllm_algorithm_config")
+    if algorithm is None:
+        advice = "declare sampler: ar, or start the server with --dllm-algorithm"
+        return None if name.policy == AR else ("dllm_algorithm None: it decodes one token at a time", advice)
+    policy, default = _SGLANG.get(algorithm, (None, ""))
+    declared = f"sampler: {policy}-{default}" if policy else f"sampler: {UNNAMED}"
+    if name.policy == AR or (policy is not None and name.policy != policy):
+        return f"dllm_algorithm {algorithm}", f"declare {declared} with its parameters, or start it with another one"
+    numbers = [value for word, value in name.arguments if not word]
+    if policy is not None and config is None and numbers and float(numbers[0]) != float(default):
+        return (
+            f"dllm_algorithm {algorithm} without dllm_algorithm_config, whose number is {default}",
+            f"declare {declared}, or start it with --dllm-algorithm-config",
+        )
+    return None
+
+
+def _vllm(spec: ServerSpec, name: SamplerName, said: dict[str, Any]) -> tuple[str, str] | None:
+    """What vLLM's configuration or counters say otherwise, and what to do."""
+    canvas = said.get("canvas_length")
+    if name.policy == AR and (canvas is not None or counters(spec)):
+        says = f"canvas_length {canvas}" if canvas is not None else "that it counts denoising steps (/metrics)"
+        return says, f"declare the sampler of the diffusion model, or sampler: {UNNAMED}"
+    if name.block is not None and canvas is not None and name.block != canvas:
+        return f"canvas_length {canvas}", f"declare +b{canvas}, or start it with another --diffusion-config"
+    return None

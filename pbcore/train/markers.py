@@ -1,4 +1,0 @@
-"""The special tokens of `tiny`."""
-
-MASK, EOS, UNKNOWN, USER, ASSISTANT = "<|mask|>", "<|eos|>", "<|unknown|>", "<|user|>", "<|assistant|>"
-SPECIAL = (MASK, EOS, UNKNOWN, USER, ASSISTANT)
