@@ -4,6 +4,7 @@ An SDK's own timeouts each limit a single read, which a server that drips never 
 reply of any size, and adds what the environment holds for its maker's own server.
 """
 
+import ssl
 import threading
 import time
 from dataclasses import dataclass
