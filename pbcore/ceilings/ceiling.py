@@ -26,8 +26,7 @@ from pbcore.theory.accuracy import accuracy
 from pbcore.theory.canvas import AnswerDistribution
 from pbcore.theory.ceiling import KINDS, Ceiling, Kind
 from pbcore.theory.distributions import Listed, Shuffled, answer_distribution
-from pbcore.theory.problems import FEW, NotExact, structure, targets
-from pbcore.theory.recursion import everything, expected_accuracy
+from pbcore.theory.problems import FEW, NotExact, everything, expected_accuracy, structure, targets
 from pbcore.theory.shuffles import problem
 
 DRAWS = 1000
