@@ -165,11 +165,11 @@ class Shuffled:
 
     def marginals(self, canvas: Ids) -> Probabilities:
         result = self._fixed.copy()
-        people = self._people(self._assigned(canvas.tolist()))  # (n, n)
+        people = self.people_given(self.assigned(canvas.tolist()))  # (n, n)
         result[self.slots.T] = people @ self._names  # (w, n, v)
         return result
 
-    def _assigned(self, canvas: list[int]) -> dict[int, int]:
+    def assigned(self, canvas: list[int]) -> dict[int, int]:
         """Slot → person, from the revealed names; names that contradict those before them are skipped."""
         assigned: dict[int, int] = {}
         taken: set[int] = set()
@@ -185,7 +185,7 @@ class Shuffled:
             excluded = excluded and slot == person
         return assigned
 
-    def _people(self, assigned: Mapping[int, int]) -> Probabilities:
+    def people_given(self, assigned: Mapping[int, int]) -> Probabilities:
         """p(person in slot), (n, n): uniform over the orders of the free people, without the excluded order."""
         n, free = len(self.slots), len(self.slots) - len(assigned)
         matrix = np.zeros((n, n))
