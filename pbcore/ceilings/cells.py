@@ -8,6 +8,7 @@ from typing import Any
 from pbcore.ceilings.ceiling import NoCeiling, combined, structures
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import policy
+from pbcore.decoding.table import fits, listed_rows
 from pbcore.errors import InputError
 from pbcore.models.ar import POLICY
 from pbcore.models.ideal import Ideal
@@ -115,8 +116,6 @@ def _by_words(piece: Any, sample: Sample) -> bool:
 
 
 def _texts(distribution: AnswerDistribution) -> list[str]:
-    from pbcore.decoding.table import fits, listed_rows
-
     if not fits(distribution):
         raise InputError("the answers are too many to put them through a tokenizer")
     rows, words = listed_rows(distribution)

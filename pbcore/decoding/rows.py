@@ -12,7 +12,7 @@ from pbcore.decoding.step import State
 from pbcore.decoding.what_if import Forwards
 from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser, Former, Generation, Request
-from pbcore.models.rows import past_eos
+from pbcore.models.tokenizer import past_eos
 
 _NOWHERE = 1 << 40  # the place of a target position that a row doesn't have: past every block
 
@@ -42,9 +42,9 @@ class Rows:
     given: Tensor  # (R,) bool: has given tokens in its canvas (infilling)
     prefill: Tensor  # (R,) forwards that stored the prompt
     store: Tensor  # (R,) forwards that stored finished blocks
-    states: dict[str, State] = field(default_factory=dict)  # the policy's
-    kept: Forwards | None = None  # of what-if rows that the last move took
-    foreseen: list[Forwards | None] = field(default_factory=list)  # of each row that looks ahead
+    states: dict[str, State]  # the policy's
+    kept: Forwards | None  # of what-if rows that the last move took
+    foreseen: list[Forwards | None]  # of each row that looks ahead
 
     def select(self, rows: Tensor) -> Rows:
         """Only the given rows; `rows` (R',) are indices."""
@@ -214,11 +214,6 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
         confidences=torch.zeros(canvas.shape, device=model.device),
         targets=targets,
         n_targets=n_targets,
-        block=zeros,
-        index=zeros,
-        nfe=zeros,
-        forwarded=zeros,
-        steps=zeros,
         hold=zeros.bool(),
         unit=unit,
         lead=lead,
@@ -226,8 +221,10 @@ def start(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]
         answer=own,
         requested=torch.tensor(requested, device=model.device),
         given=n_targets < own,
-        prefill=zeros,
-        store=zeros,
+        **dict.fromkeys(("block", "index", "nfe", "forwarded", "steps", "prefill", "store"), zeros),
+        kept=None,
+        foreseen=[],
+        states={},
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.samplers import policy
-from pbcore.decoding.sharing import LIVE, ForwardStore
+from pbcore.decoding.sharing import LIVE, ForwardStore, shareable
 from pbcore.errors import InputError
 from pbcore.lazy_torch import torch
 from pbcore.models.base import BatchDecoder, Denoiser, Generation, Model, OwnDecoder, Prompt, Request, complete
@@ -100,7 +100,7 @@ def _decoder(
     def answered(rows: list[Request], size: int) -> list[Generation]:
         return denoise(model, rows, rule, name, seed=seed, record=record, store=store, at_once=size)
 
-    return model, answered, LIVE if store is not None and store.serves(rule, name) else 1
+    return model, answered, LIVE if store is not None and shareable(model, rule, name) else 1
 
 
 def _check_own(model: OwnDecoder | BatchDecoder, name: SamplerName) -> None:

@@ -65,7 +65,7 @@ def _samples(stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, 
         **{name: [getattr(sample, name) for _, sample in answers] for name in FIELDS},
     }
     details = {
-        **{name: [_text(sample.details.get(name)) for _, sample in answers] for name in ("why", "failure")},
+        **{name: [_plain(sample.details.get(name)) for _, sample in answers] for name in ("why", "failure")},
         **{name: [getattr(sample, name) for _, sample in answers] for name in LISTS},
         "details": [dump_json(sample.details) for _, sample in answers],
     }
@@ -74,10 +74,6 @@ def _samples(stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, 
         for name in dict.fromkeys(name for _, sample in answers for name in sample.scores)
     }
     return {**columns, **scores, **details}
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else dump_json(value)
 
 
 def write_csv(run: Path, folder: Path) -> list[Path]:
@@ -94,15 +90,10 @@ def _csv(columns: Mapping[str, Sequence[Any]]) -> str:
     stream = io.StringIO()
     # All texts are quoted: unquoted, a lone carriage return would end the row.
     writer = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerow([defused(name) for name in columns])
-    writer.writerows([_field(value) for value in row] for row in zip(*columns.values(), strict=True))
+    for row in (columns, *zip(*columns.values(), strict=True)):
+        fields = [dump_json(value) if isinstance(value, list) else value for value in row]
+        writer.writerow([defused(field) if isinstance(field, str) else field for field in fields])
     return encodable(stream.getvalue())
-
-
-def _field(value: Any) -> Any:
-    if isinstance(value, list):
-        value = dump_json(value)
-    return defused(value) if isinstance(value, str) else value
 
 
 def defused(text: str) -> str:

@@ -13,7 +13,6 @@ from pbcore.theory.tables import report
 
 if TYPE_CHECKING:
     from pbcore.figures.figure_io import Drawing
-    from pbcore.models.base import Model
 
 DECODED = ("table1", "2a", "2b", "2c", "2d", "2e")
 FROM_RUNS = ("3", "4", "5", "6", "7", "length", "questions")
@@ -22,56 +21,53 @@ SAMPLES = 400
 
 def add_parsers(commands: Any) -> None:
     """Adds `figures`, and `theory` with what it measures by decoding."""
+    names = (*DECODED, *FROM_RUNS)
     figures = commands.add_parser("figures", help="the paper's table and figures, drawn again")
-    figures.add_argument(
-        "which", choices=(*DECODED, *FROM_RUNS), metavar="FIGURE", help=", ".join((*DECODED, *FROM_RUNS))
-    )
-    figures.add_argument(
-        "runs", nargs="*", type=Path, metavar="RUN", help="run directories (figures 3 to 7, length and questions)"
-    )
-    figures.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        default=Path("reports/figures"),
-        metavar="DIR",
-        help="folder for PNG and CSV (default reports/figures)",
-    )
-    figures.add_argument("--model", default="ideal", help="model to decode with (table1 and 2a to 2e; default ideal)")
-    figures.add_argument(
-        "--n",
-        type=_numbers,
-        metavar="N,N",
-        help="lengths of the lists; several are points, or curves (2e) or rows (table1) of their own",
-    )
-    figures.add_argument(
-        "--block-length",
-        type=_numbers,
-        default=(),
-        metavar="B,B",
-        help="also decode in blocks, a curve for each length (2a to 2d)",
-    )
-    figures.add_argument("--threshold", type=_decimals, metavar="γ,γ", help="thresholds of 2e")
-    _add_samples(figures)
+    add = figures.add_argument
+    add("which", choices=names, metavar="FIGURE", help=", ".join(names))
+    add("runs", nargs="*", type=Path, metavar="RUN", help="run directories (figures 3 to 7, length and questions)")
+    out = Path("reports/figures")
+    add("-o", "--out", type=Path, default=out, metavar="DIR", help=f"folder for PNG and CSV (default {out})")
+    add("--model", default="ideal", help="model to decode with (table1 and 2a to 2e; default ideal)")
+    lengths = "lengths of the lists; several are points, or curves (2e) or rows (table1) of their own"
+    add("--n", type=_numbers, metavar="N,N", help=lengths)
+    blocks = "also decode in blocks, a curve for each length (2a to 2d)"
+    add("--block-length", type=_numbers, default=(), metavar="B,B", help=blocks)
+    add("--threshold", type=_decimals, metavar="γ,γ", help="thresholds of 2e")
     figures.set_defaults(run=run_figures)
     parser = commands.add_parser("theory", help="losses of an ideal model: closed forms for the list operations")
-    parser.add_argument("--n", type=int, default=10, help="length of the lists (default 10)")
-    parser.add_argument(
-        "--frontier", action="store_true", help="the optimal frontier, and each sampler's regret with the model `ideal`"
-    )
-    parser.add_argument(
-        "--sampler", action="append", metavar="NAME", help="with --frontier: a sampler to measure (repeatable)"
-    )
-    parser.add_argument("-o", "--out", type=Path, metavar="DIR", help="with --frontier: folder for its figure and CSV")
-    _add_samples(parser)
+    add = parser.add_argument
+    add("--n", type=int, default=10, help="length of the lists (default 10)")
+    about = "the optimal frontier, and each sampler's regret with the model `ideal`"
+    add("--frontier", action="store_true", help=about)
+    add("--sampler", action="append", metavar="NAME", help="with --frontier: a sampler to measure (repeatable)")
+    add("-o", "--out", type=Path, metavar="DIR", help="with --frontier: folder for its figure and CSV")
     parser.set_defaults(run=run_theory)
+    for one in (figures, parser):
+        count = f"answers per point (default {SAMPLES})"
+        one.add_argument("--samples", type=_positive, default=SAMPLES, metavar="N", help=count)
+        one.add_argument("--seed", type=int, default=0, help="seed of the answers (default 0)")
 
 
 def run_theory(args: argparse.Namespace) -> int:
     """`pbcore theory`; with --frontier, the frontier and the regrets."""
-    if args.frontier:
-        return _frontier(args.n, args)
-    print(report(args.n))
+    if not args.frontier:
+        print(report(args.n))
+        return 0
+    from pbcore.figures import frontier_figure
+    from pbcore.figures.figure_io import write_csv
+    from pbcore.models import load_model
+
+    rows = frontier_figure.frontier_rows(args.n)
+    show(frontier_figure.frontier_text(rows), end="\n\n")
+    tasks, samplers = frontier_figure.tasks(args.n), args.sampler or frontier_figure.SAMPLERS
+    found = frontier_figure.regrets(load_model("ideal"), args.samples, tasks, samplers, seed=args.seed)
+    drawing = frontier_figure.frontier_drawing(found)
+    if args.out is None:
+        show(drawing.said)
+        return 0
+    _write([drawing], args.out)
+    show(str(write_csv(rows, args.out / "frontier_bits.csv")))
     return 0
 
 
@@ -86,34 +82,27 @@ def run_figures(args: argparse.Namespace) -> int:
         return 0
     if args.runs:
         raise InputError(f"{args.which} is decoded anew and takes no run directory")
-    _decoded(args, _model(args.model))
-    return 0
-
-
-def _decoded(args: argparse.Namespace, model: Model) -> None:
     from pbcore.figures import lists
     from pbcore.figures.figure_io import write_csv
+    from pbcore.models import load_model
+    from pbcore.theory.tables import GAMMAS
 
+    model, count, seed = load_model(args.model), args.samples, args.seed
     if args.which == "table1":
-        text, rows = lists.measured_table1(model, args.samples, args.n or (10,), args.seed)
+        text, rows = lists.measured_table1(model, count, args.n or (10,), seed)
         show(text)
         args.out.mkdir(parents=True, exist_ok=True)
         show(str(write_csv(rows, args.out / "table1.csv")))
     elif args.which == "2e":
-        chosen = {"gammas": args.threshold} if args.threshold else {}
-        _write(
-            [lists.threshold_panel(model, args.samples, args.n or lists.THRESHOLD_LENGTHS, seed=args.seed, **chosen)],
-            args.out,
-        )
+        lengths, gammas = args.n or lists.THRESHOLD_LENGTHS, args.threshold or GAMMAS
+        _write([lists.threshold_panel(model, count, lengths, gammas, seed)], args.out)
     else:
-        _write(
-            [lists.panel(args.which, model, args.samples, args.n or lists.LENGTHS, args.block_length, args.seed)],
-            args.out,
-        )
+        _write([lists.panel(args.which, model, count, args.n or lists.LENGTHS, args.block_length, seed)], args.out)
+    return 0
 
 
 def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
-    from pbcore.figures import runs, several, sweeps
+    from pbcore.figures import runs, sweeps
 
     draw: dict[str, Callable[[runs.Cells], Drawing | list[Drawing]]] = {
         "3": runs.figure3,
@@ -122,27 +111,10 @@ def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
         "6": sweeps.figure6,
         "7": runs.figure7,
         "length": sweeps.over_length,
-        "questions": several.over_questions,
+        "questions": runs.over_questions,
     }
     drawn = draw[which](runs.read(paths))
     return drawn if isinstance(drawn, list) else [drawn]
-
-
-def _frontier(n: int, args: argparse.Namespace) -> int:
-    from pbcore.figures import frontier_figure
-    from pbcore.figures.figure_io import write_csv
-    from pbcore.figures.regret import SAMPLERS, regrets
-
-    rows = frontier_figure.frontier_rows(n)
-    show(frontier_figure.frontier_text(rows), end="\n\n")
-    found = regrets(_model("ideal"), args.samples, frontier_figure.tasks(n), args.sampler or SAMPLERS, seed=args.seed)
-    drawing = frontier_figure.frontier_drawing(found)
-    if args.out is None:
-        show(drawing.said)
-        return 0
-    _write([drawing], args.out)
-    show(str(write_csv(rows, args.out / "frontier_bits.csv")))
-    return 0
 
 
 def _write(drawings: Sequence[Drawing], out: Path) -> None:
@@ -152,19 +124,6 @@ def _write(drawings: Sequence[Drawing], out: Path) -> None:
         show(drawing.said)
         for path in write(drawing, out):
             show(str(path))
-
-
-def _model(name: str) -> Model:
-    from pbcore.models import load_model
-
-    return load_model(name)
-
-
-def _add_samples(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--samples", type=_positive, default=SAMPLES, metavar="N", help=f"answers per point (default {SAMPLES})"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the answers (default 0)")
 
 
 def _positive(text: str) -> int:

@@ -1,23 +1,35 @@
-"""The optimal frontier as tables and as a figure, with the samplers as points."""
+"""The optimal frontier and each sampler's regret at its own mean number of steps: as tables, and as a figure with the
+samplers as points."""
 
 from collections.abc import Sequence
-from math import log2
+from dataclasses import dataclass
+from math import inf, log2
 
 from tabulate import tabulate
 
-from pbcore.analysis.frontier_gap import BOUND
+from pbcore.analysis.frontier_gap import BOUND, kind
 from pbcore.analysis.order import natural
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row, captions, draw_points, legend, panels
-from pbcore.figures.regret import Regret, above
+from pbcore.figures.figure_io import Drawing, Row
+from pbcore.figures.measured import Measured, draw_measured, measure, questions
+from pbcore.models.base import Model
 from pbcore.names import parse
-from pbcore.report.page.frontier_table import KINDS
-from pbcore.report.style import finish, label, percent
+from pbcore.report.page.sections import KINDS
+from pbcore.report.style import finish, label, named_legend, numbered, panels, percent
 from pbcore.theory.bounds import optimal_bound
-from pbcore.theory.frontier import ALIKE, MOST, accuracy_hull, frontier_of, least_bits, states, steps_for, value_at
+from pbcore.theory.frontier import (
+    ALIKE,
+    MOST,
+    Hull,
+    accuracy_hull,
+    frontier_of,
+    least_bits,
+    states,
+    steps_for,
+    value_at,
+)
 
 MOST_STEPS = 6
-FOOT = 0.85
 # column → greedy, tokens seen first
 COLUMNS = (
     ("τ=1", False, False),
@@ -25,6 +37,87 @@ COLUMNS = (
     ("greedy", True, False),
     ("greedy, tokens first", True, True),
 )
+SAMPLERS = (
+    *("random-k1", "random-k2", "random-k5", "left_to_right-k2", "entropy-k2", "margin-k2"),
+    *("confidence-k1", "confidence-k2", "confidence-k5", "threshold-0.55", "threshold-0.75", "threshold-0.95"),
+    *("factor-1.0", "eb-0.1", "eb-1.0", "frechet-0.1", "dus", "klass-0.9", "credit-0.9", "slowfast-0.9"),
+    *("localleap-0.9", "hierarchy-0.9", "origin-4", "confidence-k2+rcr-max", "confidence-k2+remdm1-early", "wino-0.6"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Regret:
+    """One sampler on one task. `order` and `seen`: the frontier's accuracy at its mean number of steps, for samplers
+    that choose positions first and for those that see the tokens first. `fewest`: the mean steps in which the former
+    reach its accuracy. `kind`: `analysis.frontier_gap.kind`, which says whether a frontier binds the sampler."""
+
+    op: str
+    n: int
+    sampler: str
+    kind: str
+    measured: Measured
+    order: float
+    seen: float
+    fewest: float
+
+    @property
+    def greedy(self) -> bool:
+        return parse(self.sampler).greedy
+
+    @property
+    def where(self) -> str:
+        """The task and the temperature."""
+        return f"{self.op}, n = {self.n}, {'greedy' if self.greedy else 'τ = 1'}"
+
+    @property
+    def own(self) -> float:
+        """The frontier of the sampler's own kind."""
+        return self.order if self.kind == "order" else self.seen
+
+    @property
+    def points(self) -> float:
+        """Accuracy missing to the frontier of samplers that choose positions first, in percentage points."""
+        return round(100 * (self.order - self.measured.accuracy), 9) + 0.0
+
+    @property
+    def bits(self) -> float | None:
+        """log₂ of the ratio of the two accuracies: excess bits at τ = 1, if all answers are equally likely. None for
+        greedy decoding, whose loss is infinite."""
+        if self.greedy:
+            return None
+        return round(log2(self.order / self.measured.accuracy), 9) + 0.0 if self.measured.accuracy else inf
+
+
+def regrets(
+    model: Model,
+    count: int,
+    tasks: Sequence[tuple[str, int]],
+    samplers: Sequence[str] = SAMPLERS,
+    temperatures: Sequence[float] = (0.0, 1.0),
+    seed: int = 0,
+) -> list[Regret]:
+    """The regret of every sampler on every task at every temperature (0 greedy, 1 as the data)."""
+    found = []
+    for op, n in tasks:
+        asked = questions(op, n, count)
+        for heat in temperatures:
+            order, seen = (accuracy_hull(op, n, greedy=not heat, seen=seen) for seen in (False, True))
+            for sampler in (f"{sampler}+t{heat}" if heat else sampler for sampler in samplers):
+                measured = measure(model, asked, sampler, seed)
+                best, better = (min(1.0, value_at(hull, measured.steps)) for hull in (order, seen))
+                fewest = steps_for(order, measured.accuracy)
+                found.append(Regret(op, n, sampler, kind(sampler), measured, best, better, fewest))
+    return found
+
+
+def above(found: Sequence[Regret]) -> list[Regret]:
+    """The samplers whose whole interval lies above the frontier of their kind: there should be none but by chance."""
+    return [one for one in found if one.kind in BOUND and one.measured.low > one.own + 1e-9]
+
+
+def _by_task(found: Sequence[Regret]) -> list[list[Regret]]:
+    """The regrets of each task and temperature."""
+    return [[one for one in found if one.where == where] for where in dict.fromkeys(one.where for one in found)]
 
 
 def tasks(n: int) -> list[tuple[str, int]]:
@@ -56,14 +149,13 @@ def frontier_text(rows: Sequence[Row]) -> str:
     """The frontier as a table with what its columns mean."""
     n = rows[0]["n"]
     shown = [[_cell(value) for value in row.values()] for row in rows]
-    alike = ", ".join(op for op in ALIKE)
     return "\n".join(
         [
             f"The optimal frontier of samplers that keep independently drawn tokens, in T steps, n = {n}",
             tabulate(shown, list(rows[0]), disable_numparse=True, colalign=("left", *["right"] * (len(rows[0]) - 1))),
             "",
             "bits lost at τ = 1 by the best fixed order (L*_T), by one that depends on the revealed tokens, and by any",
-            f"with random orders (reached for {alike}; a lower bound for others);",
+            f"with random orders (reached for {', '.join(ALIKE)}; a lower bound for others);",
             "best accuracy of samplers that choose positions before they look at predicted tokens or noise, and of",
             "those that choose after they see all predicted tokens. Both write only these, each drawn from its exact",
             "marginal independently of the others, and keep it. Samplers that do anything else are bound by neither.",
@@ -96,8 +188,7 @@ def regret_rows(found: Sequence[Regret]) -> list[Row]:
 def regret_text(found: Sequence[Regret]) -> str:
     """A table per task and temperature, the smallest regret first."""
     parts = []
-    for op, n, greedy in dict.fromkeys((one.op, one.n, parse(one.sampler).greedy) for one in found):
-        group = [one for one in found if (one.op, one.n, parse(one.sampler).greedy) == (op, n, greedy)]
+    for group in _by_task(found):
         group.sort(key=lambda one: (round(one.points, 6), one.measured.steps, natural(one.sampler)))
         rows = [
             [
@@ -115,22 +206,18 @@ def regret_text(found: Sequence[Regret]) -> str:
             for one in group
         ]
         head = ["sampler", "chooses", "steps", "accuracy", "95 %", "frontier", "tokens first", "fewest steps", "regret"]
-        head += [] if greedy else ["bits"]
-        aligned = ("left", "left", *["right"] * (len(head) - 2))
-        heat = "greedy" if greedy else "τ = 1"
-        table = tabulate(rows, head, disable_numparse=True, colalign=aligned)
-        parts.append(
-            f"{op}, n = {n}, {heat}: regret in percentage points at each sampler's mean number of steps\n{table}"
-        )
+        head += [] if group[0].greedy else ["bits"]
+        table = tabulate(rows, head, disable_numparse=True, colalign=("left", "left", *["right"] * (len(head) - 2)))
+        parts.append(f"{group[0].where}: regret in percentage points at each sampler's mean number of steps\n{table}")
     over = above(found)
     parts.append(
         "frontier, tokens first: the best accuracy at a sampler's mean number of steps, of those that choose\n"
         "positions first and of those that see the tokens first; fewest steps: in which the former reach its accuracy"
     )
     parts.append("Fewest mean steps without an error: of the frontier, and of the fastest sampler\n" + room_text(found))
-    bound = [one for one in found if one.kind in BOUND]
+    bound = sum(one.kind in BOUND for one in found)
     parts.append(
-        f"{len(bound) - len(over)} of {len(bound)} intervals reach down to the frontier of the sampler's kind"
+        f"{bound - len(over)} of {bound} intervals reach down to the frontier of the sampler's kind"
         + "".join(f"\n  above: {one.op} {one.sampler}" for one in over)
     )
     return "\n\n".join(parts)
@@ -139,14 +226,12 @@ def regret_text(found: Sequence[Regret]) -> str:
 def room_text(found: Sequence[Regret]) -> str:
     """A row per task and temperature: how much faster than the fastest sampler without an error one could be."""
     rows = []
-    for op, n, greedy in dict.fromkeys((one.op, one.n, parse(one.sampler).greedy) for one in found):
-        group = [one for one in found if (one.op, one.n, parse(one.sampler).greedy) == (op, n, greedy)]
+    for group in _by_task(found):
         sure = [one for one in group if one.measured.accuracy == 1]
         best = min(sure, key=lambda one: one.measured.steps, default=None)
-        hulls = [accuracy_hull(op, n, greedy=greedy, seen=seen) for seen in (False, True)]
-        fewest = [f"{steps_for(hull, 1.0):.2f}" for hull in hulls]
+        fewest = [f"{steps_for(_hull(group[0], seen), 1.0):.2f}" for seen in (False, True)]
         reached = ["–", "–"] if best is None else [best.sampler, f"{best.measured.steps:.2f}"]
-        rows.append([f"{op}, n = {n}, {'greedy' if greedy else 'τ = 1'}", *fewest, *reached])
+        rows.append([group[0].where, *fewest, *reached])
     head = ["task", "positions first", "tokens first", "fastest sampler", "its steps"]
     return tabulate(rows, head, disable_numparse=True, colalign=("left", "right", "right", "left", "right"))
 
@@ -156,33 +241,31 @@ def frontier_drawing(found: Sequence[Regret]) -> Drawing:
 
     A thin line leads from each point up to the frontier of samplers that choose positions first: its regret.
     """
-    columns = list(dict.fromkeys((one.op, one.n) for one in found))
-    heats = list(dict.fromkeys(parse(one.sampler).greedy for one in found))
+    heats = len({one.greedy for one in found})
+    groups = _by_task(found)
     names = sorted({_policy(one.sampler) for one in found}, key=natural)
-    figure, axes = panels(len(heats), len(columns), FOOT)
-    for row, greedy in zip(axes, heats, strict=True):
-        for axis, (op, n) in zip(row, columns, strict=True):
-            group = [one for one in found if (one.op, one.n, parse(one.sampler).greedy) == (op, n, greedy)]
-            longest = max(one.measured.steps for one in group)
-            for seen, dashes in ((False, "-"), (True, "--")):
-                hull = accuracy_hull(op, n, greedy=greedy, seen=seen)
-                steps = [1 + (longest - 1) * i / 400 for i in range(401)]
-                name = "frontier, tokens first" if seen else "frontier, positions first"
-                axis.plot(
-                    steps, [100 * value_at(hull, s) for s in steps], dashes, color="black", linewidth=1, label=name
-                )
-            for one in group:
-                at = one.measured
-                axis.plot(
-                    [at.steps] * 2, [100 * at.accuracy, 100 * one.order], color="#BBBBBB", linewidth=0.6, zorder=1
-                )
-                number = names.index(_policy(one.sampler))
-                draw_points(axis, [at.at(at.steps)], number, names[number])
-            percent(axis)
-            finish(axis, label(f"{op}, n = {n}, {'greedy' if greedy else 'τ = 1'}"))
-    captions(figure, "mean steps", "accuracy of ideal (%)", FOOT)
-    legend(figure, (axis for row in axes for axis in row), 8)
+    columns = len(groups) // heats
+    figure, axes = panels(heats, columns, -(-(len(names) + 2) // 8), "mean steps", "accuracy of ideal (%)")
+    for number, group in enumerate(groups):
+        axis = axes[number % heats][number // heats]
+        longest = max(one.measured.steps for one in group)
+        steps = [1 + (longest - 1) * i / 400 for i in range(401)]
+        for seen, dashes in ((False, "-"), (True, "--")):
+            best = [100 * value_at(_hull(group[0], seen), step) for step in steps]
+            name = "frontier, tokens first" if seen else "frontier, positions first"
+            axis.plot(steps, best, dashes, color="black", linewidth=1, label=name)
+        for one in group:
+            at, name = one.measured, _policy(one.sampler)
+            axis.plot([at.steps] * 2, [100 * at.accuracy, 100 * one.order], color="#BBBBBB", linewidth=0.6, zorder=1)
+            draw_measured(axis, [at.at(at.steps)], numbered(names.index(name)), name)
+        percent(axis)
+        finish(axis, label(group[0].where))
+    named_legend(figure, 8)
     return Drawing("frontier", figure, regret_rows(found), regret_text(found))
+
+
+def _hull(one: Regret, seen: bool) -> Hull:
+    return accuracy_hull(one.op, one.n, greedy=one.greedy, seen=seen)
 
 
 def _policy(sampler: str) -> str:

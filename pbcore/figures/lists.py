@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from tabulate import tabulate
 
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row, captions, colour, draw_points, legend, panels
-from pbcore.figures.measured import Measured, measure, within
-from pbcore.figures.questions import Questions, questions
+from pbcore.figures.figure_io import Drawing, Row
+from pbcore.figures.measured import Measured, Questions, draw_measured, measure, questions, within
 from pbcore.models.base import Model
-from pbcore.report.style import finish, label, percent
+from pbcore.report.style import finish, label, named_legend, numbered, panels, percent
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.tables import GAMMAS, SIDES, table1
 
@@ -53,10 +52,12 @@ def panel(
     divide none of the lengths.
     """
     op, heat = PANELS[name]
-    _check_blocks(lengths, blocks)
+    useless = [block for block in blocks if block < 1 or all(n % block for n in lengths)]
+    if useless:
+        raise InputError(f"--block-length {useless[0]} divides none of the lengths {', '.join(map(str, lengths))}")
     places = []
     for n in lengths:
-        asked = questions(op, n, count, _different(model))
+        asked = _asked(model, op, n, count)
         for block in (0, *blocks):
             width = block or n
             if n % width:
@@ -65,7 +66,8 @@ def panel(
                 if k >= width:
                     continue  # all at once is the last curve's
                 sampler = f"random-k{k or width}" + (f"+b{block}" if block else "") + heat
-                places.append(_place(model, asked, sampler, _curve(k, block), n, seed))
+                curve = f"k = {k or ('b' if block else 'n')}" + (f", blocks of {block}" if block else "")
+                places.append(_place(model, asked, sampler, curve, n, seed))
     temperature = "τ = 1" if heat else "greedy"
     return _drawing(f"figure{name}", places, model, "n", f"Figure {name}: {op}, random top-k, {temperature}")
 
@@ -84,7 +86,7 @@ def threshold_panel(
     places = []
     for op in ("shuffle", "replace_random"):
         for n in lengths:
-            asked = questions(op, n, count, _different(model))
+            asked = _asked(model, op, n, count)
             curve = f"{op}, n = {n}"
             places += [_place(model, asked, f"threshold-{gamma:g}", curve, gamma, seed) for gamma in gammas]
     return _drawing("figure2e", places, model, "γ", "Figure 2e: confidence threshold, greedy")
@@ -98,7 +100,7 @@ def measured_table1(model: Model, count: int, lengths: Sequence[int] = (10,), se
         for finding in table1(n):
             row: Row = {"operation": finding.op, "n": n, "C(Y|X)": finding.total_correlation, "n → ∞": finding.limit}
             row["L, pairs"] = finding.pairs_bound
-            asked = questions(finding.op, n, count, _different(model))
+            asked = _asked(model, finding.op, n, count)
             for name, sampler in _columns(n):
                 measured = measure(model, asked, sampler, seed)
                 predicted = accuracy(finding.op, n, sampler)
@@ -120,39 +122,29 @@ def _columns(n: int) -> list[tuple[str, str]]:
     return tops + [(f"γ={gamma:g}", f"threshold-{gamma:g}") for gamma in SIDES]
 
 
+def _asked(model: Model, op: str, n: int, count: int) -> Questions:
+    """The questions, different ones for trained models: `ideal` breaks ties at random, anew each time."""
+    return questions(op, n, count, model.name != "ideal")
+
+
 def _place(model: Model, asked: Questions, sampler: str, curve: str, x: float, seed: int) -> Place:
     measured = measure(model, asked, sampler, seed)
     return Place(curve, x, asked.op, asked.n, sampler, accuracy(asked.op, asked.n, sampler), measured)
 
 
-def _different(model: Model) -> bool:
-    """Whether the model needs different questions: `ideal` breaks ties at random, anew each time."""
-    return model.name != "ideal"
-
-
-def _curve(k: int, block: int) -> str:
-    return f"k = {k or ('b' if block else 'n')}" + (f", blocks of {block}" if block else "")
-
-
-def _check_blocks(lengths: Sequence[int], blocks: Sequence[int]) -> None:
-    useless = [block for block in blocks if block < 1 or all(n % block for n in lengths)]
-    if useless:
-        raise InputError(f"--block-length {useless[0]} divides none of the lengths {', '.join(map(str, lengths))}")
-
-
 def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: str) -> Drawing:
     """One panel: a line and its points per curve."""
     curves = list(dict.fromkeys(place.curve for place in places))
-    foot = 0.35 + 0.2 * -(-len(curves) // COLUMNS)
-    figure, [[axis]] = panels(1, 1, foot)
+    caption = f"{x} · lines: theory, points: measured with {label(model.name)}"
+    figure, [[axis]] = panels(1, 1, -(-len(curves) // COLUMNS), caption, "accuracy (%)")
     for number, curve in enumerate(curves):
         line = [place for place in places if place.curve == curve]
-        axis.plot([p.x for p in line], [100 * p.predicted for p in line], color=colour(number), linewidth=1.1)
-        draw_points(axis, [p.measured.at(p.x) for p in line], number, curve)
+        look = numbered(number)
+        axis.plot([p.x for p in line], [100 * p.predicted for p in line], color=look["color"], linewidth=1.1)
+        draw_measured(axis, [place.measured.at(place.x) for place in line], look, curve)
     percent(axis)
     finish(axis, label(title))
-    captions(figure, f"{x} · lines: theory, points: measured with {label(model.name)}", "accuracy (%)", foot)
-    legend(figure, [axis], COLUMNS)
+    named_legend(figure, COLUMNS)
     return Drawing(name, figure, [_row(place, model) for place in places], _said(title, places, model))
 
 

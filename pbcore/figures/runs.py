@@ -1,4 +1,5 @@
-"""Figures 3 and 7 from the cells of runs: score over tokens per step, and the oracle of thresholds."""
+"""Figures 3 and 7 from the cells of runs: score over tokens per step, and the oracle of thresholds; and tokens per step
+over k independent questions on one canvas (`questions/…-xk`)."""
 
 import re
 from collections import defaultdict
@@ -6,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.ticker import FuncFormatter
 
 from pbcore.analysis.oracle import oracle
 from pbcore.analysis.order import natural, short, sorted_tasks
@@ -15,6 +17,8 @@ from pbcore.figures.figure_io import Drawing, Row
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
 from pbcore.report.plots import figure as curve_figure
+from pbcore.report.plots import file_part
+from pbcore.report.style import finish, label, named_legend, numbered, panels
 from pbcore.results.load import load_stored
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
@@ -26,6 +30,7 @@ PUZZLES = ("puzzle/latin_square", "puzzle/sudoku")
 FIGURE_3 = (*LISTS, *TEXTS, *PUZZLES)
 # The 12 tasks of Figure 7; the paper's text says 10.
 FIGURE_7 = (*LISTS, "text_writing/summarization", "text_writing/w2s_medium", *TEXTS, *PUZZLES)
+SEVERAL = re.compile(r"questions/(.+)-x(\d+)$")
 Cells = Sequence[StoredCell]
 
 
@@ -46,27 +51,19 @@ def headline(cell: CellRecord) -> Score | None:
     return cell.scores.get(cell.headline)
 
 
-def models(cells: Cells) -> list[str]:
-    """The models in the order of their cells."""
-    return list(dict.fromkeys(one.cell.model for one in cells))
-
-
 def figure3(cells: Cells) -> list[Drawing]:
     """Score over tokens per step, a panel per task, a curve per policy; one figure per model."""
     drawings = []
-    for model in models(cells):
-        table = frame(one.cell for one in cells if one.cell.model == model and one.cell.task in FIGURE_3)
-        tasks = sorted_tasks(table["task"])
-        each = [(short(task), table[table["task"] == task]) for task in tasks]
-        grid = [each[start : start + 5] for start in range(0, len(each), 5)]
-        rows: list[Row] = []
-        for task in tasks:
-            rows += [{"task": task, **row} for row in _rows(table[table["task"] == task])]
+    for model, mine in _by_model(cells, FIGURE_3):
+        table = frame(one.cell for one in mine)
+        each = [(task, table[table["task"] == task]) for task in sorted_tasks(table["task"])]
+        rows = [{"task": task, **row} for task, part in each for row in _rows(part)]
         if rows:
+            flat = [(short(task), part) for task, part in each]
+            grid = [flat[start : start + 5] for start in range(0, len(flat), 5)]
             drawn = curve_figure(grid, "score (%)", f"Figure 3: {model}")
-            drawings.append(
-                Drawing(f"figure3_{file_part(model)}", drawn, rows, f"Figure 3, {model}: {counted(len(rows), 'point')}")
-            )
+            said = f"Figure 3, {model}: {counted(len(rows), 'point')}"
+            drawings.append(Drawing(f"figure3_{file_part(model)}", drawn, rows, said))
     if not drawings:
         raise InputError(f"the runs hold none of Figure 3's tasks: {', '.join(FIGURE_3)}")
     return drawings
@@ -76,27 +73,35 @@ def figure7(cells: Cells) -> list[Drawing]:
     """Mean score of the 12 tasks over tokens per step, a curve per policy, and a star: the oracle that chooses a
     threshold for each sample; one figure per model."""
     drawings = []
-    for model in models(cells):
-        mine = [one for one in cells if one.cell.model == model and one.cell.task in FIGURE_7]
+    for model, mine in _by_model(cells, FIGURE_7):
         table = frame(one.cell for one in mine)
         rows = _rows(table)
         if not rows:
             continue
         count = len({one.cell.task for one in mine})
         title = f"{model}: mean of {count} of the {len(FIGURE_7)} tasks"
+        said = [f"Figure 7, {title}"]
         drawn = curve_figure([[(title, table)]], "mean score (%)", "Figure 7")
-        star = oracle_mean(mine)
-        if star is not None:
-            rows.append({"model": model, **star, "tasks": count})
+        if (star := oracle_mean(mine)) is not None:
             x, y = star["tokens_per_step"], star["score"]
             axis = drawn.axes[0]
             axis.plot([x], [y], "*", color="black", markersize=11)
             axis.annotate("oracle", (x, y), textcoords="offset points", xytext=(7, -9), fontsize=8)
             axis.set_xlim(right=max(axis.get_xlim()[1], 1.7 * x))
-        drawings.append(Drawing(f"figure7_{file_part(model)}", drawn, rows, _said(title, rows, star)))
+            fast = max((row["tokens_per_step"] for row in rows if row["score"] >= y), default=None)
+            said.append(f"oracle: {y:.1f} % at {x:.2f} tokens per step")
+            said.append(f"fastest sampler with its score: {fast:.2f}" if fast else "no sampler reaches its score")
+            rows.append({"model": model, **star, "tasks": count})
+        drawings.append(Drawing(f"figure7_{file_part(model)}", drawn, rows, "; ".join(said)))
     if not drawings:
         raise InputError(f"the runs hold none of Figure 7's tasks: {', '.join(FIGURE_7)}")
     return drawings
+
+
+def _by_model(cells: Cells, tasks: Sequence[str]) -> list[tuple[str, Cells]]:
+    """Each model with its cells of these tasks, models in the order of their cells."""
+    models = dict.fromkeys(one.cell.model for one in cells)
+    return [(model, [one for one in cells if one.cell.model == model and one.cell.task in tasks]) for model in models]
 
 
 def oracle_mean(cells: Cells) -> Row | None:
@@ -126,19 +131,56 @@ def oracle_mean(cells: Cells) -> Row | None:
     }
 
 
-def file_part(name: str) -> str:
-    """A model's name as part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)
-
-
 def _rows(table: pd.DataFrame) -> list[Row]:
     return [{str(key): value for key, value in row.items()} for row in curves(table).to_dict("records")]
 
 
-def _said(title: str, rows: Sequence[Row], star: Row | None) -> str:
-    lines = [f"Figure 7, {title}"]
-    if star is not None:
-        others = [row["tokens_per_step"] for row in rows if row["family"] != "oracle" and row["score"] >= star["score"]]
-        lines.append(f"oracle: {star['score']:.1f} % at {star['tokens_per_step']:.2f} tokens per step")
-        lines.append(f"fastest sampler with its score: {max(others):.2f}" if others else "no sampler reaches its score")
-    return "; ".join(lines)
+def over_questions(cells: Cells) -> Drawing:
+    """A panel per operation, a curve per model and sampler, k = 1 included; dotted: the ideal speed-up k, since the
+    questions are independent (DAPD, arXiv 2603.12996, asks five at once).
+
+    `speed-up` is k × the forwards of one question over those of all k. Raises InputError without cells for k = 1 and
+    another k.
+    """
+    found: defaultdict[tuple[str, str, str], dict[int, Row]] = defaultdict(dict)
+    for one in cells:
+        cell, score, named = one.cell, headline(one.cell), SEVERAL.match(one.cell.task)
+        if named and score is not None and cell.nfe_mean and cell.tokens_per_step:
+            row: Row = {"operation": named[1], "model": cell.model_at, "sampler": cell.sampler, "k": int(named[2])}
+            row |= {"tokens per step": cell.tokens_per_step, "forwards": cell.nfe_mean}
+            row |= {name: 100 * one.mean for name, one in cell.scores.items()}
+            found[named[1], cell.model_at, cell.sampler][int(named[2])] = row
+    curves = {name: dict(sorted(of.items())) for name, of in found.items() if 1 in of and len(of) > 1}
+    if not curves:
+        raise InputError(
+            "the figure needs one question and several: pytest --pyargs pbcore.benches --task 'questions/shuffle-x*' …"
+        )
+    for of in curves.values():
+        for k, row in of.items():
+            row["speed-up"] = k * of[1]["forwards"] / row["forwards"]
+    operations = list(dict.fromkeys(operation for operation, _, _ in curves))
+    names = sorted({(model, sampler) for _, model, sampler in curves}, key=lambda one: (one[0], natural(one[1])))
+    x = "questions on the canvas, k (dotted: the ideal speed-up)"
+    figure, [axes] = panels(1, len(operations), -(-len(names) // 4), x, "tokens per step")
+    for axis, operation in zip(axes, operations, strict=True):
+        for number, (model, sampler) in enumerate(names):
+            line = curves.get((operation, model, sampler), {})
+            steps = [row["tokens per step"] for row in line.values()]
+            if line:
+                look = numbered(number)
+                axis.plot(list(line), steps, label=f"{model} {sampler}", **look, markersize=4, linewidth=1.1)
+                axis.plot(list(line), [steps[0] * k for k in line], ":", color=look["color"], linewidth=0.8)
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("log", base=2)
+        for side in (axis.xaxis, axis.yaxis):
+            side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        finish(axis, label(operation))
+    named_legend(figure, 4)
+    rows = [row for of in curves.values() for row in of.values()]
+    said = [
+        f"{row['operation']}-x{row['k']} {row['model']} {row['sampler']}: {row['forwards']:.1f} forwards, "
+        f"speed-up {row['speed-up']:.2f} of {row['k']}, {row['accuracy']:.0f} % right, all {row['accuracy_all']:.0f} %"
+        for row in rows
+        if row["k"] > 1
+    ]
+    return Drawing("questions", figure, rows, "\n".join(said))

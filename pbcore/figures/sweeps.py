@@ -5,17 +5,25 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
 from pbcore.analysis.oracle import block_slope, parallelizability
 from pbcore.analysis.order import short, sorted_tasks
 from pbcore.errors import InputError
-from pbcore.figures.figure_io import Drawing, Row, captions, colour, legend, marker, panels
+from pbcore.figures.figure_io import Drawing, Row
 from pbcore.figures.runs import Cells, headline
 from pbcore.names import SamplerName, parse
 from pbcore.printable import counted
 from pbcore.report.looks import Look, looks
-from pbcore.report.style import drawn_as, finish, label, percent, points
+from pbcore.report.style import (
+    drawn_as,
+    finish,
+    label,
+    named_legend,
+    numbered,
+    panels,
+    percent,
+    plain_ticks,
+    points,
+)
 from pbcore.results.questions import lengths_of, redrawn
 from pbcore.results.record import CellRecord, Score
 from pbcore.results.rundir import StoredCell
@@ -77,15 +85,14 @@ def figure6(cells: Cells) -> Drawing:
     ]
     if not rows:
         raise InputError("Figure 6 needs top-k over k and, at k = 2, over blocks: --sampler random-k1 … random-k2+b4 …")
-    foot = 0.35
-    figure, [[axis]] = panels(1, 1, foot)
+    x_label = "parallelizability (tokens per step; right: harder)"
+    figure, [[axis]] = panels(1, 1, 0, x_label, "points gained per halved block, k = 2")
     figure.set_size_inches(6.4, 4.4)
     figure.subplots_adjust(left=0.11, right=0.97, top=0.93, bottom=0.14)
-    names = list(dict.fromkeys(category(row["task"]) for row in rows))
-    for number, name in enumerate(names):
+    for number, name in enumerate(dict.fromkeys(category(row["task"]) for row in rows)):
         group = [row for row in rows if category(row["task"]) == name]
         xs, ys = [[float(row[key]) for row in group] for key in ("parallelizability", "gain per halved block")]
-        axis.plot(xs, ys, "osD^v"[number % 5], color=colour(number), markersize=5, label=name)
+        axis.plot(xs, ys, **numbered(number), linestyle="", markersize=5, label=name)
     for (x, y), together in _close(rows).items():
         text = ", ".join(label(short(task)) for task in together)
         axis.annotate(text, (x, y), textcoords="offset points", xytext=(4, 4), fontsize=7)
@@ -93,9 +100,6 @@ def figure6(cells: Cells) -> Drawing:
     axis.invert_xaxis()  # harder to the right, as in the paper
     axis.legend(fontsize=7.5, frameon=False)
     finish(axis, label("Figure 6"))
-    captions(
-        figure, "parallelizability (tokens per step; right: harder)", "points gained per halved block, k = 2", foot
-    )
     return Drawing("figure6", figure, rows, f"Figure 6: {counted(len(rows), 'task')}")
 
 
@@ -198,37 +202,29 @@ def _curves(
     known: Mapping[str, Look] | None = None,
 ) -> Drawing:
     """Panels of score over `x`; every curve has one look in all panels, by its policy where `known` has them."""
-    place = {task: number for number, task in enumerate(sorted_tasks(row["task"] for row in rows))}
-    rows = sorted(rows, key=lambda row: place[row["task"]])
-    titles = list(dict.fromkeys(map(panel, rows)))
-    names = list(dict.fromkeys(map(curve, rows)))
+    order = sorted_tasks(row["task"] for row in rows)
+    rows = sorted(rows, key=lambda row: order.index(row["task"]))
+    titles, names = (list(dict.fromkeys(map(of, rows))) for of in (panel, curve))
     columns = min(MOST_COLUMNS, len(titles))
-    each = max(1, 2 * columns)
-    foot = 0.75 + 0.2 * (-(-len(names) // each) - 1)
-    figure, grid = panels(-(-len(titles) // columns), columns, foot)
+    keys = max(1, 2 * columns)
+    figure, grid = panels(-(-len(titles) // columns), columns, -(-len(names) // keys), x, "score (%)")
     axes = [axis for row in grid for axis in row]
     for axis in axes[len(titles) :]:
         axis.set_visible(False)
     for axis, text in zip(axes, titles, strict=False):
         for number, one in enumerate(names):
-            line = sorted(
-                (row for row in rows if panel(row) == text and curve(row) == one), key=lambda row: float(row[x])
-            )
-            data = [tuple(float(row[key]) for key in (x, "score", "low", "high")) for row in line]
-            look = (
-                drawn_as(known[one]) if known else {"color": colour(number), "marker": marker(number), "linestyle": "-"}
-            )
-            if data:
-                points(axis, *zip(*data, strict=True), **look, linewidth=1.1, markersize=4, label=one)
+            line = [row for row in rows if panel(row) == text and curve(row) == one]
+            if line:
+                line.sort(key=lambda row: float(row[x]))
+                ends = ([float(row[key]) for row in line] for key in (x, "score", "low", "high"))
+                look = drawn_as(known[one]) if known else numbered(number)
+                points(axis, *ends, **look, linewidth=1.1, markersize=4, label=one)
         percent(axis)
         if x in ("block length", "canvas length"):
             axis.set_xscale("log", base=2)
-        axis.xaxis.set_major_locator(FixedLocator(sorted({row[x] for row in rows})))
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        plain_ticks(axis.xaxis, sorted({row[x] for row in rows}))
         finish(axis, label(f"{title}: {text}"))
-    captions(figure, x, "score (%)", foot)
-    legend(figure, axes, each)
+    named_legend(figure, keys)
     return Drawing(name, figure, rows, f"{title}: {counted(len(rows), 'point')}")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pbcore.models.base import Query, Request, Stored
+from pbcore.models.base import Query, Request
 from pbcore.models.network import Columns, Predictor
 
 
@@ -94,23 +94,21 @@ class BlockContext:
         both, wanted = self._logits(query, positions), query.want[positions]
         return both[wanted], both[~wanted]
 
-    def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> Stored:
-        """Runs the columns before each row's grid block `block` (R,) that aren't in the cache yet, for `rows` (R,)
-        bool.
-        """
+    def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Runs the columns before each row's grid block `block` (R,) that aren't in the cache yet, for `rows` (R,)."""
         until = ((self._prompt // self._block + block) * self._block).minimum(self._end)
         ran = rows & (until > self._stored)
         if not bool(ran.any()):
-            return Stored(ran, None)
+            return ran, None
         some = ran.nonzero().squeeze(-1)  # (R',)
         self._write(canvas)
         start, stop = self._stored[some], until[some]
         hidden = self._forward(some, start, int((stop - start).max()), stop)  # (R', Q, H)
         self._stored[some] = stop
         if not self._model.shift:
-            return Stored(ran, None)
+            return ran, None
         last = hidden[torch.arange(len(some), device=hidden.device), (stop - start - 1).to(hidden.device)]  # (R', H)
-        return Stored(ran, self._model.read(last))
+        return ran, self._model.read(last)
 
     def keep(self, rows: Tensor) -> None:
         """Drops all rows but these."""

@@ -22,8 +22,7 @@ from pbcore.models import ar
 from pbcore.models.base import Generation, Prompt, Request
 from pbcore.models.counter_rng import categorical, uniform
 from pbcore.models.errors import ModelError
-from pbcore.models.rows import end_of
-from pbcore.models.tokenizer import Tokenizer, prompt_ids
+from pbcore.models.tokenizer import Tokenizer, end_of, prompt_ids
 from pbcore.names import SamplerName, SamplerNameError
 from pbcore.tasks.base import Sample
 

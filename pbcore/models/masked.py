@@ -18,8 +18,7 @@ from pbcore.models.base import Attention, Context, Prompt, Query, Request
 from pbcore.models.blocks import BlockContext
 from pbcore.models.errors import ModelError
 from pbcore.models.network import Columns, Predictor
-from pbcore.models.rows import end_of
-from pbcore.models.tokenizer import Tokenizer, encoded
+from pbcore.models.tokenizer import Tokenizer, encoded, end_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,13 @@ tokenizer.
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
+from pbcore.models.base import Prompt, Request
 from pbcore.models.errors import ModelError
-from pbcore.models.rows import Prompt, Request
 from pbcore.tasks.base import Message, Sample
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.words import tokens
@@ -243,3 +243,29 @@ def pieces(model: Any) -> Callable[[int], str] | None:
         return EOS if token in stops else str(text([token])) or f"<{token}>"
 
     return piece
+
+
+class PastEos(TypedDict):
+    """Two fields of a Generation."""
+
+    official_text: str | None
+    text_after_eos: bool | None
+
+
+def end_of(ids: Sequence[int], stops: Collection[int]) -> int:
+    """Where the first of `stops` stands in `ids`; their number if none does."""
+    return next((place for place, token in enumerate(ids) if token in stops), len(ids))
+
+
+def past_eos(
+    ids: Sequence[int], stops: Collection[int], text: str, whole_text: Callable[[Sequence[int]], str | None]
+) -> PastEos:
+    """Whether text of the canvas `ids` follows its first EOS, one of `stops`, and then the text of the whole canvas.
+
+    `text` is the answer; `whole_text` gives the canvas as text without special tokens, or None if it can't be told.
+    """
+    if all(token in stops for token in ids[end_of(ids, stops) :]):
+        return {"official_text": None, "text_after_eos": False}
+    whole = whole_text(ids)
+    late = None if whole is None else whole != text
+    return {"official_text": whole if late else None, "text_after_eos": late}

@@ -55,13 +55,12 @@ def against_text(rows: Sequence[Beside], unmatched: str = "") -> str:
         return f"{TITLE}: {unmatched}"
     parts = []
     for source, of in groupby(rows, key=lambda row: row.source):
-        group = list(of)
         parts.append(f"{TITLE}: {printable(source)} (scores in %, our 95 % interval; * published figure outside it)")
         for (model, theirs, sampler), lines in groupby(
-            group, key=lambda row: (row.model, row.published_model, row.sampler)
+            of, key=lambda row: (row.model, row.published_model, row.sampler)
         ):
             parts.append(f"{name(model)} {name(sampler)} beside {name(theirs)}")
-            parts.append(tabulate([_cells(row) for row in lines], HEADERS, tablefmt="plain", disable_numparse=True))
+            parts.append(tabulate(map(_cells, lines), HEADERS, tablefmt="plain", disable_numparse=True))
         parts += [f"  {note}" for note in _notes(rows, source)]
     return "\n".join(parts)
 
@@ -72,23 +71,13 @@ def against_markdown(rows: Sequence[Beside], unmatched: str = "") -> str:
         return f"## {TITLE}\n\n{md(unmatched.replace(chr(10), '; '), 2000)}\n"
     parts = [f"## {TITLE}\n"]
     for source, of in groupby(rows, key=lambda row: row.source):
-        parts += [
-            f"### {md(source)}\n",
-            f"| model | sampler | {' | '.join(HEADERS)} |",
-            "|---|---|---|---|" + "---:|" * 6,
-        ]
-        parts += [
-            f"| {md(row.model, NAME)} | {code(row.sampler, NAME, cell=True)} | "
-            + " | ".join(md(text) for text in _cells(row))
-            + " |"
-            for row in of
-        ]
-        parts += [
-            "",
-            "Scores in %; the interval is ours alone; \\* the published figure lies outside it. Differences:",
-            "",
-        ]
-        parts += [f"- {md(note)}" for note in _notes(rows, source)] + [""]
+        heads = f"| model | sampler | {' | '.join(HEADERS)} |"
+        parts += [f"### {md(source)}\n", heads, "|---|---|---|---|" + "---:|" * 6]
+        for row in of:
+            names = [md(row.model, NAME), code(row.sampler, NAME, cell=True)]
+            parts.append(f"| {' | '.join([*names, *map(md, _cells(row))])} |")
+        note = "Scores in %; the interval is ours alone; \\* the published figure lies outside it. Differences:"
+        parts += ["", note, "", *(f"- {md(note)}" for note in _notes(rows, source)), ""]
     return "\n".join(parts)
 
 
@@ -100,13 +89,8 @@ def _cells(row: Beside) -> list[str]:
         f"[{fixed(100 * row.low, 0)}–{fixed(100 * row.high, 0)}]",
         f"{fixed(100 * row.theirs)}{'*' if row.outside else ''}",
         signed(100 * row.difference),
-        _rate(row.tokens_per_step),
-        _rate(row.their_tokens_per_step),
+        *("–" if rate is None else fixed(rate) for rate in (row.tokens_per_step, row.their_tokens_per_step)),
     ]
-
-
-def _rate(value: float | None) -> str:
-    return "–" if value is None else fixed(value)
 
 
 def _notes(rows: Sequence[Beside], source: str) -> list[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from pathlib import Path
+from itertools import chain, pairwise, repeat
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
@@ -32,45 +31,29 @@ def story(model: Model, task: Task, sample: Sample, answer: Generation, result: 
     `command` runs the sample again.
     """
     why = str(result.details.get("why") or f"{task.headline} is {result.scores[task.headline]:g}")
+    label = str(sample.label) if sample.answer is None else sample.answer
+    if sample.answer is not None and not isinstance(sample.label, str):
+        label += "  (one of several valid answers)"
     yield f"sample {sample.index} of {task.name} is wrong: {printable(why, 400)}"
     yield ""
     yield from _block("prompt", sample.prompt)
     yield from _block("answer", answer.text or "(empty)")
-    yield from _block("label", _label(sample))
+    yield from _block("label", label)
     yield from _block("scores", "  ".join(f"{name} {value:g}" for name, value in result.scores.items()))
     yield from _block("trajectory", "\n".join(trajectory(model, answer)))
     yield f"rerun this sample:  {command}"
 
 
 def _block(title: str, text: str) -> Iterator[str]:
-    first, *rest = text.strip("\n").split("\n")
-    yield f"{title:>10}  {printable(first, WIDE)}"
-    yield from (f"{'':>10}  {printable(line, WIDE)}" for line in rest[: LINES - 1])
-    if len(rest) >= LINES or max(map(len, (first, *rest))) > WIDE:
-        more = f"… and {len(rest) + 1 - LINES:,} more lines; " if len(rest) >= LINES else ""
-        yield f"{'':>10}  {more}the full {title}: {_kept(title, text)}"
-
-
-def _kept(title: str, text: str) -> Path:
-    """A new temporary file with a text that is too long for the screen."""
-    with NamedTemporaryFile(
-        "w",
-        prefix=f"pbcore-{title}-",
-        suffix=".txt",
-        encoding="utf-8",
-        errors="backslashreplace",
-        newline="",
-        delete=False,
-    ) as stream:
-        stream.write(text)
-    return Path(stream.name)
-
-
-def _label(sample: Sample) -> str:
-    answer = sample.answer
-    if isinstance(sample.label, str) or answer is None:
-        return answer if answer is not None else str(sample.label)
-    return f"{answer}  (one of several valid answers)"
+    """A titled text; one that is too long for the screen is kept whole in a new temporary file."""
+    lines = text.strip("\n").split("\n")
+    for name, line in zip(chain([title], repeat("")), lines[:LINES], strict=False):
+        yield f"{name:>10}  {printable(line, WIDE)}"
+    if len(lines) > LINES or max(map(len, lines)) > WIDE:
+        with NamedTemporaryFile(prefix=f"pbcore-{title}-", suffix=".txt", delete=False) as stream:
+            stream.write(text.encode(errors="backslashreplace"))
+        more = f"… and {len(lines) - LINES:,} more lines; " if len(lines) > LINES else ""
+        yield f"{'':>10}  {more}the full {title}: {stream.name}"
 
 
 def trajectory(model: Model, answer: Generation) -> Iterator[str]:
@@ -89,38 +72,28 @@ def trajectory(model: Model, answer: Generation) -> Iterator[str]:
     mask = getattr(model, "mask_id", None)
     canvases = [canvas[: len(answer.steps) or None] for canvas in answer.trajectory]  # a block model's are longer
     for step, (before, after) in enumerate(pairwise(canvases)):
-        shown = [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new and new != mask]
-        hidden = [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new and new == mask]
-        parts = list(_revealed(model, answer, after, shown, step))
-        if hidden:
-            parts.append("masked again: " + ", ".join(map(str, hidden)))
+        changed = [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+        hidden = [str(i) for i in changed if after[i] == mask]
+        parts = list(_revealed(model, answer, after, [i for i in changed if after[i] != mask], step))
+        parts += [f"masked again: {', '.join(hidden)}"] if hidden else []
         yield f"step {step:>2}  " + "   ".join(parts)
 
 
 def _revealed(model: Model, answer: Generation, canvas: Sequence[int], places: list[int], step: int) -> Iterator[str]:
-    """`4 ' Garcia' .93` for each position, `18-31 <eos> 1.00` for a run of ends with its least confidence."""
-    eos = getattr(model, "eos_id", None)
+    """`4 ' Garcia' .93` for each position, `18-31 <eos> 1.00` for a run of ends with its least confidence. A confidence
+    stands where this step revealed the token for good."""
+
+    def sure(some: list[int]) -> str:
+        known = answer.confidences and all(answer.steps[i] == step for i in some)
+        return f" {min(answer.confidences[i] for i in some):.2f}" if known else ""
+
+    text, eos = getattr(model, "text", lambda ids: ""), getattr(model, "eos_id", None)
     ends = [i for i in places if canvas[i] == eos]
     for i in places:
         if canvas[i] != eos:
-            yield f"{i} {_token(model, canvas[i])}{_confidence(answer, [i], step)}"
+            shown = text([canvas[i]])
+            yield f"{i} {repr(shown) if shown else f'<{canvas[i]}>'}{sure([i])}"
     if ends:
-        span = (
-            f"{ends[0]}-{ends[-1]}"
-            if len(ends) > 1 and ends[-1] - ends[0] == len(ends) - 1
-            else ",".join(map(str, ends))
-        )
-        yield f"{span} <eos>{_confidence(answer, ends, step)}"
-
-
-def _token(model: Model, token: int) -> str:
-    text = getattr(model, "text", None)
-    shown = text([token]) if callable(text) else ""
-    return repr(shown) if shown else f"<{token}>"
-
-
-def _confidence(answer: Generation, places: list[int], step: int) -> str:
-    """The least confidence of these positions, where this step revealed them for good."""
-    if not answer.confidences or any(answer.steps[i] != step for i in places):
-        return ""
-    return f" {min(answer.confidences[i] for i in places):.2f}"
+        joined = len(ends) > 1 and ends[-1] - ends[0] == len(ends) - 1
+        span = f"{ends[0]}-{ends[-1]}" if joined else ",".join(map(str, ends))
+        yield f"{span} <eos>{sure(ends)}"

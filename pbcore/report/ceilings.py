@@ -1,6 +1,5 @@
 """Scores beside their ceilings, and bits lost: what parallel decoding costs, and what the model."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -8,10 +7,11 @@ from tabulate import tabulate
 
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import counted, fixed
-from pbcore.report.frame_table import word_table
+from pbcore.report.cells import real
 from pbcore.results.questions import redrawn
 from pbcore.results.table_row import THEORY
 from pbcore.tasks.base import Task
+from pbcore.tasks.naming import category
 from pbcore.text import NAME, ascii_text, md, name
 
 NONE = "–"
@@ -30,36 +30,34 @@ BITS = (
 def ceiling_section(cells: pd.DataFrame) -> str:
     """The part of report.md with both tables; empty where no record has a ceiling or bits."""
     parts = []
-    for title, note, table in _tables(cells):
-        text = word_table([md(column, NAME) for column in table.columns], table.values.tolist())
-        parts.append(f"## {md(title)}\n\n{text}\n\n{note}\n")
-    return "\n".join([*parts, *([f"{within}\n"] if parts and (within := _within(cells)) else [])])
+    for title, note, head, rows in _tables(cells):
+        words = [[md(word, NAME) for word in row] for row in (head, *rows)]
+        table = tabulate(words[1:], words[0], tablefmt="github", disable_numparse=True)
+        parts.append(f"## {md(title)}\n\n{table}\n\n{note}\n")
+    return "\n".join(parts + [f"{line}\n" for line in _within(cells) if parts])
 
 
 def ceiling_text(cells: pd.DataFrame, ascii: bool = False) -> str:
     """The same for a terminal. `ascii` for outputs without other signs."""
-    plain: Callable[[str], str] = ascii_text if ascii else str
+    plain = ascii_text if ascii else str
     parts = []
-    for title, note, table in _tables(cells):
-        rows = [[plain(name(cell)) for cell in row] for row in table.values.tolist()]
-        head = [plain(name(column)) for column in table.columns]
-        parts.append(
-            f"{plain(name(title))}\n{tabulate(rows, head, tablefmt='simple', disable_numparse=True)}\n  {plain(note)}"
-        )
-    return "\n\n".join([*parts, *([plain(within)] if parts and (within := _within(cells)) else [])])
+    for title, note, head, rows in _tables(cells):
+        words = [[plain(name(word)) for word in row] for row in (head, *rows)]
+        table = tabulate(words[1:], words[0], tablefmt="simple", disable_numparse=True)
+        parts.append(f"{plain(name(title))}\n{table}\n  {plain(note)}")
+    return "\n\n".join(parts + [plain(line) for line in _within(cells) if parts])
 
 
-def _within(cells: pd.DataFrame) -> str:
+def _within(cells: pd.DataFrame) -> list[str]:
     """How many cells of `ideal` have their ceiling within their interval; empty without such cells."""
     known = cells[(cells["model"] == "ideal") & (cells["status"] == "ok") & cells["ceiling"].notna()]
     if known.empty:
-        return ""
+        return []
     inside = (known["score_low"] <= known["ceiling_high"]) & (known["ceiling_low"] <= known["score_high"])
-    return (
+    return [
         f"Of {counted(len(known), 'cell')} of ideal, {int(inside.sum())} have their ceiling within the 95 % interval "
-        f"of their "
-        "score; about one in twenty of those below 100 should not."
-    )
+        "of their score; about one in twenty of those below 100 should not."
+    ]
 
 
 def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
@@ -96,48 +94,38 @@ def _task(row: dict[Any, Any]) -> Task | None:
     return redrawn(row["task"], str(row["length"]), int(row["n"]), known, row["data_hash"])
 
 
-def _tables(cells: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
-    """(title, note, table) per category for those that have something to show."""
+def _tables(cells: pd.DataFrame) -> list[tuple[str, str, list[str], list[list[str]]]]:
+    """(title, note, head, rows) per category for those that have something to show: a row per model and sampler, a
+    column per task."""
     if "ceiling" not in cells:
         return []
-    real = cells[(~cells["dummy"].isin([True])) & (cells["status"] == "ok")]
+    ran = real(cells[cells["status"] == "ok"])
+    models = list(dict.fromkeys(ran["model"]))
     found = []
-    for category in dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(real["task"])):
-        group = real[real["category"] == category]
-        for title, note, entry, shown in (
-            (f"Ceilings: {category}", NOTE, _against, group["ceiling"] < 1 - 5e-4),
-            (f"Bits lost: {category}", BITS, _bits, group["bits_lost"] > 5e-4),
+    for kind in dict.fromkeys(map(category, sorted_tasks(ran["task"]))):
+        group = ran[ran["category"] == kind]
+        for title, note, entry, some in (
+            (f"Ceilings: {kind}", NOTE, _against, group[group["ceiling"] < 1 - 5e-4]),
+            (f"Bits lost: {kind}", BITS, _bits, group[group["bits_lost"] > 5e-4]),
         ):
-            table = _table(group, entry, shown)
-            if not table.empty:
-                found.append((title, note, table))
+            if some.empty:
+                continue
+            tasks, pairs = sorted_tasks(some["task"]), set(zip(some["model"], some["sampler"], strict=True))
+            texts = {(row["model"], row["sampler"], row["task"]): entry(row) for row in group.to_dict("records")}
+            order = sorted(pairs, key=lambda pair: (models.index(pair[0]), natural(pair[1])))
+            rows = [[*pair, *(texts.get((*pair, task), NONE) for task in tasks)] for pair in order]
+            found.append((title, note, ["model", "sampler", *map(short, tasks)], rows))
     return found
 
 
-def _table(cells: pd.DataFrame, entry: Callable[[dict[str, Any]], str], shown: pd.Series) -> pd.DataFrame:
-    """A row per model and sampler with something to show, a column per task with something to show."""
-    some = cells[shown]
-    tasks = [task for task in sorted_tasks(cells["task"]) if task in set(some["task"])]
-    pairs = set(zip(some["model"], some["sampler"], strict=True))
-    models = list(dict.fromkeys(cells["model"]))
-    texts: dict[tuple[str, str], dict[str, str]] = {}
-    for row in cells.to_dict("records"):
-        pair = str(row["model"]), str(row["sampler"])
-        if pair in pairs and row["task"] in tasks:
-            texts.setdefault(pair, {})[row["task"]] = entry({str(key): value for key, value in row.items()})
-    order = sorted(texts, key=lambda pair: (models.index(pair[0]), natural(pair[1])))
-    rows = [[*pair, *(texts[pair].get(task, NONE) for task in tasks)] for pair in order]
-    return pd.DataFrame(rows, columns=["model", "sampler", *map(short, tasks)])
-
-
-def _against(row: dict[str, Any]) -> str:
+def _against(row: dict[Any, Any]) -> str:
     if pd.isna(row["ceiling"]) or pd.isna(row["score"]):
         return NONE
     sign = "~" if row.get("ceiling_kind") == "sampled" else ""
     return f"{fixed(100 * row['score'], 0)} / {sign}{fixed(100 * row['ceiling'])}, {fixed(100 * row['gap'], 0)}"
 
 
-def _bits(row: dict[str, Any]) -> str:
+def _bits(row: dict[Any, Any]) -> str:
     if pd.isna(row["bits_lost"]):
         return NONE
     rate = NONE if pd.isna(row["tokens_per_step"]) else fixed(row["tokens_per_step"])

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from pbcore.analysis.compare import CellComparison, Comparison, Flip
+from pbcore.analysis.compare import CellComparison, Comparison
 from pbcore.gates.judge import Verdict
 from pbcore.gates.text import power_text
 from pbcore.printable import counted, fixed, printable, signed
-from pbcore.report.row_counts import NOTE
+from pbcore.report.cells import ROWS_NOTE
 from pbcore.text import NAME, code, md
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
@@ -28,22 +28,21 @@ def comparison_text(comparison: Comparison, head: str, base: str, width: int = 1
     cell in which something changed, worst first; cells without any change are counted. Where names and columns don't
     fit into `width`, samples/s is left out, then names stand on lines of their own, then the last rates are left out.
     """
-    shown = _changed(comparison)
-    rates = rates_shown(comparison)
-    table: list[tuple[str, ...]] = [_header(rates), *(_columns(cell, rates) for cell in shown[:limit])]
+    shown, common, rates = _changed(comparison), _common(comparison), rates_shown(comparison)
+    table = [_header(rates), *(_columns(cell, rates) for cell in shown[:limit])]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     names = ["cell", *(printable(cell.name, 2 * NAME) for cell in shown[:limit])]
     first = max(map(len, names))
-    if first + _wide(table) > width:
-        table = [row[:-1] for row in table]
-    stacked = first + _wide(table) > width
-    while stacked and _wide(table) > width and len(table[0]) > len(SCORES):
-        table = [row[:-1] for row in table]
-    widths = _widths(table)
-    lines, common = [headline(comparison, head, base)], _common(comparison)
+    if first + _wide(widths) > width:
+        widths.pop()
+    stacked = first + _wide(widths) > width
+    while stacked and _wide(widths) > width and len(widths) > len(SCORES):
+        widths.pop()
+    lines = [headline(comparison, head, base)]
     for reason, ids in _uncompared(comparison).items():
         lines.append(f"  {printable(reason, 300)}: {_some([printable(name) for name in ids], 4)}")
     for name, cell, columns in zip(names, (None, *shown), table if shown else (), strict=False):
-        entries = "".join(f"  {text:>{size}}" for text, size in zip(columns, widths, strict=True))
+        entries = "".join(f"  {text:>{size}}" for text, size in zip(columns, widths, strict=False))
         lines += [name, entries] if stacked else [f"{name:<{first}}{entries}"]
         notes = [] if cell is None else [note for note in cell.differs if note not in common]
         lines += [f"{'':<{0 if stacked else first}}  {printable(note, 300)}" for note in notes]
@@ -52,13 +51,9 @@ def comparison_text(comparison: Comparison, head: str, base: str, width: int = 1
     return "\n".join([*lines, *_notes(comparison)])
 
 
-def _widths(table: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, column)) for column in zip(*table, strict=True)]
-
-
-def _wide(table: Sequence[Sequence[str]]) -> int:
-    """The room that a table's columns take, with the two blanks before each."""
-    return sum(size + 2 for size in _widths(table))
+def _wide(widths: Sequence[int]) -> int:
+    """The room that columns take, with the two blanks before each."""
+    return sum(widths) + 2 * len(widths)
 
 
 def comparison_markdown(
@@ -67,7 +62,8 @@ def comparison_markdown(
     """The comparison as a comment on a pull request: headline, the cells that could not be compared by their reason, a
     table of those that changed, worst first (at most `limit`), and their flipped answers, folded. `verdict`: the
     gate's, whose sentence then comes first."""
-    shown, common, rates = _changed(comparison), _common(comparison), rates_shown(comparison)
+    changed, common, rates = _changed(comparison), _common(comparison), rates_shown(comparison)
+    shown = changed[:limit]
     lines = [f"### {md(headline(comparison, head, base), 600)}", ""]
     if verdict is not None:
         lines += [_gate(verdict, any(cell.pair.renamed for cell in comparison.cells)), ""]
@@ -76,20 +72,22 @@ def comparison_markdown(
     if shown:
         header = _header(rates)
         lines += ["", f"| cell | {' | '.join(header)} |", f"|---|{'---:|' * len(header)}"]
-    for cell in shown[:limit]:
-        name = code(cell.name, 120, cell=True)
-        if comparison.significant(cell):
-            name = f"**{'worse' if (cell.change or 0) < 0 else 'better'}** {name}"
-        lines.append(f"| {name} | {' | '.join(_columns(cell, rates))} |")
-    if len(shown) > limit:
-        lines.append(f"\n… and {counted(len(shown) - limit, 'more cell')} that changed.")
+    for cell in shown:
+        mark = f"**{_side(cell)}** " if comparison.significant(cell) else ""
+        lines.append(f"| {mark}{code(cell.name, 120, cell=True)} | {' | '.join(_columns(cell, rates))} |")
+    if len(changed) > limit:
+        lines.append(f"\n… and {counted(len(changed) - limit, 'more cell')} that changed.")
     lines += ["", *(f"{md(note, 400)}  " for note in _notes(comparison))]
-    own = [(cell, [note for note in cell.differs if note not in common]) for cell in shown[:limit]]
-    lines += [f"{code(cell.name, 120)}: {md('; '.join(notes), 400)}  " for cell, notes in own if notes]
-    flipped = [_flipped(cell) for cell in shown[:limit] if cell.worse or cell.better]
-    if flipped:
+    for cell in shown:
+        if own := [note for note in cell.differs if note not in common]:
+            lines.append(f"{code(cell.name, 120)}: {md('; '.join(own), 400)}  ")
+    if flipped := [_flipped(cell) for cell in shown if cell.worse or cell.better]:
         lines += ["", "<details><summary>Flipped answers, by sample</summary>", "", *flipped, "", "</details>"]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _side(cell: CellComparison) -> str:
+    return "worse" if (cell.change or 0) < 0 else "better"
 
 
 def _changed(comparison: Comparison) -> list[CellComparison]:
@@ -138,8 +136,9 @@ def headline(comparison: Comparison, head: str, base: str) -> str:
         f"{counted(flips[0], 'answer')} worse, "
         f"{flips[1]:,} better"
     )
-    others = [f"{len(comparison.of(status))} {status}" for status in ("refused", "error", "missing", "new")]
-    return ", ".join([text, *(other for other in others if not other.startswith("0 "))])
+    others = Counter(cell.status for cell in comparison.cells)
+    told = [f"{others[status]} {status}" for status in ("refused", "error", "missing", "new") if others[status]]
+    return ", ".join([text, *told])
 
 
 def joined(comparison: Comparison) -> str:
@@ -163,36 +162,23 @@ def _header(rates: Sequence[str]) -> tuple[str, ...]:
 
 
 def _columns(cell: CellComparison, rates: Sequence[str]) -> tuple[str, ...]:
-    """A cell's entries under the header."""
+    """A cell's entries under the header; rates as `16 → 8.5`, or the one value where both are the same."""
     interval = "" if cell.low is None or cell.high is None else f"{signed(100 * cell.low)} to {signed(100 * cell.high)}"
-    change = "" if cell.change is None else signed(100 * cell.change)
+    pairs = ([_number(value) for value in cell.rates.get(name, (None, None))] for name in rates)
     return (
-        _number(None if cell.base is None else 100 * cell.base, 1),
-        _number(None if cell.head is None else 100 * cell.head, 1),
-        change,
+        "–" if cell.base is None else fixed(100 * cell.base),
+        "–" if cell.head is None else fixed(100 * cell.head),
+        "" if cell.change is None else signed(100 * cell.change),
         interval,
-        "" if cell.p_adjusted is None else _p(cell.p_adjusted),
+        "" if cell.p_adjusted is None else "<0.001" if cell.p_adjusted < 0.001 else f"{cell.p_adjusted:.3f}",
         str(len(cell.worse)),
         str(len(cell.better)),
-        *(_change(cell, name) for name in rates),
+        *(before if before == after else f"{before} → {after}" for before, after in pairs),
     )
 
 
-def _change(cell: CellComparison, name: str) -> str:
-    """`16 → 8.5`, or the one value where both are the same."""
-    before, after = (_number(value, 2) for value in cell.rates.get(name, (None, None)))
-    return before if before == after else f"{before} → {after}"
-
-
-def _number(value: float | None, decimals: int) -> str:
-    if value is None:
-        return "–"
-    text = fixed(value, decimals)
-    return text.rstrip("0").rstrip(".") if decimals > 1 else text
-
-
-def _p(value: float) -> str:
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
+def _number(value: float | None) -> str:
+    return "–" if value is None else fixed(value, 2).rstrip("0").rstrip(".")
 
 
 def _notes(comparison: Comparison) -> list[str]:
@@ -216,7 +202,7 @@ def _notes(comparison: Comparison) -> list[str]:
         f"scores in %, differences A − B in points; p: two-sided, adjusted for {counted(len(compared), 'cell')} "
         "(Holm), while a gate's is one-sided; intervals are not adjusted; worse, better: flipped answers"
         f"{'; names in cells: B→A' if renamed else ''}",
-        *([NOTE] if "rows" in rates_shown(comparison) else []),
+        *([ROWS_NOTE] if "rows" in rates_shown(comparison) else []),
     ]
 
 
@@ -232,11 +218,9 @@ def mean_text(comparison: Comparison) -> list[str]:
 
 
 def _flipped(cell: CellComparison) -> str:
-    parts = [f"{kind} {_places(flips)}" for kind, flips in (("worse", cell.worse), ("better", cell.better)) if flips]
+    """`worse 3, 17, 20 (seed 1)`: sample numbers, with the seed where it is not 0."""
+    parts = []
+    for kind, flips in (("worse", cell.worse), ("better", cell.better)):
+        names = [f"{flip.index} (seed {flip.seed})" if flip.seed else str(flip.index) for flip in flips]
+        parts += [f"{kind} {_some(names, FLIPS)}"] if names else []
     return f"- {code(cell.name, 120)}: {'; '.join(parts)}"
-
-
-def _places(flips: Sequence[Flip]) -> str:
-    """`3, 17, 20 (seed 1)`: sample numbers, with the seed where it is not 0."""
-    names = [f"{flip.index} (seed {flip.seed})" if flip.seed else str(flip.index) for flip in flips[:FLIPS]]
-    return ", ".join(names) + (f" … ({len(flips)})" if len(flips) > FLIPS else "")

@@ -10,6 +10,7 @@ import pandas as pd
 from pbcore.analysis.order import sorted_tasks
 from pbcore.analysis.tradeoff import curves
 from pbcore.printable import counted, fixed
+from pbcore.report.cells import real
 from pbcore.text import listed, name
 
 MODELS = 3  # that have a sentence of their own
@@ -18,17 +19,17 @@ MODELS = 3  # that have a sentence of their own
 def measured(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     """Models, tasks, samplers, samples, device and date in words. `cells`: a frame of `results.load`; `facts`: those of
     run.json."""
-    real = cells[~cells["dummy"].isin([True])]
-    if real.empty:
+    ran = real(cells)
+    if ran.empty:
         return f"{counted(len(cells), 'cell')} of models with random weights" if len(cells) else "nothing"
-    tasks = Counter(task.split("/", 1)[0] for task in sorted_tasks(real["task"]))
-    counts = sorted({int(n) for n in real[real["status"] == "ok"]["n"].dropna()})
+    tasks = Counter(task.split("/", 1)[0] for task in sorted_tasks(ran["task"]))
+    counts = sorted({int(n) for n in ran[ran["status"] == "ok"]["n"].dropna()})
     samples = f", {counts[0]}{f'–{counts[-1]}' if len(counts) > 1 else ''} samples a cell" if counts else ""
     parts = [
-        f"{_joined(dict.fromkeys(real['model']))} on {counted(tasks.total(), 'task')} "
+        f"{_joined(dict.fromkeys(ran['model']))} on {counted(tasks.total(), 'task')} "
         f"({', '.join(f'{name(kind)} {count}' for kind, count in tasks.items())}) with "
-        f"{counted(real['sampler'].nunique(), 'sampler')}{samples}",
-        ", ".join(_values(real, "device") + _values(real, "dtype")),
+        f"{counted(ran['sampler'].nunique(), 'sampler')}{samples}",
+        ", ".join(_values(ran, "device") + _values(ran, "dtype")),
         _date(facts.get("started")),
     ]
     return "; ".join(filter(None, parts))

@@ -16,13 +16,10 @@ UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 def figures_line(cell: CellRecord) -> str:
     """A cell's headline figures in one line, for views that show a test's output but not its properties: GitLab's test
     report, most actions for GitHub, pytest-html."""
-    score = cell.scores.get(cell.headline)
-    parts = [
-        f"{cell.headline} not measured"
-        if score is None
-        else f"{cell.headline} {100 * score.mean:.1f} % [{100 * score.low:.1f}–{100 * score.high:.1f}]"
-    ]
-    parts.append(f"{counted(cell.n_samples, 'sample')}")
+    told = "not measured"
+    if (score := cell.scores.get(cell.headline)) is not None:
+        told = f"{100 * score.mean:.1f} % [{100 * score.low:.1f}–{100 * score.high:.1f}]"
+    parts = [f"{cell.headline} {told}", counted(cell.n_samples, "sample")]
     parts += [f"NFE {cell.nfe_mean:.4g}"] if cell.nfe_mean is not None and "nfe" not in cell.absent else []
     parts += [f"{cell.tokens_per_step:.3g} tokens per step"] if cell.tokens_per_step is not None else []
     parts += [f"{cell.samples_per_second:.3g} samples/s"] if cell.samples_per_second is not None else []
@@ -35,36 +32,32 @@ def write_junit(cells: Iterable[CellRecord], path: Path) -> Path:
     is an error with its cause.
     """
     records = list(cells)
-    errors = sum(cell.status != "ok" for cell in records)
-    seconds = sum(cell.seconds or 0 for cell in records)
+    counts = {
+        "tests": len(records),
+        "errors": sum(cell.status != "ok" for cell in records),
+        "failures": 0,
+        "skipped": 0,
+    }
     suites = ElementTree.Element("testsuites", name="pbcore")
-    suite = ElementTree.SubElement(
-        suites,
-        "testsuite",
-        name="pbcore",
-        tests=str(len(records)),
-        errors=str(errors),
-        failures="0",
-        skipped="0",
-        time=f"{seconds:.3f}",
-    )
+    seconds = sum(cell.seconds or 0 for cell in records)
+    suite = _added(suites, "testsuite", name="pbcore", **counts, time=f"{seconds:.3f}")
     for cell in records:
-        case = ElementTree.SubElement(
-            suite,
-            "testcase",
-            classname=UNPRINTABLE.sub("?", cell.task.replace("/", ".")),
-            name=UNPRINTABLE.sub("?", f"test_cell[{cell.id}]"),
-            time=f"{cell.seconds or 0:.3f}",
-        )
-        listed = ElementTree.SubElement(case, "properties")
+        place = {"classname": cell.task.replace("/", "."), "name": f"test_cell[{cell.id}]"}
+        case = _added(suite, "testcase", **place, time=f"{cell.seconds or 0:.3f}")
+        listed = _added(case, "properties")
         for name, value in properties(cell):
-            ElementTree.SubElement(
-                listed, "property", name=UNPRINTABLE.sub("?", name), value=UNPRINTABLE.sub("?", str(value))
-            )
+            _added(listed, "property", name=name, value=value)
         if cell.status == "ok":
-            ElementTree.SubElement(case, "system-out").text = UNPRINTABLE.sub("?", figures_line(cell))
+            _added(case, "system-out").text = UNPRINTABLE.sub("?", figures_line(cell))
         else:
             cause = UNPRINTABLE.sub("?", cell.error or "no cause recorded")
-            ElementTree.SubElement(case, "error", message=first_line(cause, 400)).text = cause
+            _added(case, "error", message=first_line(cause, 400)).text = cause
     ElementTree.indent(suites)
     return write_atomic(path, ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n")
+
+
+def _added(parent: ElementTree.Element, tag: str, **attributes: object) -> ElementTree.Element:
+    """A new element at the end of `parent`, its attributes without what XML can't hold."""
+    return ElementTree.SubElement(
+        parent, tag, {name: UNPRINTABLE.sub("?", str(value)) for name, value in attributes.items()}
+    )

@@ -1,35 +1,39 @@
 """report.md: the tables, curves and facts of a run on one page."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from tabulate import tabulate
 
 from pbcore.analysis.factors import FactorChange, factor_changes
 from pbcore.analysis.frontier_gap import Room
+from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
-from pbcore.printable import command_line, counted, first_line, fixed
+from pbcore.printable import fixed
 from pbcore.report.ceilings import ceiling_section
-from pbcore.report.exploration import exploration_section
-from pbcore.report.factors import factor_section
-from pbcore.report.frame_table import frame_table
-from pbcore.report.frontier_section import frontier_section
+from pbcore.report.cells import (
+    ROWS_NOTE,
+    failed,
+    not_measured,
+    prompts_note,
+    real,
+    rows_differ,
+    run_facts,
+    served_sections,
+)
 from pbcore.report.headline import findings, measured
-from pbcore.report.page.data import Answers
-from pbcore.report.page.figures import overview, scopes
-from pbcore.report.page.frontier_table import rooms
-from pbcore.report.page.write import read
-from pbcore.report.parts import sections, told
+from pbcore.report.page.samples import Answers
+from pbcore.report.page.sections import exploration_section, factor_section, frontier_section, rooms
+from pbcore.report.page.write import name_and_facts, read
 from pbcore.report.plots import MEANS, write_plots
-from pbcore.report.speed import write_speed
-from pbcore.report.speed_sections import rows_note, shared_forwards_section, speed_section, under_load_section
-from pbcore.report.tables import markdown, prompts_note, trade_off_tables
-from pbcore.report.under_load import write_under_load
-from pbcore.results.record import absent_reasons
-from pbcore.results.rundir import RunDir, write_atomic
-from pbcore.text import NAME, code, listed, md
+from pbcore.report.scopes import overview, scopes
+from pbcore.report.tables import markdown, trade_off_tables
+from pbcore.report.under_load import bends, levels
+from pbcore.results.rundir import write_atomic
+from pbcore.text import NAME, code, md
 
 
 def write_report(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | None = None) -> list[Path]:
@@ -38,12 +42,18 @@ def write_report(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] 
     An unfinished run is reported as far as it got; `found` is what `read` gave of it before. Raises the errors of
     `results.load`.
     """
-    run = RunDir(Path(run_dir))
-    cells, answers = found or read(run.path)
-    plots = [*write_plots(cells, run.path), *write_speed(cells, run.path), *write_under_load(cells, run.path)]
-    changes = factor_changes(answers)
-    page = report_text(cells, run.path.name, run.read_run(), [plot.name for plot in plots], rooms(answers), changes)
-    return [write_atomic(run.path / "report.md", page), *plots]
+    path = Path(run_dir)
+    return write_markdown(*(found or read(path)), [path], path)
+
+
+def write_markdown(
+    cells: pd.DataFrame, answers: Sequence[Answers], sources: Sequence[Path], out: Path, more: str = ""
+) -> list[Path]:
+    """Writes report.md of these sources' cells, `more` at its end, and the curves into a folder; report.md first."""
+    plots = write_plots(cells, out)
+    name, facts = name_and_facts(sources)
+    page = report_text(cells, name, facts, [plot.name for plot in plots], rooms(answers), factor_changes(answers))
+    return [write_atomic(out / "report.md", f"{page}\n{more}" if more else page), *plots]
 
 
 def report_text(
@@ -60,148 +70,191 @@ def report_text(
     """
     told = [md(f"Measured: {measured(cells, facts)}.", 2000)]
     told += [f"**{md(sentence, 2000)}.**" for sentence in findings(cells)]
-    parts = [f"# {md(name)}\n", "\n\n".join(told) + "\n"]
-    first = [plot for plot in plots if plot == MEANS]
-    parts += [_images(first), _means(cells)]
-    parts += [
-        f"## {md(table.title.replace(' [95 % interval]', ''))}\n\n{markdown(table)}"
-        for table in trade_off_tables(cells)
+    tables = [
+        _section(md(table.title.replace(" [95 % interval]", "")), markdown(table)) for table in trade_off_tables(cells)
     ]
-    if rest := [plot for plot in plots if plot not in first]:
-        parts.append("## Trade-off curves\n\n" + "\n".join([_images(rest), *rows_note(cells)]) + "\n")
-    parts += [
-        section
-        for section in (
-            factor_section(changes),
-            exploration_section(cells),
-            ceiling_section(cells),
-            frontier_section(gaps),
-            _pbx(cells),
-            speed_section(cells),
-            under_load_section(cells),
-            shared_forwards_section(cells),
-            _served(cells),
-            _failures(cells),
-            _errors(cells),
-            _absent(cells),
-            _facts(cells, facts),
-        )
-        if section
+    curves = _images(plot for plot in plots if plot != MEANS)
+    parts = [
+        f"# {md(name)}\n",
+        "\n\n".join(told) + "\n",
+        _images(plot for plot in plots if plot == MEANS),
+        _means(cells),
+        *(table.removesuffix("\n") for table in tables),
+        _section("Trade-off curves", curves and "\n".join([curves, *_rows_note(cells)])),
+        factor_section(changes).markdown(),
+        exploration_section(cells).markdown(),
+        ceiling_section(cells),
+        frontier_section(gaps).markdown(),
+        _pbx(cells),
+        _speed(cells),
+        _under_load(cells),
+        _shared_forwards(cells),
+        *(
+            _section(section.title, _items(md(line, 600) for line in lines), section.note)
+            for section, lines in served_sections(cells)
+        ),
+        _section("Wrong answers by kind", _items(_failures(cells))),
+        _section("Cells that could not be run", _items(f"{code(cell)}: {md(why)}" for cell, why in failed(cells))),
+        _section("Not measured", _items(md(line, 600) for line in not_measured(cells))),
+        _facts(cells, facts),
     ]
-    return "\n".join(part for part in parts if part)
+    return "\n".join(filter(None, parts))
 
 
-def _images(plots: Sequence[str]) -> str:
+def _section(title: str, text: str, note: str = "") -> str:
+    """A heading with its text, and a note under it; empty without text."""
+    return "\n\n".join([f"## {title}", text, *([note] if note else [])]) + "\n" if text else ""
+
+
+def _items(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _table(table: pd.DataFrame, significant: int | None = None) -> str:
+    """A frame's rows without the index; `–` for what is missing. Fractions have two decimals, or so many `significant`
+    digits; whole numbers and texts stay as they are."""
+
+    def entry(value: Any) -> Any:
+        if isinstance(value, str):
+            return md(value, NAME)
+        if isinstance(value, float):
+            return fixed(value, 2) if significant is None else f"{value:.{significant}g}"
+        return value
+
+    shown = table.astype(object).where(table.notna(), None)
+    return tabulate(
+        [[entry(value) for value in row] for row in shown.to_numpy().tolist()],
+        list(map(str, table.columns)),
+        tablefmt="github",
+        colalign=["left" if shown[name].map(lambda one: isinstance(one, str)).any() else "right" for name in shown],
+        missingval="–",
+        disable_numparse=True,
+    )
+
+
+def _images(plots: Iterable[str]) -> str:
     return "".join(f"![{plot.removesuffix('.png')}]({plot})\n\n" for plot in plots).removesuffix("\n")
+
+
+def _rows_note(cells: pd.DataFrame) -> list[str]:
+    """The sentence on rows and calls, where a cell's differ."""
+    return [f"{ROWS_NOTE[0].upper()}{ROWS_NOTE[1:]}."] if rows_differ(cells) else []
 
 
 def _means(cells: pd.DataFrame) -> str:
     """A row per model and sampler: means over the model's tasks, as report.html has them."""
+
+    def number(value: float | None, places: int) -> str | None:
+        return None if value is None else fixed(value, places)
+
     rows = [
         {
             "model": row["model"],
             "sampler": row["sampler"],
-            "mean score %": None if row["score"] is None else fixed(row["score"]),
+            "mean score %": number(row["score"], 1),
             "95 % interval": None if row["low"] is None else f"{fixed(row['low'], 0)}–{fixed(row['high'], 0)}",
-            **{
-                title: None if row[key] is None else fixed(row[key], 2)
-                for key, title in (("tokens_per_step", "tokens/step"), ("tokens_per_forward", "tokens/forward"))
-            },
+            "tokens/step": number(row["tokens_per_step"], 2),
+            "tokens/forward": number(row["tokens_per_forward"], 2),
             "tasks scored": row["tasks"],
         }
         for row in overview(scopes(cells)[0])
     ]
-    if not rows:
-        return ""
-    text = frame_table(pd.DataFrame(rows, dtype=object))
-    return f"## Means over each model's own tasks\n\n{text}\n\n–: a task has no score; its reason is below.\n"
-
-
-def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
-    command = facts.get("command")
-    words = command_line(command) if isinstance(command, list) else command
-    rows = {"command": code(words, 2000, cell=True) if words else None}
-    rows |= {key: md(str(facts[key])) for key in ("started", "profile", "shard") if facts.get(key) is not None}
-    rows |= {
-        key.replace("_", " "): _joined(cells, key)
-        for key in ("seeds", "data_source", "prompts", "device", "dtype", "length")
-    }
-    for key in ("machine", "versions"):
-        if isinstance(facts.get(key), Mapping):
-            rows[key] = ", ".join(
-                md(f"{name} {value}") for name, value in facts[key].items() if value not in (None, "", [])
-            )
-    if "model_info" in cells:
-        remote = [isinstance(info, Mapping) and bool(info.get("remote_code")) for info in cells["model_info"]]
-        rows["ran code that came with the checkpoint"] = _joined(cells[remote], "model")
-    rows["cells"] = f"{len(cells)}, of which {int((cells['status'] != 'ok').sum())} could not be run"
-    return "## The run\n\n| | |\n|---|---|\n" + "".join(
-        f"| {key} | {value} |\n" for key, value in rows.items() if value
-    )
-
-
-def _joined(cells: pd.DataFrame, column: str) -> str:
-    texts = sorted({str(value) for value in cells[column].dropna()} - {""}) if column in cells else []
-    return ", ".join(listed([md(text, NAME) for text in texts], 20))
+    table = _table(pd.DataFrame(rows, dtype=object)) if rows else ""
+    return _section("Means over each model's own tasks", table, "–: a task has no score; its reason is below.")
 
 
 def _pbx(cells: pd.DataFrame) -> str:
-    tables = []
-    for category, group in cells.groupby("category", sort=False):
-        table = pbx_table(group)
-        if not table.empty:
-            tables.append(table.assign(category=category).set_index(["category", "model", "family"]).reset_index())
-    if not tables:
+    tables = [
+        table.assign(category=category).set_index(["category", "model", "family"]).reset_index()
+        for category, group in cells.groupby("category", sort=False)
+        if not (table := pbx_table(group)).empty
+    ]
+    title = "PBx: the largest tokens per step at which the category's mean score is at least x %"
+    notes = ["–: never reached. Measured points only, without interpolation.", *prompts_note(cells)]
+    return _section(title, _table(pd.concat(tables)) if tables else "", "  \n".join(notes))
+
+
+def _by_sampler(cells: pd.DataFrame, sums: Callable[[pd.DataFrame], dict[str, Any]]) -> str:
+    """A table with a row per model and sampler, its cells counted and summed up."""
+    rows = [
+        {"model": model, "sampler": sampler, "cells": len(group), **sums(group)}
+        for (model, sampler), group in cells.groupby(["model", "sampler"], sort=False)
+    ]
+    rows.sort(key=lambda row: (row["model"], natural(row["sampler"])))
+    return _table(pd.DataFrame(rows)) if rows else ""
+
+
+def _speed(cells: pd.DataFrame) -> str:
+    ran = cells[(cells["status"] == "ok") & cells["seconds"].notna()] if "seconds" in cells else cells[:0]
+    told = _rows_note(ran)
+
+    def sums(group: pd.DataFrame) -> dict[str, Any]:
+        seconds, samples = group["seconds"].sum(), group["n"].sum()
+        forwards = {"NFE": "nfe"} | ({"rows": "rows"} if told else {})
+        counts = {head: (group[kind] * group["n"]).sum(min_count=len(group)) for head, kind in forwards.items()}
+        speeds = {"samples/s": "–", "tokens/s": "–"}
+        if seconds:
+            tokens = (group["tokens_per_second"] * group["seconds"]).sum()
+            speeds = {"samples/s": fixed(samples / seconds), "tokens/s": fixed(tokens / seconds, 0)}
+        mark = "*" if group["shared_device"].any() else ""
+        timed = {head: f"{text}{mark if text != '–' else ''}" for head, text in speeds.items()}
+        return {head: count / samples for head, count in counts.items()} | {
+            "seconds": f"{fixed(seconds, 2)}{mark}",
+            **timed,
+        }
+
+    note = " ".join(["Tokens are counted in the answers, before the first EOS.", *told])
+    shared = ran.get("shared_device", pd.Series(dtype=bool)).any()
+    inexact = "\n\\* inexact: measured while workers shared a device." if shared else ""
+    return _section("Speed", _by_sampler(ran, sums), note + inexact)
+
+
+def _under_load(cells: pd.DataFrame) -> str:
+    """Cells at several numbers of rows or requests at a time."""
+    table = levels(cells)
+    if table.empty:
         return ""
-    text = frame_table(pd.concat(tables))
-    return (
-        "## PBx: the largest tokens per step at which the category's mean score is at least x %\n\n"
-        f"{text}\n\n"
-        + "  \n".join(["–: never reached. Measured points only, without interpolation.", *prompts_note(cells)])
-        + "\n"
+    note = (
+        "At once: rows decoded together, or requests sent together (`+x4`). First token and percentiles are means "
+        "over tasks of each cell's. Where an answer takes A / B + C seconds at B at a time (least squares), rates "
+        "stay about below the lines B / A and 1 / C of the roofline, which meet at B = A / C."
     )
+    found = _items(md(line, 300) for line in bends(table))
+    shown = _table(table.dropna(axis="columns", how="all"), significant=4)
+    return _section("Speed under load", shown, f"{note}\n\n{found}" if found else note)
 
 
-def _served(cells: pd.DataFrame) -> str:
-    texts = []
-    for section in sections():
-        lines = [f"- {md(line, 600)}" for line in section.lines(told(cells))]
-        texts += [f"## {section.title}\n\n" + "\n".join(lines) + f"\n\n{section.note}\n"] if lines else []
-    return "\n".join(texts)
+def _shared_forwards(cells: pd.DataFrame) -> str:
+    """Cells that shared forwards, whose seconds are estimates and in no other table."""
+    ran = cells[cells["forwards_computed"].notna()] if "forwards_computed" in cells else cells[:0]
+
+    def sums(group: pd.DataFrame) -> dict[str, Any]:
+        return {
+            "forwards": f"{group['forwards_shared'].sum() + group['forwards_computed'].sum():,.0f}",
+            "computed": f"{group['forwards_computed'].sum():,.0f}",
+            "seconds, estimated": fixed(group["seconds_estimated"].sum(), 2),
+        }
+
+    note = (
+        "These cells shared forwards (`--share-forwards`) and have no time of their own. Estimated: all their forwards "
+        "× seconds per forward of the model on the task."
+    )
+    return _section("Shared forwards", _by_sampler(ran, sums), note)
 
 
-def _failures(cells: pd.DataFrame) -> str:
+def _failures(cells: pd.DataFrame) -> list[str]:
     counts: dict[str, Counter[str]] = {}
-    for record in cells[~cells["dummy"].isin([True])].to_dict("records"):
+    for record in real(cells).to_dict("records"):
         if isinstance(record.get("failures"), dict):
             counts.setdefault(f"{record['model']} {record['category']}", Counter()).update(record["failures"])
-    lines = [
-        f"- {md(name)}: " + ", ".join(f"{md(kind)} {count}" for kind, count in kinds.most_common(20))
+    return [
+        f"{md(name)}: " + ", ".join(f"{md(kind)} {count}" for kind, count in kinds.most_common(20))
         for name, kinds in counts.items()
         if kinds
     ]
-    return "## Wrong answers by kind\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 
-def _errors(cells: pd.DataFrame) -> str:
-    failed = cells[cells["status"] != "ok"]
-    lines = (
-        [
-            f"- {code(name)}: {md(first_line(str(error or 'no cause recorded'), 300))}"
-            for name, error in zip(failed["id"], failed["error"], strict=True)
-        ]
-        if len(failed)
-        else []
-    )
-    return "## Cells that could not be run\n\n" + "\n".join(lines) + "\n" if lines else ""
-
-
-def _absent(cells: pd.DataFrame) -> str:
-    reasons = Counter(item for one in cells.get("absent", ()) for item in absent_reasons(one).items())
-    lines = [
-        f"- {md(metrics)}: {md(reason)} ({counted(count, 'cell')})"
-        for (metrics, reason), count in sorted(reasons.items())
-    ]
-    dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
-    lines += [f"- {md(model)}: random weights, so its scores are left out of the tables" for model in dummies]
-    return "## Not measured\n\n" + "\n".join(lines) + "\n" if lines else ""
+def _facts(cells: pd.DataFrame, facts: Mapping[str, Any]) -> str:
+    rows = run_facts(cells, facts)
+    shown = {key: code(text, 2000, cell=True) if key == "command" else md(text, 2000) for key, text in rows.items()}
+    return _section("The run", "| | |\n|---|---|\n" + "\n".join(f"| {key} | {text} |" for key, text in shown.items()))

@@ -1,4 +1,5 @@
-"""Trade-off curves as PNG: score over tokens per step, a curve per policy family, a panel per category or task."""
+"""Trade-off curves as PNG: score over tokens per step, a curve per policy family, a panel per category or task; and
+score over answers per second, the one axis on which models behind servers stand beside those that run here."""
 
 import hashlib
 import re
@@ -9,92 +10,116 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from numpy.typing import ArrayLike
 
 from pbcore.analysis.order import natural, sorted_tasks
-from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
+from pbcore.analysis.tradeoff import beside_ceilings, curves, level_lines, pareto
+from pbcore.report.cells import elsewhere, real
+from pbcore.report.curves import fronts, look_of_all, series
 from pbcore.report.looks import COLOURS, Look, looks
-from pbcore.report.parts import elsewhere
-from pbcore.report.style import PANEL, drawn_as, finish, label, percent, points
+from pbcore.report.scopes import scopes
+from pbcore.report.style import (
+    drawn_as,
+    finish,
+    label,
+    legend,
+    numbered,
+    panels,
+    percent,
+    plain_ticks,
+    points,
+)
+from pbcore.report.under_load import levels, under_load_figure
+from pbcore.tasks.naming import category
 
 MEANS = "curves.png"
 MOST_CURVES = 10
 MOST_PANELS = 24  # of all figures by category and task; a larger run has them in report.html
+RATE = "samples_per_second"
 
 
 def write_plots(cells: pd.DataFrame, folder: Path) -> list[Path]:
-    """Writes `curves.png` (means over all tasks), `categories.png` (a row per model, a column per category) and
-    `curves_<category>_<model>.png` (a panel per task); the latter two as far as `MOST_PANELS` panels go.
-
-    Writes nothing and returns an empty list unless a model other than a dummy has a scored cell.
+    """Writes the figures of a run: `curves.png` (means over all tasks), `categories.png` (a row per model, a column per
+    category) and `curves_<category>_<model>.png` (a panel per task), the latter two as far as `MOST_PANELS` panels go;
+    `speed.png`, a panel per category, if a model elsewhere was timed; `under_load.png` with cells at several numbers at
+    a time. Nothing and no folder without a cell to draw; dummies are left out.
     """
-    real = cells[(~cells["dummy"].isin([True])) & (cells["status"] == "ok") & cells["score"].notna()]
-    levels = real[real["tokens_per_step"].isna() & elsewhere(real)]
-    real = real[real["tokens_per_step"] > 0]
-    if real.empty:
-        return []
-    folder.mkdir(parents=True, exist_ok=True)
-    models = list(dict.fromkeys(real["model"]))
-    categories = list(dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(real["task"])))
-    panels = [
-        [(label(f"{model} · {category}"), _with(levels, _where(real, model, category))) for category in categories]
+    drawn = trade_off_figures(cells)
+    ran = real(cells[cells["status"] == "ok"])
+    timed = ran[(ran[RATE] > 0) & ran["score"].notna()]
+    if elsewhere(timed).any():
+        drawn["speed.png"] = speed_figure(timed)
+    if not (table := levels(cells)).empty:
+        drawn["under_load.png"] = under_load_figure(table)
+    if drawn:
+        folder.mkdir(parents=True, exist_ok=True)
+    for name, one in drawn.items():
+        one.savefig(folder / name)
+    return [folder / name for name in drawn]
+
+
+def trade_off_figures(cells: pd.DataFrame) -> dict[str, Figure]:
+    """File name → figure of score over tokens per step; none unless a model has a scored cell with tokens per step."""
+    scored = real(cells[(cells["status"] == "ok") & cells["score"].notna()])
+    silent = scored[scored["tokens_per_step"].isna() & elsewhere(scored)]
+    scored = scored[scored["tokens_per_step"] > 0]
+    if scored.empty:
+        return {}
+    models = list(dict.fromkeys(scored["model"]))
+    categories = list(dict.fromkeys(map(category, sorted_tasks(scored["task"]))))
+    parts = {
+        (kind, model): scored[(scored["model"] == model) & (scored["category"] == kind)]
+        for kind in categories
         for model in models
-    ]
-    families = {family for row in panels for _, cells in row for family in curves(cells)["family"]}
-    whole = _with(levels, real)
-    files = [_save(mean_figure(whole), folder / MEANS)] if len(curves(whole)) else []
-    if len(categories) > 1 and len(categories) * len(models) <= MOST_PANELS:
-        files.append(_save(figure(panels, "mean score (%)", families=families), folder / "categories.png"))
-    if len(real[["model", "task"]].drop_duplicates()) > MOST_PANELS:
-        return files
-    for category in categories:
-        for model in models:
-            selected = _where(real, model, category)
-            tasks = sorted_tasks(selected["task"])
-            if len(tasks) > 1:
-                each = {task: _with(levels, selected[selected["task"] == task]) for task in tasks}
-                grid = _rows([(label(task.split("/", 1)[-1]), panel) for task, panel in each.items()])
-                name = f"curves_{_file_part(category)}_{_file_part(model)}.png"
-                drawn = figure(grid, "score (%)", label(f"{model}: {category}"), families)
-                files.append(_save(drawn, folder / name))
-    return files
+    }
+    families = {family for part in parts.values() for family in curves(part)["family"]}
+    whole = _with(silent, scored)
+    drawn = {MEANS: mean_figure(whole)} if len(curves(whole)) else {}
+    if len(categories) > 1 and len(parts) <= MOST_PANELS:
+        grid = [
+            [(label(f"{model} · {kind}"), _with(silent, parts[kind, model])) for kind in categories] for model in models
+        ]
+        drawn["categories.png"] = figure(grid, "mean score (%)", families=families)
+    if len(scored[["model", "task"]].drop_duplicates()) > MOST_PANELS:
+        return drawn
+    for (kind, model), part in parts.items():
+        tasks = sorted_tasks(part["task"])
+        if len(tasks) > 1:
+            each = [(label(task.split("/", 1)[-1]), _with(silent, part[part["task"] == task])) for task in tasks]
+            name = f"curves_{file_part(kind)}_{file_part(model)}.png"
+            drawn[name] = figure(_rows(each), "score (%)", label(f"{model}: {kind}"), families)
+    return drawn
 
 
 def mean_figure(cells: pd.DataFrame) -> Figure:
     """One wide plot: mean score over all tasks over tokens per step, the `MOST_CURVES` leading curves of all models
     with their intervals and ceilings, and each model's Pareto front as a broad band."""
-    table = beside_ceilings(curves(cells), cells)
-    models = list(dict.fromkeys(table["model"]))
-    shown = leading(table, MOST_CURVES)
-    known = looks(zip(table["model"], table["family"], strict=True))
+    scope, _ = scopes(cells)
+    lines = [one for one in series(scope, look_of_all(cells), MOST_CURVES) if one.dots]
+    models = {one.model for one in lines}
     drawn = Figure(figsize=(11, 4.6), dpi=130)
     axis = drawn.subplots()
-    for _, group in table.groupby("model", sort=False):
-        front = pareto(zip(group["tokens_per_step"], group["score"], strict=True))
-        xs, ys = [x for x, _ in front], [y for _, y in front]
-        axis.plot(xs, ys, color="#999999", alpha=0.35, linewidth=7, solid_capstyle="round")
-    for name, look in known.items():
-        if name in shown:
-            line = table[(table["model"] == name[0]) & (table["family"] == name[1])]
-            looked = drawn_as(look)
-            values = (line[key] for key in ("tokens_per_step", "score", "low", "high"))
-            called = name[1] if len(models) == 1 else f"{name[0]} · {name[1]}"
-            points(axis, *values, **looked, markersize=5.5, linewidth=1.5, label=label(called))
-            axis.plot(
-                line["tokens_per_step"], line["ceiling"], color=looked["color"], linestyle=":", marker="_", linewidth=1
-            )
+    for _, front in fronts(lines):
+        axis.plot(*zip(*front, strict=True), color="#999999", alpha=0.35, linewidth=7, solid_capstyle="round")
+    for one in lines:
+        if one.leads:
+            xs, *values = zip(*((dot.x, dot.y, dot.low, dot.high) for dot in one.dots), strict=True)
+            called = one.name.removeprefix(f"{one.model} · ") if len(models) == 1 else one.name
+            look = drawn_as(one.look)
+            points(axis, xs, *values, **look, markersize=5.5, linewidth=1.5, label=label(called))
+            _ceiling(axis, xs, [dot.ceiling for dot in one.dots], look["color"])
     for any_speed, (score, low, high) in level_lines(cells).items():
-        axis.axhline(score, color="#777777", linestyle="--", linewidth=1.1, label=label(f"{any_speed} (any speed)"))
-        axis.axhspan(low, high, color="#777777", alpha=0.1, linewidth=0)
-    tasks = sorted({int(count) for count in table["tasks"]})
-    _rates(axis, float(table["tokens_per_step"].max()))
+        _level(axis, score, low, high, "#777777", "--", label(f"{any_speed} (any speed)"))
+    tasks = sorted({int(count) for count in curves(cells)["tasks"]})
+    _rates(axis, max(dot.x for one in lines for dot in one.dots))
     percent(axis)
     finish(axis, f"mean over {'–'.join(map(str, tasks))} tasks" if tasks != [1] else label(cells["task"].iloc[0]))
     axis.set_ylabel("mean score (%)", fontsize=9)
     notes = ["tokens per step", "band: Pareto front"]
-    notes += ["dotted: ceiling, the ideal model"] if (table["ceiling"] < 99.95).any() else []
-    hidden = len(known) - len(shown)
-    notes += [f"{hidden} more curves in the table"] if hidden else []
+    if any(dot.lid is not None for one in lines for dot in one.dots):
+        notes.append("dotted: ceiling, the ideal model")
+    if hidden := sum(not one.leads for one in lines):
+        notes.append(f"{hidden} more curves in the table")
     axis.set_xlabel(" · ".join(notes), fontsize=9)
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5, frameon=False)
     drawn.subplots_adjust(left=0.06, right=0.79, top=0.92, bottom=0.12)
@@ -102,7 +127,7 @@ def mean_figure(cells: pd.DataFrame) -> Figure:
 
 
 def figure(
-    panels: Sequence[Sequence[tuple[str, pd.DataFrame]]],
+    grid: Sequence[Sequence[tuple[str, pd.DataFrame]]],
     measure: str,
     title: str = "",
     families: Collection[str] = (),
@@ -112,68 +137,64 @@ def figure(
 
     Models that report no tokens per step are horizontal lines with their interval: their quality, at any speed.
     """
-    flat = [[level_lines(cells) for _, cells in row] for row in panels]
-    without = list(dict.fromkeys(name for row in flat for lines in row for name in lines))
-    shades = {name: (COLOURS[-1 - i % 8], ("--", ":", "-.")[i % 3]) for i, name in enumerate(without)}
-    tables = [[(name, beside_ceilings(curves(cells), cells)) for name, cells in row] for row in panels]
-    below = any((table["ceiling"] < 99.95).any() for row in tables for _, table in row)
-    fronts = max((table["family"].nunique() for row in tables for _, table in row), default=0) > MOST_CURVES
-    data = [[(name, _lines(table, fronts)) for name, table in row] for row in tables]
-    here = sorted({family for row in data for _, lines in row for family in lines}, key=natural)
+    flat = [one for row in grid for one in row]
+    tables = [beside_ceilings(curves(cells), cells) for _, cells in flat]
+    best = max((table["family"].nunique() for table in tables), default=0) > MOST_CURVES
+    lines = [_lines(table, best) for table in tables]
+    levels = [level_lines(cells) for _, cells in flat]
+    here = sorted({family for one in lines for family in one}, key=natural)
     known = looks(("", family) for family in sorted({*here, *families}, key=natural))
-    styles = {family: known["", family] for family in here}
-    columns = max(len(row) for row in panels)
-    legend_rows = max(1, -(-(len(here) + len(without)) // (2 * columns)))
-    head, foot = 0.36 if title else 0.05, 0.42 + 0.2 * legend_rows
-    height = PANEL[1] * len(panels) + head + foot
-    drawn = Figure(figsize=(PANEL[0] * columns + 0.4, height), dpi=150)
-    axes = drawn.subplots(len(panels), columns, sharex=True, sharey=True, squeeze=False)
-    top = max(
-        (line["tokens_per_step"].max() for row in data for _, lines in row for line in lines.values()), default=1.0
-    )
-    for axis_row, row, levels, cells in zip(axes, data, flat, panels, strict=True):
-        for number, axis in enumerate(axis_row):
-            if number < len(row):
-                _panel(axis, *row[number], styles, top)
-                if cells[number][1].empty:
-                    axis.text(0.5, 0.5, "not measured", transform=axis.transAxes, ha="center", fontsize=8, color="#777")
-                for name, (score, low, high) in levels[number].items():
-                    colour, dashes = shades[name]
-                    axis.axhline(score, color=colour, linestyle=dashes, linewidth=1.1)
-                    axis.axhspan(low, high, color=colour, alpha=0.1, linewidth=0)
-            else:
-                axis.set_visible(False)
-    _under_gaps(axes, [len(row) for row in data])
-    drawn.supylabel(measure, fontsize=9, x=0.01)
-    drawn.text(
-        0.5,
-        (foot - 0.3) / height,
-        "tokens per step"
-        + (" (best over blocks and modifiers)" if fronts else "")
-        + (" · dotted: ceiling, the ideal model" if below else ""),
-        ha="center",
-        fontsize=9,
-    )
-    handles = [axes[0][0].plot([], [], **drawn_as(look), markersize=4, linewidth=1.4)[0] for look in styles.values()]
-    handles += [axes[0][0].plot([], [], color=c, linestyle=s, linewidth=1.1)[0] for c, s in shades.values()]
-    drawn.legend(
-        handles,
-        [label(text) for text in (*styles, *without)],
-        loc="lower center",
-        ncols=max(1, -(-(len(here) + len(without)) // legend_rows)),
-        fontsize=8,
-        frameon=False,
-    )
-    if title:
-        drawn.suptitle(title, fontsize=11, y=1 - 0.12 / height)
-    drawn.subplots_adjust(
-        left=0.62 / (PANEL[0] * columns + 0.4),
-        right=0.985,
-        top=1 - (head + 0.28) / height,
-        bottom=(foot + 0.12) / height,
-        wspace=0.08,
-        hspace=0.24,
-    )
+    without = dict.fromkeys(name for one in levels for name in one)
+    shades = {name: (COLOURS[-1 - i % 8], ("--", ":", "-.")[i % 3]) for i, name in enumerate(without)}
+    columns = max(map(len, grid))
+    keys = max(1, -(-(len(here) + len(shades)) // (2 * columns)))
+    x = "tokens per step" + (" (best over blocks and modifiers)" if best else "")
+    x += " · dotted: ceiling, the ideal model" if any((table["ceiling"] < 99.95).any() for table in tables) else ""
+    drawn, axes = panels(len(grid), columns, keys, x, measure, title)
+    top = max((table["tokens_per_step"].max() for table in tables if len(table)), default=1.0)
+    shown = [axis for of_row, row in zip(axes, grid, strict=True) for axis in of_row[: len(row)]]
+    for axis, (name, cells), one, level in zip(shown, flat, lines, levels, strict=True):
+        _panel(axis, name, one, {family: known["", family] for family in one}, top)
+        if cells.empty:
+            axis.text(0.5, 0.5, "not measured", transform=axis.transAxes, ha="center", fontsize=8, color="#777")
+        for key, ends in level.items():
+            _level(axis, *ends, *shades[key])
+    for above, row, below in zip(axes, axes[1:], grid[1:], strict=False):
+        for axis, gap in list(zip(above, row, strict=True))[len(below) :]:
+            gap.set_visible(False)
+            axis.tick_params(labelbottom=True)
+    sample = axes[0][0].plot
+    handles = [sample([], [], **drawn_as(known["", family]), markersize=4, linewidth=1.4)[0] for family in here]
+    handles += [sample([], [], color=colour, linestyle=dash, linewidth=1.1)[0] for colour, dash in shades.values()]
+    legend(drawn, handles, [*here, *shades], -(-len(handles) // keys))
+    return drawn
+
+
+def speed_figure(cells: pd.DataFrame) -> Figure:
+    """Score over answers per second: a point per model and sampler, with its interval; a line along each model's Pareto
+    front. Hollow: a server's wall time, with several requests at once.
+    """
+    kinds = list(dict.fromkeys(map(category, sorted_tasks(cells["task"]))))
+    models, behind = list(dict.fromkeys(cells["model"])), set(cells[elsewhere(cells)]["model"])
+    drawn, [axes] = panels(1, len(kinds), -(-len(models) // 4), "answers per second", "mean score (%)", sharex=False)
+    looked = {}
+    for number, model in enumerate(models):
+        look = numbered(number % len(COLOURS))
+        looked[model] = look | {"mfc": "white" if model in behind else look["color"], "markersize": 4}
+    for axis, kind in zip(axes, kinds, strict=True):
+        table = curves(cells[cells["category"] == kind], RATE)
+        for model in (one for one in models if one in set(table["model"])):
+            own = table[table["model"] == model]
+            values = (own[name] for name in (RATE, "score", "low", "high"))
+            points(axis, *values, **looked[model], linestyle="")
+            front = pareto(zip(own[RATE], own["score"], strict=True))
+            axis.plot(*zip(*front, strict=True), color=looked[model]["color"], linewidth=1.2)
+        axis.set_xscale("log")
+        plain_ticks(axis.xaxis)
+        percent(axis)
+        finish(axis, label(kind))
+    handles = [axes[0].plot([], [], **look)[0] for look in looked.values()]
+    legend(drawn, handles, (f"{one} (server)" if one in behind else one for one in models), min(4, len(models)))
     return drawn
 
 
@@ -186,32 +207,30 @@ def _with(levels: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
 def _panel(axis: Axes, title: str, lines: dict[str, pd.DataFrame], styles: dict[str, Look], top: float) -> None:
     for number, (family, line) in enumerate(lines.items()):
         look = drawn_as(styles[family])
-        weight = 1 + 0.9 * (len(lines) - 1 - number) / max(
-            1, len(lines) - 1
-        )  # curves that coincide stay visible under each other
-        x = line["tokens_per_step"]
-        points(
-            axis,
-            x,
-            *(line[name] for name in ("score", "low", "high")),
-            **look,
-            alpha=0.95,
-            markersize=3.6 * weight,
-            linewidth=1.3 * weight,
-        )
-        axis.plot(x, line["ceiling"], color=look["color"], linestyle=":", marker="_", markersize=6, linewidth=0.9)
+        weight = 1 + 0.9 * (len(lines) - 1 - number) / max(1, len(lines) - 1)  # coinciding curves stay visible
+        x, *values = (line[name] for name in ("tokens_per_step", "score", "low", "high"))
+        points(axis, x, *values, **look, alpha=0.95, markersize=3.6 * weight, linewidth=1.3 * weight)
+        _ceiling(axis, x, line["ceiling"], look["color"])
     _rates(axis, top)
     percent(axis)
     finish(axis, title)
+
+
+def _ceiling(axis: Axes, x: ArrayLike, ceiling: Sequence[float | None] | pd.Series, colour: str) -> None:
+    axis.plot(x, np.asarray(ceiling, dtype=float), color=colour, linestyle=":", marker="_", markersize=6, linewidth=0.9)
+
+
+def _level(axis: Axes, score: float, low: float, high: float, colour: str, dashes: str, name: str = "") -> None:
+    """A score at any speed, with its interval."""
+    axis.axhline(score, color=colour, linestyle=dashes, linewidth=1.1, label=name)
+    axis.axhspan(low, high, color=colour, alpha=0.1, linewidth=0)
 
 
 def _rates(axis: Axes, top: float) -> None:
     """An axis of tokens per step up to `top`, log scale."""
     axis.set_xscale("log", base=2)
     highest = max(1, int(np.ceil(np.log2(max(top, 1.0)))))
-    axis.xaxis.set_major_locator(FixedLocator([2.0**power for power in range(highest + 1)]))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    plain_ticks(axis.xaxis, [2.0**power for power in range(highest + 1)])
     axis.set_xlim(2**-0.25, max(2.0, top) * 2**0.25)
 
 
@@ -227,31 +246,14 @@ def _lines(table: pd.DataFrame, fronts: bool) -> dict[str, pd.DataFrame]:
     return lines
 
 
-def _under_gaps(axes: np.ndarray, counts: list[int]) -> None:
-    """Shows x-axis labels on panels without a panel below."""
-    for row in range(len(counts) - 1):
-        for column in range(counts[row + 1], counts[row]):
-            axes[row][column].tick_params(labelbottom=True)
-
-
-def _rows(panels: list[tuple[str, pd.DataFrame]]) -> list[list[tuple[str, pd.DataFrame]]]:
+def _rows(flat: list[tuple[str, pd.DataFrame]]) -> list[list[tuple[str, pd.DataFrame]]]:
     """Panels in rows of at most five, filled evenly."""
-    rows = -(-len(panels) // 5)
-    size = -(-len(panels) // rows)
-    return [panels[start : start + size] for start in range(0, len(panels), size)]
+    size = -(-len(flat) // -(-len(flat) // 5))
+    return [flat[start : start + size] for start in range(0, len(flat), size)]
 
 
-def _where(cells: pd.DataFrame, model: str, category: str) -> pd.DataFrame:
-    return cells[(cells["model"] == model) & (cells["category"] == category)]
-
-
-def _file_part(name: str) -> str:
+def file_part(name: str) -> str:
     """A name as part of a file's name; a long one ends with its digest."""
     part = re.sub(r"[^A-Za-z0-9._-]+", "_", name)
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:10]
     return part if len(part) <= 60 else f"{part[:50]}-{digest}"
-
-
-def _save(drawn: Figure, path: Path) -> Path:
-    drawn.savefig(path)
-    return path

@@ -1,10 +1,15 @@
-"""The look of all PNG figures: colours, markers, and the frame of a panel."""
+"""The look of all PNG figures: the layout of panels, their frames and ticks, colours, markers and intervals."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from pbcore.printable import printable
@@ -18,11 +23,51 @@ def label(text: str) -> str:
     return printable(text, 60).replace("$", r"\$")
 
 
+def panels(
+    rows: int, columns: int, keys: int, x: str, y: str, title: str = "", *, sharex: bool = True
+) -> tuple[Figure, list[list[Axes]]]:
+    """A figure of `rows` × `columns` panels with shared axes, one label for all x-axes and one for all y-axes, and room
+    for a legend of `keys` rows below."""
+    head, foot = 0.36 if title else 0.05, 0.42 + 0.2 * keys
+    width, height = PANEL[0] * columns + 0.4, PANEL[1] * rows + head + foot
+    figure = Figure(figsize=(width, height), dpi=150)
+    axes = figure.subplots(rows, columns, sharex=sharex, sharey=True, squeeze=False)
+    figure.supylabel(y, fontsize=9, x=0.01)
+    figure.text(0.5, (foot - 0.3) / height, x, ha="center", fontsize=9)
+    if title:
+        figure.suptitle(title, fontsize=11, y=1 - 0.12 / height)
+    top, bottom = 1 - (head + 0.28) / height, (foot + 0.12) / height
+    figure.subplots_adjust(left=0.62 / width, right=0.985, top=top, bottom=bottom, wspace=0.08, hspace=0.24)
+    return figure, [list(row) for row in axes]
+
+
+def legend(figure: Figure, handles: Iterable[Artist], names: Iterable[str], columns: int, size: float = 8) -> None:
+    """One legend below, with each name once."""
+    found: dict[str, Artist] = {}
+    for handle, name in zip(handles, names, strict=True):
+        found.setdefault(label(name), handle)
+    if found:
+        keys = list(found.values()), list(found)
+        figure.legend(*keys, loc="lower center", ncols=max(1, columns), fontsize=size, frameon=False)
+
+
+def named_legend(figure: Figure, columns: int) -> None:
+    """The legend of what has a label in the figure's panels."""
+    pairs = [pair for axis in figure.axes for pair in zip(*axis.get_legend_handles_labels(), strict=True)]
+    legend(figure, (handle for handle, _ in pairs), (name for _, name in pairs), columns, 7.5)
+
+
 def drawn_as(look: Look) -> dict[str, Any]:
     """A look as matplotlib's keywords."""
     colour = COLOURS[look.colour]
     fill = "white" if look.hollow else colour
     return {"color": colour, "marker": MARKERS[look.marker], "linestyle": DASHES[look.dash], "mfc": fill}
+
+
+def numbered(number: int) -> dict[str, Any]:
+    """The colour and marker of a series that isn't a policy's."""
+    colours = len(COLOURS)
+    return {"color": COLOURS[number % colours], "marker": MARKERS[(number + number // colours) % len(MARKERS)]}
 
 
 def finish(axis: Axes, title: str) -> None:
@@ -40,8 +85,15 @@ def percent(axis: Axes) -> None:
     axis.set_yticks([0, 20, 40, 60, 80, 100])
 
 
+def plain_ticks(axis: Axis, places: Sequence[float] | None = None) -> None:
+    """Plain numbers at these places, or at 1, 2 and 5 of each decade."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if places is None else FixedLocator(places))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
 def points(axis: Axes, x: ArrayLike, y: ArrayLike, low: ArrayLike, high: ArrayLike, **look: Any) -> ErrorbarContainer:
     """Points with their intervals; an interval that isn't known has no bar."""
-    middle = np.asarray(y, dtype=float)
-    spread = np.nan_to_num(np.clip(np.vstack([middle - np.asarray(low), np.asarray(high) - middle]), 0, None))
+    middle, below, above = (np.asarray(values, dtype=float) for values in (y, low, high))
+    spread = np.nan_to_num(np.clip(np.vstack([middle - below, above - middle]), 0, None))
     return axis.errorbar(np.asarray(x, dtype=float), middle, yerr=spread, **{"elinewidth": 0.8, "capsize": 1.8, **look})

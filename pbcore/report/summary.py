@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 
 from pbcore.printable import counted, first_line, fixed, printable
-from pbcore.report import parts
+from pbcore.report.cells import joined, served_sections
 from pbcore.report.headline import findings, measured
-from pbcore.report.page.figures import overview, scopes
+from pbcore.report.scopes import overview, scopes
 from pbcore.report.tables import NOT_MEASURED as NONE
 from pbcore.report.tables import terminal, trade_off_tables
-from pbcore.results.record import CellRecord, part_values
+from pbcore.results.record import CellRecord
 from pbcore.results.table_row import frame
 from pbcore.text import listed, name
 
@@ -30,7 +30,7 @@ def summary(records: Iterable[CellRecord], width: int = 100, run: Mapping[str, A
         return ""
     table = frame(cells)
     parts = [terminal(one, width) for one in trade_off_tables(table)]
-    parts.append("\n".join([*_facts(cells), *_failures(cells), *_errors(cells)]))
+    parts.append("\n".join([*_facts(cells, table), *_failures(cells), *_errors(cells)]))
     told = [f"measured: {measured(table, run or {})}", *findings(table)]
     lines = [line for sentence in told for line in wrap(printable(sentence, 1000), width)]
     return "\n\n".join([*parts, "\n".join([*_means(table), *lines])])
@@ -60,11 +60,11 @@ def _means(cells: pd.DataFrame) -> list[str]:
     ]
 
 
-def _facts(cells: list[CellRecord]) -> list[str]:
+def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:
     ran = [cell for cell in cells if cell.status == "ok"]
     times, samples = [cell.seconds for cell in ran if cell.seconds is not None], sum(cell.n_samples for cell in ran)
     untimed = f" ({len(ran) - len(times)} without a time of their own)" if len(times) < len(ran) else ""
-    data = _joined(cell.conditions.data_source or "unknown" for cell in cells)
+    data = joined(cell.conditions.data_source or "unknown" for cell in cells)
     lines = [
         f"{counted(len(cells), 'cell')}, {counted(samples, 'sample')}, {sum(times):.1f} s of decoding{untimed}; "
         f"data: {data}"
@@ -72,16 +72,16 @@ def _facts(cells: list[CellRecord]) -> list[str]:
     lines += _shared(ran)
     dummies = {cell.model for cell in cells if cell.conditions.dummy}
     if dummies:
-        lines.append(f"left out of the tables (random weights, for timing only): {_joined(dummies)}")
+        lines.append(f"left out of the tables (random weights, for timing only): {joined(dummies)}")
     remote = {cell.model for cell in cells if (cell.conditions.model_info or {}).get("remote_code")}
     if remote:
-        lines.append(f"code that came with the checkpoint was run: {_joined(remote)}")
+        lines.append(f"code that came with the checkpoint was run: {joined(remote)}")
     late = sum(cell.text_after_eos or 0 for cell in ran)
     if late:
         whole = any(cell.conditions.options.get("official_text") for cell in ran)
         scored = "is scored (--official-text)" if whole else "is not scored (--official-text scores it)"
         lines.append(f"{counted(late, 'answer')} with text after the first EOS, which {scored}")
-    lines += parts.lines((cell.model, told) for cell in ran if (told := part_values(cell.served)) is not None)
+    lines += [line for _, told in served_sections(table[table["status"] == "ok"]) for line in told]
     if any(cell.conditions.shared_device for cell in ran):
         lines.append("timings are inexact: workers shared a device")
     return lines
@@ -105,9 +105,8 @@ def _failures(cells: list[CellRecord]) -> list[str]:
     for cell in cells:
         if not cell.conditions.dummy:
             counts.update(cell.failures)
-    if not counts:
-        return []
-    return ["wrong answers by kind: " + ", ".join(f"{name(kind)} {count}" for kind, count in counts.most_common(8))]
+    kinds = ", ".join(f"{name(kind)} {count}" for kind, count in counts.most_common(8))
+    return [f"wrong answers by kind: {kinds}"] if kinds else []
 
 
 def _errors(cells: list[CellRecord]) -> list[str]:
@@ -120,7 +119,3 @@ def _errors(cells: list[CellRecord]) -> list[str]:
         f"  {ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''}: {cause}" for cause, ids in alike.items()
     ]
     return [f"{counted(len(failed), 'cell')} could not be run:", *listed(causes, 10)] if failed else []
-
-
-def _joined(names: Iterable[str]) -> str:
-    return ", ".join(listed([name(one) for one in sorted(set(names))], 20))

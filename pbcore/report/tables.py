@@ -9,10 +9,8 @@ import pandas as pd
 
 from pbcore.analysis.order import natural, short, sorted_tasks
 from pbcore.printable import fixed, printable
-from pbcore.report.parts import elsewhere
-from pbcore.report.row_counts import NOTE, differ
-from pbcore.report.terminal_column import Column, parts_within
-from pbcore.tasks.naming import REWRITE
+from pbcore.report.cells import ROWS_NOTE, elsewhere, prompts_note, real, rows_differ
+from pbcore.tasks.naming import category
 from pbcore.text import NAME, ascii_text, code, md, name
 
 NOT_RUN = "·"
@@ -36,8 +34,7 @@ class Entry:
 
     def text(self) -> str:
         """The score with its interval, or a mark."""
-        interval = self.interval()
-        return f"{self.mark()} {interval}" if interval else self.mark()
+        return f"{self.mark()} {self.interval()}".rstrip()
 
     def mark(self) -> str:
         """The score alone, or why there is none."""
@@ -48,9 +45,12 @@ class Entry:
     def interval(self) -> str:
         return "" if self.low is None or self.high is None else f"[{fixed(self.low, 0)}–{fixed(self.high, 0)}]"
 
-    def rates(self) -> str:
-        """Tokens per step, and behind a slash per row where they are others."""
-        return _rate(self.rate) + ("" if self.row_rate in (None, self.rate) else f" / {_rate(self.row_rate)}")
+    def with_rates(self) -> str:
+        """The score with its tokens per step, and behind a slash per row where they are others."""
+        if self.score is None:
+            return self.mark()
+        per_row = "" if self.row_rate in (None, self.rate) else f" / {_rate(self.row_rate)}"
+        return f"{self.mark()} at {_rate(self.rate)}{per_row}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +64,37 @@ class Line:
     entries: tuple[Entry, ...]
     mean: Entry
 
+    def rates(self, kind: str) -> list[float | None]:
+        """The `rate` or `row_rate` of each task."""
+        return [getattr(entry, kind) for entry in self.entries]
+
+    def rate(self, kind: str) -> str:
+        """The one rate of all tasks that have one, or else the mean."""
+        known = {rate for rate in self.rates(kind) if rate is not None}
+        return _rate(known.pop() if len(known) == 1 and self.uniform else getattr(self.mean, kind))
+
+    @property
+    def uniform(self) -> bool:
+        """Whether its tasks have the same rates."""
+        return all(len(set(self.rates(kind)) - {None}) <= 1 for kind in ("rate", "row_rate"))
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One category's trade-off table with the footnotes that explain its marks. `rows`: some cell forwarded more rows
-    than its calls, so that tokens per row are shown.
+    """One category's trade-off table with the footnotes that explain its marks. `kinds`: the rates that it shows, per
+    row only where some cell forwarded more rows than its calls.
     """
 
     title: str
     tasks: tuple[str, ...]
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
-    rows: bool = False
+    kinds: tuple[str, ...] = ("rate",)
+
+    @property
+    def heads(self) -> list[str]:
+        """Of the columns of rates."""
+        return ["tok/step", "tok/row"][: len(self.kinds)]
 
 
 def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
@@ -83,26 +102,9 @@ def trade_off_tables(cells: pd.DataFrame) -> list[Table]:
 
     Dummy models (random weights, for speed only) are left out.
     """
-    real = cells[~cells["dummy"].isin([True])]
-    categories = dict.fromkeys(task.split("/", 1)[0] for task in sorted_tasks(real["task"]))
-    return [_table(category, real[real["category"] == category]) for category in categories]
-
-
-def to_frame(table: Table) -> pd.DataFrame:
-    """The table as numbers: index (model, sampler); columns (task, score | low | high | tokens_per_step), in percent
-    and tokens; where rows and calls differ, also tokens_per_row.
-    """
-    columns: dict[tuple[str, str], list[float | None]] = {}
-    for number, task in enumerate((*table.tasks, "mean")):
-        entries = [(*line.entries, line.mean)[number] for line in table.lines]
-        columns[task, "score"] = [entry.score for entry in entries]
-        columns[task, "low"] = [entry.low for entry in entries]
-        columns[task, "high"] = [entry.high for entry in entries]
-        columns[task, "tokens_per_step"] = [entry.rate for entry in entries]
-        if table.rows:
-            columns[task, "tokens_per_row"] = [entry.row_rate for entry in entries]
-    index = pd.MultiIndex.from_tuples([(line.model, line.sampler) for line in table.lines], names=["model", "sampler"])
-    return pd.DataFrame(columns, index=index, dtype="float64")
+    shown = real(cells)
+    categories = dict.fromkeys(map(category, sorted_tasks(shown["task"])))
+    return [_table(kind, shown[shown["category"] == kind]) for kind in categories]
 
 
 def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
@@ -113,80 +115,118 @@ def terminal(table: Table, width: int = 100, ascii: bool = False) -> str:
     forwards what-if rows, a third its tokens per row.
     """
     plain = ascii_text if ascii else str
-    header = [plain(text) for text in (*(name(short(task)) for task in table.tasks), "mean", *_rate_heads(table))]
+    header = [plain(text) for text in (*(name(short(task)) for task in table.tasks), "mean", *table.heads)]
     rows = [
-        [(plain(label), [plain(text) for text in texts]) for label, texts in _text_rows(line, table.rows)]
+        (line, plain(label), [plain(text) for text in texts])
         for line in table.lines
+        for label, texts in _text_rows(line, table)
     ]
-    flat = [row for lines in rows for row in lines]
-    first = max((len(label) for label, _ in flat), default=0)
-    columns = [Column.of(title, [texts[i] for _, texts in flat]) for i, title in enumerate(header)]
+    first = max((len(label) for _, label, _ in rows), default=0)
+    columns = [_column(title, [texts[i] for _, _, texts in rows]) for i, title in enumerate(header)]
     out = [plain(table.title)]
-    for part in parts_within([column.width for column in columns], width - first):
-        out.append((" " * first + "".join(f" {columns[i].title()}" for i in part)).rstrip())
+    for part in parts_within([len(column[0]) for column in columns], width - first):
+        out.append((" " * first + "".join(f" {columns[i][0]}" for i in part)).rstrip())
         previous = None
-        for line, lines in zip(table.lines, rows, strict=True):
+        for number, (line, label, _) in enumerate(rows):
             if line.model != previous:
                 out.append(plain(name(line.model)))
                 previous = line.model
-            for label, texts in lines:
-                out.append(f"{label:<{first}}{''.join(f' {columns[i].entry(texts[i])}' for i in part)}".rstrip())
+            out.append(f"{label:<{first}}{''.join(f' {columns[i][number + 1]}' for i in part)}".rstrip())
     return "\n".join([*out, *(plain(f"  {printable(note, 400)}") for note in table.notes)])
 
 
+def _column(title: str, texts: list[str]) -> list[str]:
+    """A column of one width, its title first: scores end in the same place, and their intervals follow."""
+    pairs = [text.partition(" ") for text in texts]
+    if not any(space for _, space, _ in pairs):
+        width = max(map(len, (title, *texts)))
+        return [f"{text:>{width}}" for text in (title, *texts)]
+    score = max(len(head) for head, space, _ in pairs if space)
+    aligned = [title, *(f"{head:>{score}}{space}{interval}" for head, space, interval in pairs)]
+    width = max(map(len, aligned))
+    return [f"{text:<{width}}" for text in aligned]
+
+
+def parts_within(widths: list[int], room: int) -> list[list[int]]:
+    """Column numbers in parts of about equal size that fit into `room`; a wider column is a part by itself."""
+    parts: list[list[int]] = [[]]
+    used = 0
+    for column, width in enumerate(widths):
+        if parts[-1] and used + width + 1 > room:
+            parts.append([])
+            used = 0
+        parts[-1].append(column)
+        used += width + 1
+    size = -(-len(widths) // len(parts))
+    even = [list(range(start, min(start + size, len(widths)))) for start in range(0, len(widths), size)]
+    fits = all(sum(widths[column] + 1 for column in part) <= room for part in even)
+    return even if fits else parts
+
+
+def _text_rows(line: Line, table: Table) -> list[tuple[str, list[str]]]:
+    """A line's label and texts for the terminal, and further rows with the rates of tasks where they differ."""
+    scores = [entry.text() for entry in (*line.entries, line.mean)]
+    rows = [(f"  {name(line.sampler)}", [*scores, *map(line.rate, table.kinds)])]
+    if line.uniform:
+        return rows
+    for title, kind in zip(("tokens per step", "tokens per row"), table.kinds, strict=False):
+        rates = line.rates(kind)
+        if kind == "rate" or rates != line.rates("rate"):
+            blanks = [""] * (1 + len(table.kinds))
+            rows.append((f"    {title}", [*("" if rate is None else _rate(rate) for rate in rates), *blanks]))
+    return rows
+
+
 def markdown(table: Table) -> str:
-    """The table in Markdown with its footnotes under it, and its intervals in a second, folded one."""
-    bounds = [[md(short(task), NAME) for task in table.tasks]]
-    bounds += [[entry.interval() for entry in line.entries] for line in table.lines]
-    intervals = ["<details><summary>95 % intervals</summary>", "", *_markdown(table, bounds), "", "</details>"]
+    """The table in Markdown with its footnotes under it, and its intervals in a second, folded one. If every row has
+    one rate for all its tasks, the rate gets its own column; else entries are `100 at 4.4`."""
+    tasks = [md(short(task), NAME) for task in table.tasks]
+    lines = [(line, (*line.entries, line.mean)) for line in table.lines]
+    if all(line.uniform for line in table.lines):
+        heads = [*tasks, "mean", *table.heads]
+        rows = [[*(one.mark() for one in entries), *map(line.rate, table.kinds)] for line, entries in lines]
+    else:
+        heads = [*tasks, "mean"]
+        rows = [[one.with_rates() for one in entries] for _, entries in lines]
+    bounds = [[entry.interval() for entry in line.entries] for line in table.lines]
+    intervals = ["<details><summary>95 % intervals</summary>", "", *_markdown(table, tasks, bounds), "", "</details>"]
     notes = [f"{md(note, 400)}  " for note in table.notes]
-    return "\n".join([*_markdown(table, _grid(table)), "", *notes, "", *intervals]) + "\n"
+    return "\n".join([*_markdown(table, heads, rows), "", *notes, "", *intervals]) + "\n"
 
 
-def _markdown(table: Table, grid: list[list[str]]) -> list[str]:
+def _markdown(table: Table, heads: list[str], rows: list[list[str]]) -> list[str]:
     """A header and rows beside the names of models and samplers."""
-    header, *rows = grid
-    lines = ["| model | sampler | " + " | ".join(header) + " |", "|---|---|" + "---:|" * len(header)]
+    lines = ["| model | sampler | " + " | ".join(heads) + " |", "|---|---|" + "---:|" * len(heads)]
     return lines + [
         f"| {md(line.model, NAME)} | {code(line.sampler, NAME, cell=True)} | " + " | ".join(row) + " |"
         for line, row in zip(table.lines, rows, strict=True)
     ]
 
 
-def _table(category: str, cells: pd.DataFrame) -> Table:
+def _table(kind: str, cells: pd.DataFrame) -> Table:
     tasks = sorted_tasks(cells["task"])
     rows: dict[tuple[str, str], dict[str, Entry]] = {}
     for record in cells.to_dict("records"):
-        row = rows.setdefault((record["model"], record["sampler"]), {})
-        row[record["task"]] = _entry({str(k): v for k, v in record.items()})
+        rows.setdefault((record["model"], record["sampler"]), {})[record["task"]] = _entry(record)
     models = list(dict.fromkeys(cells["model"]))
     lines = []
     for model, sampler in sorted(rows, key=lambda key: (models.index(key[0]), natural(key[1]))):
         entries = tuple(rows[model, sampler].get(task, Entry("absent")) for task in tasks)
         lines.append(Line(model, sampler, entries, _mean(entries)))
-    rows_differ = bool(differ(cells).any())
-    rates = f"tokens per step{' / per row' if rows_differ else ''}"
-    title = f"{name(category)}: score in % [95 % interval], then {rates}{_samples(cells)}"
-    return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), rows_differ)
+    kinds = ("rate", "row_rate") if rows_differ(cells) else ("rate",)
+    rates = f"tokens per step{' / per row' if len(kinds) > 1 else ''}"
+    counts = sorted({int(n) for n in cells[cells["status"] == "ok"]["n"].dropna()})  # published tables lack them
+    samples = f" ({counts[0]}{f'–{counts[-1]}' if len(counts) > 1 else ''} samples a cell)" if counts else ""
+    title = f"{name(kind)}: score in % [95 % interval], then {rates}{samples}"
+    return Table(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), kinds)
 
 
-def _samples(cells: pd.DataFrame) -> str:
-    """The number of samples per cell, if known (published tables don't have it)."""
-    counts = sorted({int(n) for n in cells[cells["status"] == "ok"]["n"].dropna()})
-    if not counts:
-        return ""
-    return f" ({counts[0]}{f'–{counts[-1]}' if len(counts) > 1 else ''} samples a cell)"
-
-
-def _entry(record: dict[str, Any]) -> Entry:
+def _entry(record: dict[Any, Any]) -> Entry:
     if record["status"] != "ok":
         return Entry("error")
-    rates = _percent(record["tokens_per_step"], 1), _percent(record.get("tokens_per_row"), 1)
-    if pd.isna(record["score"]):
-        return Entry("unmeasured", None, None, None, *rates)
-    score = 100 * float(record["score"])
-    low, high = _percent(record.get("score_low")), _percent(record.get("score_high"))
-    return Entry("ok", score, low, high, *rates)
+    rates = _number(record["tokens_per_step"], 1), _number(record.get("tokens_per_row"), 1)
+    score, low, high = (_number(record.get(key)) for key in ("score", "score_low", "score_high"))
+    return Entry("unmeasured", None, None, None, *rates) if score is None else Entry("ok", score, low, high, *rates)
 
 
 def _mean(entries: tuple[Entry, ...]) -> Entry:
@@ -202,7 +242,12 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
     notes = []
     statuses = {entry.status for line in lines for entry in line.entries}
     if "unmeasured" in statuses:
-        notes.append(f"{NOT_MEASURED} not measured: {'; '.join(_reasons(cells))}")
+        reasons: dict[str, None] = {}
+        for record in cells[cells["score"].isna() & (cells["status"] == "ok")].to_dict("records"):
+            absent = record.get("absent")
+            why = absent.get(record["headline"]) if isinstance(absent, dict) else None
+            reasons[f"{record['headline']} ({why or 'no reason recorded'})"] = None
+        notes.append(f"{NOT_MEASURED} not measured: {'; '.join(reasons)}")
     if "error" in statuses:
         notes.append(f"{FAILED}: the cell could not be run; its cause is listed under the tables")
     if "absent" in statuses:
@@ -210,82 +255,12 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
     silent = cells[elsewhere(cells) & cells["tokens_per_step"].isna() & (cells["status"] == "ok")]["model"]
     if len(silent):
         notes.append(f"{NOT_MEASURED} tokens per step: not reported by {', '.join(map(name, dict.fromkeys(silent)))}")
-    return [*notes, *([NOTE] if differ(cells).any() else []), *prompts_note(cells)]
-
-
-def prompts_note(cells: pd.DataFrame) -> list[str]:
-    """The note under a table with scores for the prompts of the 2026 rewrite; empty without such scores."""
-    theirs = cells["prompts"] == REWRITE
-    if not theirs.any():
-        return []
-    if theirs.all():
-        return ["prompts: those of the benchmark's 2026 rewrite, many of them other questions than the paper's (v1)"]
-    models = ", ".join(name(model) for model in dict.fromkeys(cells[theirs]["model"]))
-    return [f"prompts differ: {models} answered those of the 2026 rewrite, many of them other questions than v1's"]
-
-
-def _reasons(cells: pd.DataFrame) -> list[str]:
-    reasons: dict[str, None] = {}
-    for record in cells[cells["score"].isna() & (cells["status"] == "ok")].to_dict("records"):
-        absent = record.get("absent")
-        why = absent.get(record["headline"]) if isinstance(absent, dict) else None
-        reasons[f"{record['headline']} ({why or 'no reason recorded'})"] = None
-    return list(reasons)
-
-
-def _uniform(line: Line) -> bool:
-    return all(
-        len({rate for rate in rates if rate is not None}) <= 1
-        for rates in zip(*((entry.rate, entry.row_rate) for entry in line.entries), strict=True)
-    )
-
-
-def _rate_heads(table: Table) -> list[str]:
-    return ["tok/step", *(["tok/row"] if table.rows else [])]
-
-
-def _text_rows(line: Line, rows: bool) -> list[tuple[str, list[str]]]:
-    """A line's label and texts for the terminal, with a column of tokens per step and, with `rows`, one of tokens per
-    row; and further rows with the rates of tasks, if they differ between them.
-    """
-    scores = [*(entry.text() for entry in line.entries), line.mean.text()]
-    label, kinds = f"  {name(line.sampler)}", (("tokens per step", "rate"), ("tokens per row", "row_rate"))[: 1 + rows]
-    of_tasks = [[getattr(entry, kind) for entry in line.entries] for _, kind in kinds]
-    if _uniform(line):
-        same = [next((rate for rate in rates if rate is not None), None) for rates in of_tasks]
-        return [(label, [*scores, *map(_rate, same)])]
-    further = [
-        (f"    {title}", [*("" if rate is None else _rate(rate) for rate in rates), "", *[""] * len(kinds)])
-        for (title, _), rates in zip(kinds, of_tasks, strict=True)
-        if rates != of_tasks[0] or title == kinds[0][0]
-    ]
-    return [(label, [*scores, *(_rate(getattr(line.mean, kind)) for _, kind in kinds)]), *further]
-
-
-def _grid(table: Table) -> list[list[str]]:
-    """Header and rows for Markdown. If every row has one rate for all its tasks, the rate gets its own column; else
-    entries are `100 at 4.4`."""
-    names = [*(md(short(task), NAME) for task in table.tasks), "mean"]
-    entries = [(*line.entries, line.mean) for line in table.lines]
-    if not all(_uniform(line) for line in table.lines):
-        return [
-            names,
-            *(
-                [f"{one.mark()} at {one.rates()}" if one.score is not None else one.mark() for one in row]
-                for row in entries
-            ),
-        ]
-    heads = _rate_heads(table)
-    rates = (_text_rows(line, table.rows)[0][1][-len(heads) :] for line in table.lines)
-    return [
-        [*names, *heads],
-        *([*(one.mark() for one in row), *rate] for row, rate in zip(entries, rates, strict=True)),
-    ]
+    return [*notes, *([ROWS_NOTE] if rows_differ(cells) else []), *prompts_note(cells)]
 
 
 def _rate(rate: float | None) -> str:
     return NOT_MEASURED if rate is None else fixed(rate)
 
 
-def _percent(value: Any, factor: float = 100) -> float | None:
+def _number(value: Any, factor: float = 100) -> float | None:
     return None if value is None or pd.isna(value) else factor * float(value)

@@ -3,20 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 from scipy.optimize import nnls
 
 from pbcore.names import parse
+from pbcore.report.cells import real
 from pbcore.report.looks import marks
-from pbcore.report.style import PANEL, finish, label, percent
+from pbcore.report.style import PANEL, finish, legend, percent, plain_ticks
 
 PERCENTILES = ("p50", "p90", "p99")
 
@@ -57,8 +55,8 @@ def levels(cells: pd.DataFrame) -> pd.DataFrame:
     seconds. Empty without cells that say how many at a time.
     """
     rows = []
-    ran = cells[cells["at_once"].notna()] if "at_once" in cells else cells[:0]
-    ran = ran[(ran["status"] == "ok") & (ran["seconds"] > 0) & ~ran["dummy"].isin([True])]
+    ran = real(cells[cells["at_once"].notna()] if "at_once" in cells else cells[:0])
+    ran = ran[(ran["status"] == "ok") & (ran["seconds"] > 0)]
     ran = ran.assign(alone=[str(parse(name).alone) for name in ran["sampler"]])
     for (model, sampler), group in ran.groupby(["model", "alone"], sort=False):
         counts = group.groupby("task")["at_once"].nunique()
@@ -93,7 +91,7 @@ def bends(table: pd.DataFrame) -> list[str]:
     """Where each model and sampler stops gaining, in words; none for fewer than three levels."""
     lines = []
     for (model, sampler), group in table.groupby(["model", "sampler"], sort=False):
-        found = _roof_of(group)
+        found = roof(*(group[name].to_numpy(dtype=float) for name in ("at once", "answers/s")))
         if found is not None and found.bend is not None:
             gain = group["answers/s"].max() / group["answers/s"].iloc[0]
             lines.append(
@@ -101,21 +99,6 @@ def bends(table: pd.DataFrame) -> list[str]:
                 f"the roofline bends {'below 1' if found.bend < 1 else f'at about {found.bend:.1f}'}"
             )
     return lines
-
-
-def _roof_of(group: pd.DataFrame) -> Roof | None:
-    return roof(group["at once"].to_numpy(dtype=float), group["answers/s"].to_numpy(dtype=float))
-
-
-def write_under_load(cells: pd.DataFrame, folder: Path) -> list[Path]:
-    """Writes `under_load.png`; nothing without cells at several numbers at a time."""
-    table = levels(cells)
-    if table.empty:
-        return []
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "under_load.png"
-    under_load_figure(table).savefig(path)
-    return [path]
 
 
 def under_load_figure(table: pd.DataFrame) -> Figure:
@@ -133,26 +116,17 @@ def under_load_figure(table: pd.DataFrame) -> Figure:
         finish(axis, title)
         axis.set_xscale("log")
         axis.set_xlabel("answers per second" if axis is axes[1] else "at a time", fontsize=8)
-        _ticks(axis.xaxis, None if axis is axes[1] else places)
+        plain_ticks(axis.xaxis, None if axis is axes[1] else places)
         if axis is axes[1]:
             percent(axis)
         else:
             axis.set_yscale("log")
-            _ticks(axis.yaxis, None)
+            plain_ticks(axis.yaxis)
     axes[1].set_ylabel("mean score (%)", fontsize=8)
-    pairs = table[["model", "sampler"]].drop_duplicates().itertuples(index=False, name=None)
-    names = [label(f"{model} · {sampler}") for model, sampler in pairs]
     handles = [line for line in axes[0].lines if line.get_marker() not in ("", "None")]
-    drawn.legend(handles, names, loc="lower center", ncols=max(1, min(3, len(names))), fontsize=8, frameon=False)
+    legend(drawn, handles, [f"{model} · {sampler}" for model, sampler in looks], min(3, len(looks)))
     drawn.subplots_adjust(left=0.08, right=0.985, top=0.9, bottom=0.32, wspace=0.3)
     return drawn
-
-
-def _ticks(axis: Axis, places: list[int] | None) -> None:
-    """Plain numbers at these places, or at 1, 2 and 5 of each decade."""
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if places is None else FixedLocator(places))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_locator(NullLocator())
 
 
 def _draw(axes: list[Axes], group: pd.DataFrame, look: dict[str, Any]) -> None:

@@ -9,9 +9,11 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.printable import counted
@@ -31,13 +33,8 @@ _SAMPLES = re.compile(r"/samples/(\d{1,9})\.json")
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the command; it sets `run` to a function of the parsed arguments that returns the exit status."""
     view = subparsers.add_parser("view", help="open the page of a run in a browser")
-    view.add_argument(
-        "runs",
-        nargs="*",
-        type=Path,
-        metavar="RUN",
-        help="run directories; several stand side by side (default: the latest in reports/)",
-    )
+    about = "run directories; several stand side by side (default: the latest in reports/)"
+    view.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=about)
     view.add_argument("--port", type=int, default=0, help="port of the local server (default: a free one)")
     view.add_argument("--no-open", action="store_true", help="print the address, don't start a browser")
     view.set_defaults(run=run_view)
@@ -49,17 +46,18 @@ def run_view(args: argparse.Namespace) -> int:
     if len(runs) == 1:
         file = runs[0] / FILE
         if not file.exists():
-            _write(runs[0])
+            from pbcore.report.page import write_page
+
+            _tell_size(runs)
+            write_page(runs[0])
         if complete(file):
             _open(file.resolve().as_uri(), args.no_open)
             return 0
     with serve(runs, args.port) as server:
         _open(f"http://{HOST}:{server.server_port}/", args.no_open)
         show("Ctrl-C ends it")
-        try:
+        with suppress(KeyboardInterrupt):
             server.serve_forever()
-        except KeyboardInterrupt:
-            return 0
     return 0
 
 
@@ -78,15 +76,8 @@ def complete(file: Path) -> bool:
     return told is not None and told[1] == told[2]
 
 
-def _write(run: Path) -> None:
-    """Writes the page of a run, which is said where it takes a while."""
-    from pbcore.report.page import write_page
-
-    _building([run])
-    write_page(run)
-
-
-def _building(runs: Sequence[Path]) -> None:
+def _tell_size(runs: Sequence[Path]) -> None:
+    """Says that a page takes a while."""
     cells = sum(len(list((run / "cells").glob("*.json"))) for run in runs)
     if cells > 100:
         print(f"reading {counted(cells, 'cell')} …", file=sys.stderr, flush=True)
@@ -112,21 +103,25 @@ def _kept(run: Path) -> tuple[str, Cell] | None:
     missing or names other cells than the run has."""
     file, folder = run / FILE, run / "cells"
     text = file.read_text(encoding="utf-8", errors="replace") if file.exists() and folder.is_dir() else ""
-    named = _cells(text)
+    try:
+        data = _DATA.search(text)
+        named = [(str(one["id"]), str(one["model"])) for one in json.loads(data[1])["cells"]] if data else []
+    except (ValueError, KeyError, TypeError):
+        return None
     if not named or len(named) != len(list(folder.glob("*.json"))):
         return None
     all_cells = cache(lambda: _built([run])[1])
 
     @cache
-    def questions() -> Callable[..., object]:
+    def questions() -> Callable[..., Any]:
         from pbcore.report.page.write import questions_of
         from pbcore.results.rundir import RunDir
 
         return questions_of(RunDir(run))
 
     def cell(number: int) -> str | None:
-        from pbcore.report.page.data import Answers, cell_data
-        from pbcore.report.page.html import as_json
+        from pbcore.report.page.data import cell_data
+        from pbcore.report.page.samples import Answers
         from pbcore.results.rundir import cell_file, parse_cell
 
         if number >= len(named):
@@ -136,40 +131,21 @@ def _kept(run: Path) -> tuple[str, Cell] | None:
         if not path.exists():
             return all_cells()(number)  # its name holds signs that the page doesn't
         entry = parse_cell(path.read_text(encoding="utf-8"), str(path))
-        asked = questions()(entry.cell)
-        return as_json(cell_data(Answers(name, model, entry.cell, entry.samples, asked)))  # type: ignore[arg-type]
+        return cell_data(Answers(name, model, entry.cell, entry.samples, questions()(entry.cell)))
 
     text = text.replace("img-src data:; base-uri", "img-src data:; connect-src 'self'; base-uri", 1)
     return _PART.sub("", text.replace('"remote":false', '"remote":true', 1)), cell
 
 
-def _cells(text: str) -> list[tuple[str, str]]:
-    """Ids and models of a page's cells; empty for other files."""
-    found = _DATA.search(text)
-    try:
-        return [(str(one["id"]), str(one["model"])) for one in json.loads(found[1])["cells"]] if found else []
-    except (ValueError, KeyError, TypeError):
-        return []
-
-
 def _built(runs: Sequence[Path]) -> tuple[str, Cell]:
     """A page of all runs, and what tells the answers of its cells."""
-    from pbcore.report.commands.report import side_by_side
     from pbcore.report.page.data import cell_data
-    from pbcore.report.page.html import as_json
-    from pbcore.report.page.write import answers_of, page, read
-    from pbcore.results.load import load_many
-    from pbcore.results.rundir import RunDir
+    from pbcore.report.page.write import name_and_facts, page, read_all
 
-    _building(runs)
-    if len(runs) == 1:
-        cells, answers = read(runs[0])
-    else:
-        cells = side_by_side(load_many(runs))
-        answers = answers_of(cells, runs)
-    facts = RunDir(runs[0]).read_run() if len(runs) == 1 and runs[0].is_dir() else {}
-    text = page(cells, answers, ", ".join(path.name for path in runs), facts, remote=True)
-    return text, lambda number: as_json(cell_data(answers[number])) if number < len(answers) else None
+    _tell_size(runs)
+    cells, answers = read_all(runs)
+    text = page(cells, answers, *name_and_facts(runs), remote=True)
+    return text, lambda number: cell_data(answers[number]) if number < len(answers) else None
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -195,13 +171,10 @@ class Handler(BaseHTTPRequestHandler):
     def _reply(self, status: int, kind: str, text: str) -> None:
         data = text.encode()
         self.send_response(status)
-        for name, value in (
-            ("Content-Type", f"{kind}; charset=utf-8"),
-            ("Content-Length", str(len(data))),
-            ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"),
-        ):
-            self.send_header(name, value)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         self.wfile.write(data)
 

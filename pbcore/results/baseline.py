@@ -92,15 +92,10 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
     nfe = _summed(answers.values(), lambda answer: answer.nfe or 0)
     rows = _summed(answers.values(), lambda answer: answer.rows or answer.nfe or 0)
     return BaselineCell(
-        id=cell.id,
-        model=cell.model,
-        task=cell.task,
-        sampler=cell.sampler,
+        **{name: getattr(cell, name) for name in ("id", "model", "task", "sampler", "length", "headline")},
         seeds=tuple(conditions.seeds),
         dtype=conditions.dtype or "",
         data_hash=conditions.data_hash or "",
-        length=cell.length,
-        headline=cell.headline,
         model_identity={name: str(info[name]) for name in IDENTITY if info.get(name) is not None},
         indices=tuple(answers),
         scores={
@@ -223,7 +218,10 @@ def _packed(cell: BaselineCell) -> dict[str, Any]:
         "indices": f"0-{len(cell.indices) - 1}" if consecutive and cell.indices else cell.indices,
         "nfe": pack_runs(cell.nfe),
         "rows": pack_runs(cell.rows),
-        "scores": {name: _pack_scores(values) for name, values in cell.scores.items()},
+        "scores": {
+            name: "".join(str(int(value)) for value in values) if set(values) <= {0, 1} else values
+            for name, values in cell.scores.items()
+        },
     }
     return {name: row[name] for name in row if row[name] or name not in ("official_text", "whole_cot", "rows")}
 
@@ -265,9 +263,3 @@ def _unpack_scores(packed: str | list[float]) -> tuple[float, ...]:
     if isinstance(packed, str) and packed.strip("01"):
         raise ValueError("it should be zeros and ones, or numbers from 0 to 1")
     return tuple(map(float, packed))
-
-
-def _pack_scores(values: Sequence[float]) -> str | list[float]:
-    if all(value in (0, 1) for value in values):
-        return "".join(str(int(value)) for value in values)
-    return list(values)

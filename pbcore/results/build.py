@@ -17,7 +17,7 @@ from pbcore.results.stats import score_of
 from pbcore.tasks.scoring import Scored
 
 if TYPE_CHECKING:
-    from pbcore.models.rows import Generation
+    from pbcore.models.base import Generation
 
 
 def length_text(lengths: Sequence[int]) -> str:
@@ -47,10 +47,6 @@ def build_cell(
     seed; `absent` maps metrics that were not measured at all to the reason; `pieces` gives a token's text, if tokens
     are to be recorded. Raises ValueError if the lengths of the lists differ, or a score of a sample or the rounds are
     missing without a reason.
-
-        facts = CellRecord(id=…, model=…, task=…, sampler=…, conditions=…, headline="accuracy")
-        cell, samples = build_cell(facts, generations, scored, rounds=[1.9])
-        RunDir(path).write_cell(cell, samples)
     """
     numbers = list(range(len(answers))) if indices is None else list(indices)
     draws = [0] * len(numbers) if seeds is None else list(seeds)

@@ -31,7 +31,12 @@ _METRICS = {name: name for name in ("grammar", "inclusion", "bertscore", "inv_bl
 SCORES = {"score_strict": "accuracy_strict"} | {  # the rewrite's name → ours
     name: own for metric, own in _METRICS.items() for name in (metric, f"{metric}_score")
 }
-_ALL = {"status": "ok", "data_source": "published", "dummy": False, "shared_device": False}  # of every row
+_ALL: dict[str, Any] = {
+    "status": "ok",
+    "data_source": "published",
+    "dummy": False,
+    "shared_device": False,
+}  # of every row
 RESULTS_FILE = "results_parallelbench.json"
 _TOP_K = {
     "confidence_topk": "confidence",

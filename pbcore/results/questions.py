@@ -18,9 +18,9 @@ from pbcore.errors import InputError
 from pbcore.printable import printable
 from pbcore.results.build import with_scores
 from pbcore.results.check import LoadError, check_schema, read_json, shape, validated
-from pbcore.results.json_values import dump_json, plain
+from pbcore.results.json_values import plain
 from pbcore.results.record import SCHEMA, CellRecord, Count
-from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_atomic
+from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_json
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.registry import add_tasks_file, all_task_names, load_task, task_spec
@@ -60,7 +60,7 @@ def keep(run: RunDir, task: Task) -> Path:
     if path.exists():
         return path
     data = asdict(_File(SCHEMA, task.name, task.data_hash, [question(sample) for sample in task.samples]))
-    return write_atomic(path, dump_json(plain(data, f"questions of {task.name}"), indent=1) + "\n")
+    return write_json(path, plain(data, f"questions of {task.name}"))
 
 
 def question(sample: Sample) -> Question:
@@ -110,11 +110,7 @@ class QuestionsError(InputError):
 
 
 class Questions:
-    """The questions of the cells of one run. `data_dir` and `tasks` override what run.json names.
-
-    questions = Questions(run.path, run.read_run())
-    task = questions.of(cell)  # its samples have the cell's data_hash
-    """
+    """The questions of the cells of one run. `data_dir` and `tasks` override what run.json (`facts`) names."""
 
     def __init__(
         self, run: Path, facts: Mapping[str, Any], data_dir: Path | None = None, tasks: tuple[Path, ...] = ()

@@ -1,7 +1,7 @@
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.figures.questions import questions
+from pbcore.figures.measured import questions
 from pbcore.theory import answer_distribution
 from pbcore.theory.answers import answer_table, positions
 from pbcore.theory.canvas import MASKED

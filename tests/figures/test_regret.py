@@ -2,16 +2,23 @@ from dataclasses import replace
 from math import inf, log2
 
 import pytest
-from pbcore.theory.concave_hull import value_at
 
 from pbcore import load_model
 from pbcore.analysis.frontier_gap import kind
-from pbcore.figures.frontier_figure import frontier_drawing, frontier_rows, frontier_text, regret_text, room_text, tasks
-from pbcore.figures.measured import Measured, measure, within
-from pbcore.figures.questions import questions
-from pbcore.figures.regret import Regret, above, regrets
+from pbcore.figures.frontier_figure import (
+    Regret,
+    above,
+    frontier_drawing,
+    frontier_rows,
+    frontier_text,
+    regret_text,
+    regrets,
+    room_text,
+    tasks,
+)
+from pbcore.figures.measured import Measured, measure, questions, within
 from pbcore.theory import accuracy
-from pbcore.theory.frontier import accuracy_hull
+from pbcore.theory.frontier import accuracy_hull, value_at
 
 
 def one(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pbcore.errors import InputError
-from pbcore.figures.several import over_questions
+from pbcore.figures.runs import over_questions
 from pbcore.results.rundir import StoredCell
 from tests.results import factory
 

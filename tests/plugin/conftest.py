@@ -75,7 +75,7 @@ def project(modules: Modules, pytester: pytest.Pytester, monkeypatch: pytest.Mon
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")  # which every worker would import, for a second
     # Curves cost more than all else in a run of two cells; the test that looks for them puts them back.
-    for name in ("write_plots", "write_speed"):
+    for name in ("write_plots",):
         monkeypatch.setattr(markdown, name, lambda cells, path: [])
     # Tasks, policies, models and scorers that a run inside adds stay with it.
     monkeypatch.setattr("pbcore.tasks.registry._ADDED", {})

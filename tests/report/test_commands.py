@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pbcore.cli import main
-from pbcore.report.commands.report import side_by_side
+from pbcore.report.page.write import side_by_side
 from pbcore.results import CellRecord, SampleRecord, create, load, load_many
 from tests.reference import bundled
 from tests.results import factory

@@ -10,7 +10,7 @@ import pytest
 
 from pbcore.printable import fixed
 from pbcore.report.markdown import report_text, write_report
-from pbcore.report.page.figures import overview, scopes
+from pbcore.report.scopes import overview, scopes
 from pbcore.results import CellRecord, Conditions, create, error_cell, frame
 from tests.report.test_tables import TWO, ungraded
 from tests.results import factory

@@ -13,7 +13,7 @@ from matplotlib.image import imread
 
 from pbcore.decoding.policies.registry import policies
 from pbcore.report.looks import COLOURS, MARKERS, POLICIES, looks, place
-from pbcore.report.plots import _file_part, _rows, figure, mean_figure, write_plots
+from pbcore.report.plots import _rows, figure, file_part, mean_figure, write_plots
 from pbcore.report.style import label
 from pbcore.results import CellRecord, frame
 from tests.results import factory
@@ -45,11 +45,11 @@ class TestFiles:
 
     def test_long_names_end_with_their_digest(self) -> None:
         """So that two such names are two files; up to 60 characters a name is kept."""
-        assert _file_part("a b/c") == "a_b_c"
-        assert _file_part(LONG[:-1]) == LONG[:-1]
-        assert _file_part(LONG).startswith("x" * 50 + "-")
-        assert len(_file_part(LONG)) == 61
-        assert _file_part(LONG) != _file_part(LONG + "x")
+        assert file_part("a b/c") == "a_b_c"
+        assert file_part(LONG[:-1]) == LONG[:-1]
+        assert file_part(LONG).startswith("x" * 50 + "-")
+        assert len(file_part(LONG)) == 61
+        assert file_part(LONG) != file_part(LONG + "x")
 
     @pytest.mark.parametrize(("number", "rows"), [(1, [1]), (5, [5]), (6, [3, 3]), (7, [4, 3]), (11, [4, 4, 3])])
     def test_panels_fill_rows_evenly(self, number: int, rows: list[int]) -> None:

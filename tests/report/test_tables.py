@@ -7,10 +7,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from pbcore.report.row_counts import NOTE
+from pbcore.report.cells import ROWS_NOTE as NOTE
 from pbcore.report.summary import summary
-from pbcore.report.tables import markdown, terminal, to_frame, trade_off_tables
-from pbcore.report.terminal_column import parts_within
+from pbcore.report.tables import markdown, parts_within, terminal, trade_off_tables
 from pbcore.results import CellRecord, SampleRecord, error_cell, frame
 from pbcore.results.rundir import StoredCell
 from tests.results import factory
@@ -40,12 +39,11 @@ class TestTradeOffTables:
                 )
             )
         )
-        numbers = to_frame(table).loc["tiny", "confidence-k2"]
-        assert numbers["waiting_line/copy", "score"] == 90
-        assert numbers["waiting_line/shuffle", "tokens_per_step"] == 4
-        assert numbers["waiting_line/copy", "low"] == pytest.approx(82.56, abs=0.01)
-        assert numbers["waiting_line/copy", "high"] == pytest.approx(94.48, abs=0.01)
-        assert (numbers["mean", "score"], numbers["mean", "tokens_per_step"]) == (70, 3)
+        (line,) = table.lines
+        copy, shuffle = line.entries
+        assert (copy.score, shuffle.rate) == (90, 4)
+        assert (copy.low, copy.high) == pytest.approx((82.56, 94.48), abs=0.01)
+        assert (line.mean.score, line.mean.rate, line.mean.low, line.mean.high) == (70, 3, None, None)
 
     def test_a_missing_task_has_no_mean(self) -> None:
         """A row that lacks a task shows so and gets no mean, for it could not be compared."""
@@ -178,8 +176,8 @@ class TestRows:
         ]
         assert "| `spec-8` | 90 at 2.0 / 1.0 | 90 at 2.0 / 0.5 | 90.0 at 2.0 / 0.8 |" in markdown(table)
         assert "| `confidence-k2` | 90 at 4.0 | 90 at 2.0 | 90.0 at 3.0 |" in markdown(table)
-        numbers = to_frame(table).loc["tiny", "spec-8"]
-        assert [numbers[task, "tokens_per_row"] for task in (*TWO, "mean")] == [1, 0.5, 0.75]
+        asking = next(line for line in table.lines if line.sampler == "spec-8")
+        assert [entry.row_rate for entry in (*asking.entries, asking.mean)] == [1, 0.5, 0.75]
 
     def test_other_runs_look_as_before(self) -> None:
         """Equal rows and calls, and records from before rows were counted, say nothing of rows."""
@@ -188,7 +186,7 @@ class TestRows:
             (table,) = trade_off_tables(frame([record]))
             assert "row" not in terminal(table)
             assert "row" not in markdown(table)
-            assert "tokens_per_row" not in to_frame(table).columns.get_level_values(1)
+            assert table.heads == ["tok/step"]
 
 
 class TestWhole:
@@ -236,16 +234,6 @@ class TestWhole:
             "",
             "– not measured: grammar (no Java found)  ",
         ]
-
-    def test_as_numbers(self) -> None:
-        """Four columns a task and four for the mean, by model and sampler."""
-        (table,) = trade_off_tables(frame(record for record, _ in factory.grid(("tiny",), TWO, ks=(1,))))
-        numbers = to_frame(table)
-        assert list(numbers.columns) == [
-            (task, part) for task in (*TWO, "mean") for part in ("score", "low", "high", "tokens_per_step")
-        ]
-        assert numbers.index.names == ["model", "sampler"]
-        assert numbers["mean", "low"].isna().all()
 
     def test_a_score_without_a_reason(self) -> None:
         """It says that none is recorded, once for several cells."""

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from pbcore.report.markdown import report_text
-from pbcore.report.under_load import bends, levels, roof, under_load_figure, write_under_load
+from pbcore.report.plots import write_plots
+from pbcore.report.under_load import bends, levels, roof, under_load_figure
 from pbcore.results import CellRecord, frame
 from tests.results import factory
 
@@ -69,7 +70,7 @@ class TestLevels:
     def test_nothing_without_levels(self, tmp_path: Path) -> None:
         cells = frame([cell(None, 2.0)])
         assert levels(cells).empty
-        assert write_under_load(cells, tmp_path) == []
+        assert [path.name for path in write_plots(cells, tmp_path)] == ["curves.png"]
 
 
 class TestReport:

@@ -57,7 +57,6 @@ def relative(step: Step, among: Tensor, low: float, high: float) -> tuple[Tensor
 
 
 @register_policy("dapd_staged")
-@dataclass(frozen=True, slots=True)
 class DapdStaged:
     """Reveals an independent set of the attention graph, from the middle of the answer on all with confidence ≥ `sure`,
     too (DAPD, arXiv 2603.12996).
@@ -107,7 +106,6 @@ class DapdDirect(DapdStaged):
 
 
 @register_policy("dapd_clad")
-@dataclass(frozen=True, slots=True)
 class DapdClad:
     """The DAPD of CLAD's repository (arXiv 2605.29607): edges where attention itself exceeds τ; in the second half of a
     block all with confidence > `sure` instead.
@@ -133,7 +131,6 @@ class DapdClad:
 
 
 @register_policy("clad")
-@dataclass(frozen=True, slots=True)
 class Clad(Ranged):
     """Threshold γ; of two runs of neighbouring chosen slots that attend to each other most, the shorter waits (CLAD,
     arXiv 2605.29607).

@@ -1,7 +1,5 @@
 """Anchors and induced slots in the graph of attention."""
 
-from dataclasses import dataclass
-
 from pbcore.decoding.policies.attention import NEEDS, among_slots, at_columns, independent
 from pbcore.decoding.policies.registry import Ranged, Whole, register_policy
 from pbcore.decoding.step import Step
@@ -12,7 +10,6 @@ MOST = 32  # the surest masks, among which axon's anchors are chosen
 
 
 @register_policy("dawn")
-@dataclass(frozen=True, slots=True)
 class Dawn:
     """Reveals sure slots, slots that attend to sure visible tokens, and an independent set of the rest (DAWN, arXiv
     2602.06953).
@@ -57,7 +54,6 @@ class Dawn:
 
 
 @register_policy("axon")
-@dataclass(frozen=True, slots=True)
 class Axon(Ranged):
     """`dawn`, but where the slots that it leaves attend little to those that it reveals, an anchor that unsure slots
     attend to is revealed instead (AXON, arXiv 2606.04236).

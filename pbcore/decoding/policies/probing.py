@@ -1,7 +1,5 @@
 """Branches, drafts and halves that one forward of what-if rows tries."""
 
-from dataclasses import dataclass
-
 from pbcore.decoding.policies.registry import Chance, Count, NotNegative, Ranged, register_policy
 from pbcore.decoding.prediction import pieces_of
 from pbcore.decoding.step import Move, Step
@@ -15,7 +13,6 @@ def numbered(asked: Tensor) -> Tensor:
 
 
 @register_policy("lopa")
-@dataclass(frozen=True, slots=True)
 class Lopa(Ranged):
     """Tries all above γ (at least the best) alone and with one further token each, and goes on with the branch whose
     masks are surest in the mean (LoPA, arXiv 2512.16229).
@@ -49,7 +46,6 @@ class Lopa(Ranged):
 
 
 @register_policy("freedave")
-@dataclass(frozen=True, slots=True)
 class FreeDave(Ranged):
     """The answers of `confidence-k1` in fewer forwards: drafts its next `drafts` steps and keeps those that it would
     take (FreeDave, arXiv 2510.00294).
@@ -86,7 +82,6 @@ def _surest(step: Step, answers: Answers, slots: Tensor) -> Tensor:
 
 
 @register_policy("punt")
-@dataclass(frozen=True, slots=True)
 class Punt(Ranged):
     """Reveals tokens that leave each other's distributions as they are, up to KL ε, found by halving (PUNT, arXiv
     2510.21961).

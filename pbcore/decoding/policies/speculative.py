@@ -1,7 +1,5 @@
 """Drafts that are checked with those before them written, and kept while they pass."""
 
-from dataclasses import dataclass
-
 from pbcore.decoding.policies.block_models import spread, surer_or_first
 from pbcore.decoding.policies.places import joined
 from pbcore.decoding.policies.probing import numbered
@@ -17,7 +15,6 @@ CERTAIN = 0.99  # a mask of this confidence lets others go first: it follows in 
 
 
 @register_policy("spec")
-@dataclass(frozen=True, slots=True)
 class Spec(Ranged):
     """Drafts the surest tokens, and reveals them while each keeps `beta` of its probability once those before it are
     written.
@@ -121,7 +118,6 @@ def _surest_other(step: Step, answers: Answers, checks: Tensor) -> Tensor:
 
 
 @register_policy("s2d2")
-@dataclass(frozen=True, slots=True)
 class S2d2(Ranged):
     """Drafts a block's masks in one forward, checks the first run of them in a second that reads the block token by
     token, and keeps those that pass (S2D2, arXiv 2603.25702).

@@ -71,13 +71,12 @@ class Side:
         )
         try:
             imported = Path(str(self._ask("").get("pbcore"))).resolve()
+            if not imported.is_relative_to(self.folder.resolve()):
+                raise NotTimed(f"the {self.label} of {self.folder} imports another pbcore, {imported}")
         except NotTimed as error:
+            self.close()
             self._unusable = str(error)
             raise
-        if not imported.is_relative_to(self.folder.resolve()):
-            self.close()
-            self._unusable = f"the {self.label} of {self.folder} imports another pbcore, {imported}"
-            raise NotTimed(self._unusable)
 
     def _ask(self, line: str) -> dict[str, Any]:
         """Sends a line and reads the answer to it. Raises NotTimed where the process has ended."""

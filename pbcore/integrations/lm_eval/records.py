@@ -13,7 +13,7 @@ from typing import Any
 
 from pbcore.errors import InputError
 from pbcore.integrations.lm_eval.tasks import KIND, PREFIX, metric_name, scored
-from pbcore.models.rows import Generation
+from pbcore.models.base import Generation
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results.build import absent_metrics, build_cell

@@ -19,7 +19,7 @@ from tabulate import tabulate
 
 from pbcore.errors import InputError
 from pbcore.integrations.rewrite.questions import samples_file
-from pbcore.models.rows import Generation
+from pbcore.models.base import Generation
 from pbcore.printable import counted, printable, shown
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page

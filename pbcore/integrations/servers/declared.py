@@ -47,7 +47,7 @@ RESERVED = {
 
 
 class ServerModels:
-    """The models behind servers, for `pbcore.models.registry` (`models.entry.ModelSource`)."""
+    """The models behind servers, for `pbcore.models.registry`."""
 
     def __init__(self) -> None:
         self.added: dict[str, ServerSpec] = {}

@@ -8,8 +8,8 @@ from typing import Any
 
 from pbcore.integrations.servers.sampler_fields import fields_of
 from pbcore.integrations.servers.spec import ServerSpec
+from pbcore.models.base import Prompt
 from pbcore.models.errors import ModelError
-from pbcore.models.rows import Prompt
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample
 

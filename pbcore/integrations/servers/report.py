@@ -12,7 +12,7 @@ KINDS = {"empty": "empty", "length": "cut off", "refusal": "refused", "content_f
 
 
 class ServerSection:
-    """The section of reports (`report.parts.Section`)."""
+    """The section of reports (`report.cells.Section`)."""
 
     title = "Models behind servers"
     note = "Their seconds are wall-clock time of concurrent requests; cells with kept answers have none."

@@ -26,11 +26,10 @@ from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
 from pbcore.models.hub import locate
 from pbcore.models.loading import plain_info
-from pbcore.models.rows import end_of, past_eos
 from pbcore.models.sedd.config import SeddConfig, read, to_json
 from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw_tokens
 from pbcore.models.sedd.network import SeddNetwork
-from pbcore.models.tokenizer import HashTokenizer, NoTokenizer, Tokenizer, encoded, read_tokenizer
+from pbcore.models.tokenizer import HashTokenizer, NoTokenizer, Tokenizer, encoded, end_of, past_eos, read_tokenizer
 from pbcore.names import SamplerName
 
 OPEN = -1  # marks the positions to decode in a canvas of a model without a mask token

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -13,41 +12,36 @@ from pbcore.errors import InputError
 from pbcore.gates.judge import judge
 from pbcore.gates.text import gate_text
 from pbcore.report.comparison import comparison_markdown, comparison_text, joined
-from pbcore.report.page.compare import write_comparison
+from pbcore.report.page.compare import comparison_page
 from pbcore.report.rerun import rerun_of
 from pbcore.results.baseline import BaselineCell, read_baseline, run_rows
 from pbcore.results.check import refuse
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import RunDir, StoredCell, write_atomic
-from pbcore.text import ascii_only, ascii_text, show
+from pbcore.text import show
 
 EXAMPLES = {"model": "my-llada-v2=my-llada", "sampler": "my_sampler-k2=confidence-k2"}
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `compare`."""
-    parser = subparsers.add_parser(
-        "compare", help="judge run A against run (or baseline file) B, sample by sample, and show what changed"
-    )
-    parser.add_argument("head", type=Path, metavar="A", help="run directory to judge")
-    parser.add_argument("base", type=Path, metavar="B", help="run directory or baseline file to judge against")
+    about = "judge run A against run (or baseline file) B, sample by sample, and show what changed"
+    parser = subparsers.add_parser("compare", help=about)
+    add = parser.add_argument
+    add("head", type=Path, metavar="A", help="run directory to judge")
+    add("base", type=Path, metavar="B", help="run directory or baseline file to judge against")
     for kind, example in EXAMPLES.items():
-        parser.add_argument(
-            f"--{kind}",
-            action="append",
-            default=[],
-            metavar="NEW=OLD",
-            help=f"compare {kind} NEW of A with {kind} OLD of B, by scores alone and only these (repeatable; A and B "
-            f"may be the same run): {example}",
+        about = (
+            f"compare {kind} NEW of A with {kind} OLD of B, by scores alone and only these (repeatable; A and B may "
         )
-    parser.add_argument("--level", type=float, default=0.05, help="probability of a false alarm per run (default 0.05)")
-    parser.add_argument(
-        "--markdown", type=Path, metavar="FILE", help="also write the comparison for a pull request; - for the terminal"
-    )
-    parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="also write a page with the flipped answers of both side by side"
-    )
-    parser.add_argument("--width", type=int, help="columns of the table (default: the terminal's; 120 without one)")
+        about += f"be the same run): {example}"
+        add(f"--{kind}", action="append", default=[], metavar="NEW=OLD", help=about)
+    add("--level", type=float, default=0.05, help="probability of a false alarm per run (default 0.05)")
+    about = "also write the comparison for a pull request; - for the terminal"
+    add("--markdown", type=Path, metavar="FILE", help=about)
+    about = "also write a page with the flipped answers of both side by side"
+    add("--html", type=Path, metavar="FILE", help=about)
+    add("--width", type=int, help="columns of the table (default: the terminal's; 120 without one)")
     parser.set_defaults(run=run)
 
 
@@ -63,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     comparison = compare_runs(head, base, args.level, models=models, samplers=samplers)
     if args.html:
         answers = [] if isinstance(base, Mapping) else base
-        write_comparison(comparison, head, answers, (args.head, args.base), args.html)
+        write_atomic(args.html, comparison_page(comparison, head, answers, (args.head, args.base)))
     runs = args.head.name or str(args.head), args.base.name or str(args.base)
     page = comparison_markdown(comparison, *runs, verdict) if args.markdown else ""
     if str(args.markdown) == "-":
@@ -73,8 +67,7 @@ def run(args: argparse.Namespace) -> int:
     judged = ", ".join(filter(None, (str(args.base), joined(comparison), *by_scores)))
     show(gate_text(verdict, judged, rerun_of(head, RunDir(args.head).read_run(), Path())))
     width = shutil.get_terminal_size((120, 24)).columns if args.width is None else args.width
-    table = comparison_text(comparison, *runs, width)
-    show(f"\n{ascii_text(table) if ascii_only(sys.stdout.encoding) else table}")
+    show(f"\n{comparison_text(comparison, *runs, width)}")
     if args.markdown:
         show(str(write_atomic(args.markdown, page)))
     if args.html:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pbcore.analysis.factors import factor_changes
 from pbcore.errors import InputError
-from pbcore.report.factors import factor_section
+from pbcore.report.page.sections import factor_section
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import new_name
-from pbcore.text import ascii_only, ascii_text, show
+from pbcore.text import show
 
 OPTIONS = ("seed", "batch-size", "concurrency")  # factors that the benchmark takes as lists of their own
 
@@ -28,13 +28,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog="example: pbcore vary --factor batch-size=1,8,32 --factor seed=0-4 --model tiny --task shuffle",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "--factor",
-        action="append",
-        default=[],
-        metavar="NAME=LEVELS",
-        help="batch-size=1,8,32, dtype=float32,bfloat16, threads=1,2 or seed=0-4 (repeatable: all combinations)",
-    )
+    about = "batch-size=1,8,32, dtype=float32,bfloat16, threads=1,2 or seed=0-4 (repeatable: all combinations)"
+    parser.add_argument("--factor", action="append", default=[], metavar="NAME=LEVELS", help=about)
     parser.add_argument("--out", type=Path, metavar="DIR", help="run directory to write (default: reports/<date-time>)")
     parser.add_argument("--of", type=Path, metavar="RUN", help="report a finished run with factors; run nothing")
     parser.set_defaults(run=run, more=[])
@@ -52,10 +47,10 @@ def run(args: argparse.Namespace) -> int:
         status = subprocess.run([*_pytest(args.factor), "--out", str(path), *args.more], check=False).returncode
         if not (path / "cells").is_dir():
             return status
-    section = factor_section(factor_changes(load_stored(path)))
+    section = factor_section(factor_changes(load_stored(path))).markdown()
     if not section:
         raise InputError(f"{path} has no cell that ran at several levels of a factor, or with several seeds")
-    show(ascii_text(section) if ascii_only(sys.stdout.encoding) else section)
+    show(section)
     return status
 
 

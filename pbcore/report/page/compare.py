@@ -4,20 +4,23 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from markupsafe import Markup
+
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
 from pbcore.analysis.order import short
 from pbcore.printable import counted, fixed, signed
+from pbcore.report.cells import ROWS_NOTE
 from pbcore.report.comparison import joined, mean_text, rates_shown
-from pbcore.report.page.data import Answers
-from pbcore.report.page.figures import Row
-from pbcore.report.page.svg import text
+from pbcore.report.page.html import text
+from pbcore.report.page.samples import Answers
 from pbcore.report.page.tables import MODEL, NONE, SAMPLER, Column, decimals, html_table, link, words
-from pbcore.report.page.write import SIZE, assembled, questions_of
-from pbcore.report.row_counts import NOTE
-from pbcore.results.rundir import RunDir, StoredCell, write_atomic
+from pbcore.report.page.write import assembled, questions_of
+from pbcore.report.scopes import Row
+from pbcore.results.rundir import RunDir, StoredCell
 
 SIDES = ("A", "B")
 Place = tuple[str, str]  # a side and the id of a cell there
+Entries = Sequence[StoredCell]
 RATES = {
     "nfe": ("NFE", 1),
     "rows": ("rows", 1),
@@ -27,28 +30,15 @@ RATES = {
 }
 
 
-def write_comparison(
-    comparison: Comparison, head: Sequence[StoredCell], base: Sequence[StoredCell], runs: tuple[Path, Path], file: Path
-) -> Path:
-    """Writes the page of run A (`head`) against run B (`base`); `runs` are their directories. B may lack answers, as a
-    baseline file does.
-    """
-    return write_atomic(file, comparison_page(comparison, head, base, runs))
-
-
-def comparison_page(
-    comparison: Comparison, head: Sequence[StoredCell], base: Sequence[StoredCell], runs: tuple[Path, Path]
-) -> str:
-    """The page as text."""
-    answers = _answers(comparison, (head, base), runs)
+def comparison_page(comparison: Comparison, head: Entries, base: Entries, runs: tuple[Path, Path]) -> str:
+    """The page of run A (`head`) against run B (`base`); `runs` are their directories. B may lack answers, as a
+    baseline file does."""
     names = runs[0].name if runs[0] == runs[1] else f"{runs[0].name} against {runs[1].name}"
     title = f"pbcore · {', '.join(filter(None, (names, joined(comparison))))}"
-    return assembled(title, _content(comparison, runs), answers, runs[0].name, SIZE)
+    return assembled(title, _content(comparison, runs), _answers(comparison, (head, base), runs), runs[0].name)
 
 
-def _answers(
-    comparison: Comparison, sides: tuple[Sequence[StoredCell], Sequence[StoredCell]], runs: tuple[Path, Path]
-) -> list[Answers]:
+def _answers(comparison: Comparison, sides: tuple[Entries, Entries], runs: tuple[Path, Path]) -> list[Answers]:
     """The compared cells of both runs; the two of a pair name each other and what flipped between them. A cell of B
     that several of A are compared with names the first."""
     pairs: dict[Place, CellComparison] = {}
@@ -63,19 +53,9 @@ def _answers(
     for side, entry in places:
         cell, pair = entry.cell, pairs[side, entry.cell.id]
         other = next((numbers.get(place) for place in _places(pair) if place[0] != side), None)
-        found.append(
-            Answers(
-                f"{side}:{cell.id}",
-                cell.model,
-                cell,
-                entry.samples,
-                kept[side](cell),
-                side,
-                other,
-                _indices(pair.worse),
-                _indices(pair.better),
-            )
-        )
+        flips = (_indices(pair.worse), _indices(pair.better))
+        name, asked = f"{side}:{cell.id}", kept[side](cell)
+        found.append(Answers(name, cell.model, cell, entry.samples, asked, side, other, *flips))
     return found
 
 
@@ -88,31 +68,29 @@ def _indices(flips: Sequence[Flip]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(flip.index for flip in flips))
 
 
-def _content(comparison: Comparison, runs: tuple[Path, Path]) -> str:
+def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
     rows = [_row(comparison, cell) for cell in comparison.worst_first()]
     names = Counter(short(task) for task in {cell.pair.task for cell in comparison.cells})
     for row in rows:
         row["name"] = row["task"] if names[short(row["task"])] > 1 else short(row["task"])
     compared = [row for row in rows if row["cell"].status == "compared"]
     others = [row for row in rows if row["cell"].status != "compared"]
-    worse = sum(row["verdict"] == "worse" for row in compared)
-    better = sum(row["verdict"] == "better" for row in compared)
-    level = f"Holm's test over all cells, level {comparison.level:g}"
+    verdicts = Counter(row["verdict"] for row in compared)
     given = f", {text(joined(comparison), 600)}" if joined(comparison) else ""
     parts = [
         f"<p>A: <code>{text(str(runs[0]))}</code> · B: <code>{text(str(runs[1]))}</code>{given}. "
-        f"{counted(len(compared), 'cell')} "
-        f"compared, {worse} significantly worse in A, {better} significantly better ({level}).</p>",
+        f"{counted(len(compared), 'cell')} compared, {verdicts['worse']} significantly worse in A, "
+        f"{verdicts['better']} significantly better (Holm's test over all cells, level {comparison.level:g}).</p>",
         *(f"<p>{text(sentence, 600)}</p>" for sentence in mean_text(comparison)),
     ]
     if compared:
         rates = rates_shown(comparison)
         columns = [*COMPARED, *(_rate(name, *RATES[name]) for name in rates), DIFFERS]
-        caption = f"A − B in points; each cell opens its answers{f'; {NOTE}' if 'rows' in rates else ''}"
+        caption = f"A − B in points; each cell opens its answers{f'; {ROWS_NOTE}' if 'rows' in rates else ''}"
         parts.append(html_table(columns, compared, caption, "compared cells"))
     if others:
         parts.append(html_table(OTHERS, others, "not compared", "cells that were not compared"))
-    return f"<section><h2>Differences</h2>{''.join(parts)}</section>"
+    return Markup(f"<section><h2>Differences</h2>{''.join(parts)}</section>")
 
 
 def _row(comparison: Comparison, cell: CellComparison) -> Row:
@@ -123,15 +101,13 @@ def _row(comparison: Comparison, cell: CellComparison) -> Row:
     elif comparison.significant(cell):
         verdict = "worse" if (cell.change or 0) < 0 else "better"
     pair = cell.pair
-    row: Row = {"model": _names(*pair.model), "sampler": _names(*pair.sampler)}
-    row |= {"task": pair.task, "cell": cell, "verdict": verdict}
-    row |= {name: _points(getattr(cell, name)) for name in ("base", "head", "change", "low", "high")}
-    row |= {"p": cell.p_adjusted, "worse": len(cell.worse), "better": len(cell.better)}
+    row: Row = {"model": _names(*pair.model), "sampler": _names(*pair.sampler), "task": pair.task, "cell": cell}
+    for name in ("base", "head", "change", "low", "high"):
+        share = getattr(cell, name)
+        row[name] = None if share is None else 100 * share
+    row |= {"p": cell.p_adjusted, "worse": len(cell.worse), "better": len(cell.better), "verdict": verdict}
     row |= {"differs": "; ".join(cell.differs), "reason": f"{cell.status}: {cell.reason}"}
-    for name in RATES:
-        before, after = cell.rates.get(name, (None, None))
-        row |= {name: (before, after), f"{name}_head": after}
-    return row
+    return row | {name: cell.rates.get(name, (None, None)) for name in RATES}
 
 
 def _names(head: str, base: str) -> str:
@@ -139,36 +115,46 @@ def _names(head: str, base: str) -> str:
     return head if base == head else f"{base} → {head}"
 
 
-def _points(share: float | None) -> float | None:
-    return None if share is None else 100 * share
-
-
 def _change(row: Row) -> str:
     if row["change"] is None:
         return NONE
-    interval = "" if row["low"] is None else f' <span class="ci">[{signed(row["low"])} to {signed(row["high"])}]</span>'
+    interval = "" if row["low"] is None else f" [{signed(row['low'])} to {signed(row['high'])}]"
     return f"{signed(row['change'])}{interval}".replace("-", "−")
 
 
 def _rate(name: str, head: str, places: int) -> Column:
-    def html(row: Row) -> str:
+    def shown(row: Row) -> str:
         before, after = (NONE if value is None else fixed(value, places) for value in row[name])
         return before if before == after else f"{before} → {after}"
 
-    return Column(head, html, lambda row: row[f"{name}_head"], "B → A, where they differ")
+    return Column(head, shown, lambda row: row[name][1], "B → A, where they differ")
 
 
 def _flips(row: Row) -> str:
     signs = [f"{sign} {row[name]}" for name, sign in (("worse", "↓"), ("better", "↑")) if row[name]]
-    return link(f"A:{row['cell'].id}", " ".join(signs), only="flips") if signs else "none"
+    return " ".join(signs) or "none"
+
+
+def _opened(row: Row, inner: str) -> str:
+    return link(f"A:{row['cell'].id}", inner)
+
+
+def _flips_opened(row: Row, inner: str) -> str:
+    return link(f"A:{row['cell'].id}", inner, only="flips") if row["worse"] or row["better"] else inner
 
 
 COMPARED = (
     MODEL,
-    Column("sampler", lambda row: link(f"A:{row['cell'].id}", f"<code>{text(row['sampler'], 60)}</code>")),
+    Column("sampler", SAMPLER.text, code=True, linked=_opened),
     words("name", "task"),
     Column("A − B", _change, lambda row: row["change"], "points, with the paired 95 % interval"),
-    Column("flips", _flips, lambda row: row["worse"] + row["better"], "answers that got worse or better in A"),
+    Column(
+        "flips",
+        _flips,
+        lambda row: row["worse"] + row["better"],
+        "answers that got worse or better in A",
+        linked=_flips_opened,
+    ),
     words("verdict", "A is", "by Holm's adjusted test over all cells"),
     decimals("p", "two-sided p", 4, "Holm-adjusted"),
     decimals("base", "B %"),

@@ -1,40 +1,18 @@
 """Data for the page's script: cells with their facts, questions, and as many answers as fit."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from pbcore.printable import first_line, fixed, printable
 from pbcore.report.page.html import as_json
-from pbcore.report.page.samples import LONGEST, Lot, chosen, is_wrong, shortened
+from pbcore.report.page.samples import LONGEST, Answers, chosen, is_wrong
 from pbcore.results.questions import Question
-from pbcore.results.record import CellRecord, SampleRecord, absent_reasons
+from pbcore.results.record import CellRecord, absent_reasons
 from pbcore.results.stats import GRADED
 
 NAME = 300  # characters of a name
 LEAST = 300_000  # bytes for answers, however long the tables are
 AROUND = 70  # bytes of the element around a cell's answers
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """A cell as the page shows it, under its `id` and `model` there, with its answers and their questions. In a
-    comparison also the run's letter (`side`), the number of the other run's cell and the samples that flipped.
-    """
-
-    id: str
-    model: str
-    cell: CellRecord
-    samples: Sequence[SampleRecord]
-    questions: Mapping[int, Question] = field(default_factory=dict)
-    side: str = ""
-    pair: int | None = None
-    worse: tuple[int, ...] = ()
-    better: tuple[int, ...] = ()
-
-    @property
-    def lot(self) -> Lot:
-        return Lot(self.cell, self.samples, frozenset((*self.worse, *self.better)))
 
 
 def page_data(cells: Sequence[Answers], run: str, room: int, remote: bool) -> tuple[dict[str, Any], list[list[Any]]]:
@@ -52,17 +30,17 @@ def page_data(cells: Sequence[Answers], run: str, room: int, remote: bool) -> tu
     if remote:
         return data, [[] for _ in cells]
     room -= len(as_json(data).encode()) + AROUND * len(cells)
-    answers, tokens = chosen([one.lot for one in cells], max(room, LEAST))
+    answers, tokens = chosen(cells, max(room, LEAST))
     for number, pool in enumerate(pools):
         wanted = {answer[0] for one, at in zip(answers, numbers, strict=True) if at == number for answer in one}
         data["questions"][number] = packed_questions({at: asked for at, asked in pool.items() if at in wanted})
-    return data | {"tokens": tokens.texts}, answers
+    return data | {"tokens": tokens}, answers
 
 
-def cell_data(one: Answers) -> dict[str, Any]:
-    """All answers of one cell, for a page that asks for them."""
-    answers, tokens = chosen([one.lot], 1 << 62)
-    return {"answers": answers[0], "tokens": tokens.texts, "questions": packed_questions(one.questions)}
+def cell_data(one: Answers) -> str:
+    """All answers of one cell as JSON, for a page that asks for them."""
+    answers, tokens = chosen([one], 1 << 62)
+    return as_json({"answers": answers[0], "tokens": tokens, "questions": packed_questions(one.questions)})
 
 
 def _cell(one: Answers, questions: int) -> dict[str, Any]:
@@ -94,22 +72,22 @@ def _cell(one: Answers, questions: int) -> dict[str, Any]:
 
 def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, str]]:
     conditions = cell.conditions
-    nfe = (
-        ""
-        if cell.nfe_mean is None
-        else f"{fixed(cell.nfe_mean)} (median {cell.nfe_median or 0:g}, most {cell.nfe_max})"
-    )
-    same = cell.rows_mean in (None, cell.nfe_mean)
+    nfe = cell.nfe_mean
+    spread = "" if nfe is None else f"{fixed(nfe)} (median {cell.nfe_median or 0:g}, most {cell.nfe_max})"
+    same = cell.rows_mean in (None, nfe)
+    rates = {
+        "rows": None if same else cell.rows_mean,
+        "tokens/step": cell.tokens_per_step,
+        "tokens/row": None if same else cell.tokens_per_row,
+        "tokens/forward": cell.tokens_per_forward,
+        "samples/s": cell.samples_per_second,
+        "seconds": cell.seconds,
+    }
     return [
         ("error", first_line(cell.error or "") if cell.status != "ok" else ""),
         ("wrong answers", f"{judged.count(True)} of {len(judged)}" if any(one is not None for one in judged) else ""),
-        ("NFE", nfe),
-        ("rows", "" if same else _rate(cell.rows_mean)),
-        ("tokens/step", _rate(cell.tokens_per_step)),
-        ("tokens/row", "" if same else _rate(cell.tokens_per_row)),
-        ("tokens/forward", _rate(cell.tokens_per_forward)),
-        ("samples/s", _rate(cell.samples_per_second)),
-        ("seconds", _rate(cell.seconds)),
+        ("NFE", spread),
+        *((name, "" if value is None else fixed(value, 2)) for name, value in rates.items()),
         ("failures", ", ".join(f"{kind} {count}" for kind, count in cell.failures.items())),
         ("not measured", "; ".join(f"{name}: {first_line(why)}" for name, why in absent_reasons(cell.absent).items())),
         ("seeds", ", ".join(map(str, conditions.seeds)) if len(conditions.seeds) > 1 else ""),
@@ -119,19 +97,12 @@ def _facts(cell: CellRecord, judged: Sequence[bool | None]) -> list[tuple[str, s
     ]
 
 
-def _rate(value: float | None) -> str:
-    return "" if value is None else fixed(value, 2)
-
-
-Pool = dict[int, Question]
-
-
-def _pools(cells: Iterable[Answers]) -> tuple[list[Pool], list[int]]:
+def _pools(cells: Iterable[Answers]) -> tuple[list[dict[int, Question]], list[int]]:
     """The questions of all cells without repetitions, and for each cell the number of its pool; −1 without questions.
 
     Cells share a pool if their questions agree wherever they have the same index.
     """
-    pools: list[Pool] = []
+    pools: list[dict[int, Question]] = []
     of_task: dict[str, list[int]] = {}
     numbers = []
     for one in cells:
@@ -151,14 +122,14 @@ def _pools(cells: Iterable[Answers]) -> tuple[list[Pool], list[int]]:
 
 def packed_questions(pool: Mapping[int, Question]) -> dict[str, Any]:
     """Questions for the page's script; what all prompts of a task begin and end with stands once."""
-    prompts = [shortened(one.prompt) for one in pool.values()]
+    prompts = [one.prompt[:LONGEST] for one in pool.values()]
     before = _common(prompts)
     rests = [prompt[len(before) :] for prompt in prompts]
     after = _common([rest[::-1] for rest in rests])[::-1]
     of = {
         index: [
             rest[: len(rest) - len(after)],
-            None if one.answer is None else shortened(one.answer),
+            None if one.answer is None else one.answer[:LONGEST],
             one.only,
             one.length,
             len(one.prompt) if len(one.prompt) > LONGEST else 0,

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from functools import cache
+from html import escape
 from importlib.resources import files
 from typing import Any
 
@@ -17,6 +18,16 @@ from pbcore.report.looks import COLOURS, DARK
 
 SCRIPTS = ("base.js", "data.js", "film.js", "cell.js", "answers.js", "plot.js", "take.js", "main.js")
 _SPECIAL = re.compile("[<\u2028\u2029\ud800-\udfff]")
+
+
+def text(value: str, limit: int = 300) -> str:
+    """Foreign text on one line of HTML."""
+    return escape(printable(value, limit), quote=False)
+
+
+def attribute(value: str, limit: int = 300) -> str:
+    """Foreign text in an attribute of HTML."""
+    return escape(printable(value, limit))
 
 
 def document(

@@ -5,13 +5,16 @@ wrong, grammar matches, former tokens, the length of a text that was cut, what a
 Tokens (numbers of a table of texts, as kinds are), steps and confidences are strings of digits to the base 62.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from pbcore.report.answer_trace import wrong
 from pbcore.report.page.html import as_json
 from pbcore.results.json_values import dump_json
+from pbcore.results.questions import Question
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.tasks.cot import final_answer
 
@@ -20,20 +23,40 @@ FINEST = len(DIGITS) ** 2 - 1  # confidences are kept in this many parts
 LONGEST = 20_000  # characters of one text on a page
 PIECE = 200  # of one token
 EOS = "<eos>"
+Tokens = dict[str, int]  # the text of every token on a page → its number, in their order
 
 
-@dataclass(slots=True)
-class Tokens:
-    """The table of all tokens' texts on a page."""
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """A cell as the page shows it, under its `id` and `model` there, with its answers and their questions. In a
+    comparison also the run's letter (`side`), the number of the other run's cell and the samples that flipped.
+    """
 
-    texts: list[str] = field(default_factory=list)
-    _numbers: dict[str, int] = field(default_factory=dict)
+    id: str
+    model: str
+    cell: CellRecord
+    samples: Sequence[SampleRecord]
+    questions: Mapping[int, Question] = field(default_factory=dict)
+    side: str = ""
+    pair: int | None = None
+    worse: tuple[int, ...] = ()
+    better: tuple[int, ...] = ()
 
-    def number(self, text: str) -> int:
-        if text not in self._numbers:
-            self._numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return self._numbers[text]
+    def order(self) -> list[tuple[int, int, int]]:
+        """(rank of its kind, number among its kind, position) of each answer: flips, wrong ones, right ones."""
+        counts = [0, 0, 0]
+        ranked = []
+        for position in sorted(range(len(self.samples)), key=lambda i: self.samples[i].place):
+            sample = self.samples[position]
+            flipped = sample.index in self.worse or sample.index in self.better
+            kind = 0 if flipped else 2 if is_wrong(self.cell, sample) is False else 1
+            ranked.append((kind, counts[kind], position))
+            counts[kind] += 1
+        return ranked
+
+
+def _number(tokens: Tokens, text: str) -> int:
+    return tokens.setdefault(text[:PIECE], len(tokens))
 
 
 def is_wrong(cell: CellRecord, sample: SampleRecord) -> bool | None:
@@ -47,28 +70,26 @@ def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> list[Any]:
     whole = bool(cell.conditions.options.get("official_text")) and sample.official_text
     text = sample.official_text if whole and sample.official_text else sample.text
     why, found, kinds = (sample.details.get(name) for name in ("why", "matches", "failure"))
+    pieces = None if sample.tokens is None else [token_digits(_number(tokens, piece)) for piece in sample.tokens]
+    former = [
+        [one.at, _number(tokens, one.token), one.step, one.until, round(one.confidence, 4)]
+        for one in sample.former or ()
+    ]
     return [
         sample.index,
         sample.seed,
         [round(sample.scores[name], 4) if name in sample.scores else None for name in cell.scores],
         sample.nfe,
-        0 if text == _answer(sample) else shortened(text),
-        None
-        if sample.tokens is None
-        else "".join(token_digits(tokens.number(piece[:PIECE])) for piece in sample.tokens),
+        0 if text == _answer(sample) else text[:LONGEST],
+        None if pieces is None else "".join(pieces),
         digits(sample.steps),
         "".join(confidence_digits(value) for value in sample.confidences),
-        shortened(str(why)) if why else 0,
+        str(why)[:LONGEST] if why else 0,
         _matches(found, text, _checked(cell, text)) if isinstance(found, list) else 0,
-        [
-            [one.at, tokens.number(one.token[:PIECE]), one.step, one.until, round(one.confidence, 4)]
-            for one in sample.former
-        ]
-        if sample.former
-        else 0,
+        former or 0,
         len(text) if len(text) > LONGEST else 0,
-        0 if sample.served is None else shortened(dump_json(sample.served)),
-        [tokens.number(str(kind)[:PIECE]) for kind in (kinds if isinstance(kinds, list) else [kinds])] if kinds else 0,
+        0 if sample.served is None else dump_json(sample.served)[:LONGEST],
+        [_number(tokens, str(kind)) for kind in (kinds if isinstance(kinds, list) else [kinds])] if kinds else 0,
     ]
 
 
@@ -80,11 +101,6 @@ def _answer(sample: SampleRecord) -> str | None:
     if end == len(sample.tokens) < len(sample.steps):
         return None  # the last token repeats to the end
     return "".join(sample.tokens[:end])
-
-
-def shortened(text: str) -> str:
-    """A text as far as the page shows it."""
-    return text if len(text) <= LONGEST else text[:LONGEST]
 
 
 def digits(steps: Sequence[int]) -> str | list[int]:
@@ -128,42 +144,20 @@ def _matches(found: Iterable[Any], text: str, checked: str) -> list[list[Any]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Lot:
-    """A cell's answers to choose from; those to samples of `first` are wanted most."""
-
-    cell: CellRecord
-    samples: Sequence[SampleRecord]
-    first: frozenset[int] = frozenset()
-
-    def order(self) -> list[tuple[int, int, int]]:
-        """(rank of its kind, number among its kind, position) of each answer."""
-        counts = [0, 0, 0]
-        ranked = []
-        for position in sorted(range(len(self.samples)), key=lambda i: self.samples[i].place):
-            sample = self.samples[position]
-            kind = 0 if sample.index in self.first else 2 if is_wrong(self.cell, sample) is False else 1
-            ranked.append((kind, counts[kind], position))
-            counts[kind] += 1
-        return ranked
-
-
-def chosen(lots: Sequence[Lot], room: int) -> tuple[list[list[Any]], Tokens]:
-    """For each lot its packed answers, as far as `room` (bytes of JSON) goes: those wanted most, then wrong ones, then
-    the others, in turn from all lots and by index, so that cells of one task have the same samples.
+def chosen(cells: Sequence[Answers], room: int) -> tuple[list[list[Any]], list[str]]:
+    """For each cell its packed answers, as far as `room` (bytes of JSON) goes, and the texts of their tokens: flips,
+    then wrong ones, then the others, in turn from all cells and by index, so that cells of one task have the same
+    samples.
     """
-    tokens = Tokens()
-    order = sorted((*place[:2], number, place[2]) for number, lot in enumerate(lots) for place in lot.order())
-    kept: list[list[tuple[int, Any]]] = [[] for _ in lots]
+    tokens: Tokens = {}
+    order = sorted((*place[:2], number, place[2]) for number, one in enumerate(cells) for place in one.order())
+    kept: list[list[tuple[int, Any]]] = [[] for _ in cells]
     for _, _, number, position in order:
-        lot, before = lots[number], len(tokens.texts)
-        answer = packed(lot.cell, lot.samples[position], tokens)
-        room -= _bytes(as_json(answer)) + 1 + sum(_bytes(as_json(text)) + 1 for text in tokens.texts[before:])
+        before = len(tokens)
+        answer = packed(cells[number].cell, cells[number].samples[position], tokens)
+        added = (as_json(one) for one in (answer, *islice(tokens, before, None)))
+        room -= sum(len(text.encode("utf-8", "replace")) + 1 for text in added)
         if room < 0:
             break
         kept[number].append((position, answer))
-    return [[answer for _, answer in sorted(one, key=lambda pair: pair[0])] for one in kept], tokens
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
+    return [[answer for _, answer in sorted(one, key=itemgetter(0))] for one in kept], list(tokens)

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 
-from pbcore.analysis.tradeoff import pareto
+from markupsafe import Markup
+
 from pbcore.printable import counted, printable
+from pbcore.report.curves import Dot, Series, fronts
 from pbcore.report.looks import Look
+from pbcore.report.page.html import attribute, text
 
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 300, 44, 12, 10, 42
 NARROW, WIDE = 460, 920
@@ -16,42 +18,19 @@ _RAYS = [(SIZE * (0.6 if i % 2 else 1.5), math.pi * i / 5) for i in range(10)]
 _STAR = f"M{'L'.join(f'{far * math.sin(turn):.1f},{-far * math.cos(turn):.1f}' for far, turn in _RAYS)}Z"
 
 
-@dataclass(frozen=True, slots=True)
-class Dot:
-    """A point: `x` tokens per step, `y` score in % with its interval, what its tooltip says, the cell that it is of,
-    its sampler, and the ceiling in %."""
-
-    x: float
-    y: float
-    low: float | None
-    high: float | None
-    text: str
-    cell: str = ""
-    sampler: str = ""
-    ceiling: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """A curve, or with `level` (score, low, high) the score of a model that reports no tokens per step. One that
-    doesn't lead is shown on demand."""
-
-    name: str
-    model: str
-    look: Look
-    dots: tuple[Dot, ...] = ()
-    level: tuple[float, float | None, float | None] | None = None
-    leads: bool = True
-
-
-def plot(series: Sequence[Series], title: str, width: int = NARROW) -> str:
+def plot(series: Sequence[Series], title: str, width: int = NARROW) -> Markup:
     """A figure with its legend as HTML; empty without points. The script moves what has `data-x` and `data-p` (rates
     and heights) when the axis becomes linear."""
     xs = [dot.x for one in series for dot in one.dots]
     if not xs and not any(one.level for one in series):
-        return ""
+        return Markup()
     axis = _Axis(*_range(xs or [1.0]), width)
-    body = [_axes(axis), *_fronts(series, axis), *(_series(i, one, axis) for i, one in enumerate(series))]
+    bands = [
+        f'<g data-model="{attribute(model)}">{_path("front", front, axis)}</g>'
+        for model, front in fronts(series)
+        if len(front) > 1
+    ]
+    body = [_axes(axis), *bands, *(_series(i, one, axis) for i, one in enumerate(series))]
     label = attribute(_told(series, title))
     drawn = f'<svg viewBox="0 0 {width} {HEIGHT}" role="img" aria-label="{label}">{"".join(body)}</svg>'
     led = "".join(_key(i, one) for i, one in enumerate(series) if one.leads)
@@ -64,7 +43,7 @@ def plot(series: Sequence[Series], title: str, width: int = NARROW) -> str:
     )
     facts = f'data-low="{axis.low:g}" data-high="{axis.high:g}" data-width="{width}" data-title="{attribute(title)}"'
     wide = " wideplot" if width == WIDE else ""
-    return f'<figure class="plot{wide}" {facts}>{drawn}<ul class="legend">{led}</ul>{more}</figure>'
+    return Markup(f'<figure class="plot{wide}" {facts}>{drawn}<ul class="legend">{led}</ul>{more}</figure>')
 
 
 def _key(number: int, one: Series) -> str:
@@ -72,16 +51,6 @@ def _key(number: int, one: Series) -> str:
     drawn = f"{_line([(-13, 0), (13, 0)], one.look)}{'' if one.level else marker(one.look, 0, 0)}"
     sign = f'<svg viewBox="-14 -7 28 14" aria-hidden="true" class="s{one.look.colour}">{drawn}</svg>'
     return f'<li data-model="{attribute(one.model)}" data-line="{number}">{sign} {text(one.name)}</li>'
-
-
-def text(value: str, limit: int = 300) -> str:
-    """Foreign text on one line of HTML."""
-    return escape(printable(value, limit), quote=False)
-
-
-def attribute(value: str, limit: int = 300) -> str:
-    """Foreign text in an attribute of HTML."""
-    return escape(printable(value, limit))
 
 
 def marker(look: Look, x: float, y: float) -> str:
@@ -151,14 +120,6 @@ def _axes(axis: _Axis) -> str:
     return "".join(lines)
 
 
-def _fronts(series: Sequence[Series], axis: _Axis) -> Iterable[str]:
-    """A broad band along each model's Pareto front."""
-    for model in dict.fromkeys(one.model for one in series):
-        front = pareto((dot.x, dot.y) for one in series if one.model == model for dot in one.dots)
-        if len(front) > 1:
-            yield f'<g data-model="{attribute(model)}">{_path("front", front, axis)}</g>'
-
-
 def _series(number: int, one: Series, axis: _Axis) -> str:
     hidden = "" if one.leads else ' class="rest"'
     start = f'<g data-model="{attribute(one.model)}" data-line="{number}"{hidden}><g class="s{one.look.colour}">'
@@ -171,7 +132,7 @@ def _series(number: int, one: Series, axis: _Axis) -> str:
         return f"{start}{area}{line}</g></g>"
     dots = sorted(one.dots, key=lambda dot: (dot.x, -dot.y))
     line = _path("line", [(dot.x, dot.y) for dot in dots], axis, one.look) if len(dots) > 1 else ""
-    lids = [(dot.x, dot.ceiling) for dot in dots if dot.ceiling is not None and dot.ceiling < 99.95]
+    lids = [(dot.x, dot.lid) for dot in dots if dot.lid is not None]
     ceiling = _path("ceiling", lids, axis) if len(lids) > 1 else ""
     return f"{start}{ceiling}{line}{''.join(_dot(dot, axis, one.look) for dot in dots)}</g></g>"
 
@@ -180,8 +141,8 @@ def _dot(dot: Dot, axis: _Axis, look: Look) -> str:
     marks = ""
     if dot.low is not None and dot.high is not None:
         marks = f'<path class="bar" d="M0,{_y(dot.low)}V{_y(dot.high)}"/>'
-    if dot.ceiling is not None and dot.ceiling < 99.95:
-        marks += f'<path class="lid" d="M-5,{_y(dot.ceiling)}h10"/>'
+    if dot.lid is not None:
+        marks += f'<path class="lid" d="M-5,{_y(dot.lid)}h10"/>'
     link = f' data-cell="{attribute(dot.cell)}"' if dot.cell else ""
     link += f' data-sampler="{attribute(dot.sampler)}"' if dot.sampler else ""
     return (

@@ -9,27 +9,30 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from pbcore.analysis.factors import factor_changes
 from pbcore.errors import InputError
 from pbcore.printable import counted
+from pbcore.report.cells import ROWS_NOTE, gaps, rows_differ, run_facts
+from pbcore.report.curves import Looks, look_of_all, series
 from pbcore.report.headline import findings, measured
-from pbcore.report.page import figures, tables
-from pbcore.report.page.data import Answers, page_data
-from pbcore.report.page.exploration_table import exploration_table
-from pbcore.report.page.factor_table import factor_table
-from pbcore.report.page.facts import facts, gaps
-from pbcore.report.page.frontier_table import frontier
-from pbcore.report.page.html import document, embedded, rendered
-from pbcore.report.page.svg import WIDE, attribute, plot, text
-from pbcore.report.row_counts import NOTE, differ
+from pbcore.report.page.data import page_data
+from pbcore.report.page.html import attribute, document, embedded, rendered, text
+from pbcore.report.page.samples import Answers
+from pbcore.report.page.sections import exploration_section, factor_section, frontier_section, rooms
+from pbcore.report.page.svg import WIDE, plot
+from pbcore.report.page.tables import OVERVIEW, POLICIES, html_table, matrix, of_task, with_missing
+from pbcore.report.scopes import Scope, overview, policies, scopes
 from pbcore.results.json_values import encodable
-from pbcore.results.load import load, load_stored
+from pbcore.results.load import load, load_many, load_stored
 from pbcore.results.questions import Question, Questions, kept, key, question
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunDir, StoredCell, open_run, write_atomic
 from pbcore.results.table_row import frame
+from pbcore.tasks.naming import REWRITE
 
 FILE = "report.html"
 SIZE = 1_495_000  # bytes of a page, as far as its answers decide
+SHOWN = 12  # curves of a plot that are seen without asking
 MEANS = "means over each model's own tasks"
 
 
@@ -38,9 +41,9 @@ def write_page(run_dir: str | Path, found: tuple[pd.DataFrame, list[Answers]] | 
 
     Raises the errors of `results.load`.
     """
-    run = RunDir(Path(run_dir))
-    cells, answers = found or read(run.path)
-    return write_atomic(run.path / FILE, page(cells, answers, run.path.name, run.read_run()))
+    path = Path(run_dir)
+    cells, answers = found or read(path)
+    return rebuild(cells, [path], path, answers)
 
 
 def read(path: Path) -> tuple[pd.DataFrame, list[Answers]]:
@@ -53,12 +56,38 @@ def read(path: Path) -> tuple[pd.DataFrame, list[Answers]]:
     return cells, answers_of(cells, [path], {path: stored})
 
 
+def read_all(paths: Sequence[Path], with_answers: bool = True) -> tuple[pd.DataFrame, list[Answers]]:
+    """The rows and answers of one result, or of several side by side. Raises the errors of `results.load`."""
+    if len(paths) == 1:
+        return read(paths[0])
+    cells = side_by_side(load_many(paths))
+    return cells, answers_of(cells, paths) if with_answers else []
+
+
+def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
+    """Rows of several runs for one table: where a cell occurs in more than one run, or a model with other prompts, each
+    model is named with its run."""
+    ran = cells[cells["status"] == "ok"]
+    mixed = (ran["prompts"] == REWRITE).groupby(ran["model"]).nunique().gt(1).any()
+    if not mixed and not cells.duplicated(["model", "task", "sampler"]).any():
+        return cells
+    runs = {run: Path(run).name for run in cells["run"].unique()}
+    if len(set(runs.values())) < len(runs):
+        runs = {run: run for run in runs}
+    named = cells["model"] + " of " + cells["run"].map(runs)
+    return cells.assign(model=named, id=named + "/" + cells["id"].str.split("/", n=1).str[1])
+
+
 def rebuild(cells: pd.DataFrame, sources: Sequence[Path], out: Path, answers: Sequence[Answers]) -> Path:
     """Writes report.html for a frame of `load` or `load_many`, with the `answers` of its sources."""
-    facts = RunDir(sources[0]).read_run() if len(sources) == 1 and sources[0].is_dir() else {}
-    name = ", ".join(path.name for path in sources)
     where = " ".join(os.path.relpath(path, out) for path in sources)
-    return write_atomic(out / FILE, page(cells, answers, name, facts, where=where))
+    return write_atomic(out / FILE, page(cells, answers, *name_and_facts(sources), where=where))
+
+
+def name_and_facts(sources: Sequence[Path]) -> tuple[str, Mapping[str, Any]]:
+    """The name of a report of these sources, and the facts of run.json where it is of one run."""
+    alone = len(sources) == 1 and sources[0].is_dir()
+    return ", ".join(path.name for path in sources), RunDir(sources[0]).read_run() if alone else {}
 
 
 def answers_of(
@@ -129,11 +158,11 @@ def page(
     remote: bool = False,
     where: str = ".",
 ) -> str:
-    """The page of a frame of `results.load`, of about `size` bytes at most (default: 1.5 MB). With `remote` it
-    holds no answers and asks its server for them. `where`: the run, as seen from the page's folder.
+    """The page of a frame of `results.load`, of about `size` bytes at most (default: 1.5 MB). With `remote` it holds no
+    answers and asks its server for them. `where`: the run, as seen from the page's folder.
     """
     content, sections = _content(cells, answers, run)
-    return assembled(f"pbcore · {name}", content, answers, name, size or SIZE, remote, sections, where)
+    return assembled(f"pbcore · {name}", content, answers, name, size, remote, sections, where)
 
 
 def assembled(
@@ -141,13 +170,13 @@ def assembled(
     content: str,
     answers: Sequence[Answers],
     run: str,
-    size: int,
+    size: int | None = None,
     remote: bool = False,
     sections: Sequence[str] = (),
     where: str = ".",
 ) -> str:
     """A page of static `content` and as many answers as `size` bytes leave room for."""
-    room = size - len(document(title, content, "", (0, 0), remote, sections).encode("utf-8", "replace"))
+    room = (size or SIZE) - len(document(title, content, "", (0, 0), remote, sections).encode("utf-8", "replace"))
     data, packed = page_data(answers, run, room, remote)
     data["where"] = where
     shown, total = sum(map(len, packed)), sum(len(one.samples) for one in answers)
@@ -158,67 +187,56 @@ def assembled(
             f'All are shown by <code class="hint" data-run="{attribute(where)}">pbcore view {text(shlex.quote(where))}'
             "</code> in this file's folder.</p>"
         )
-    parts = [embedded(f"s{number}", one) for number, one in enumerate(packed) if one]
-    data_parts = embedded("page", data) + "".join(parts)
-    return document(title, str(content) + note, data_parts, (shown, total), remote, sections)
+    parts = embedded("page", data) + "".join(embedded(f"s{number}", one) for number, one in enumerate(packed) if one)
+    return document(title, content + note, parts, (shown, total), remote, sections)
 
 
 def _content(cells: pd.DataFrame, answers: Sequence[Answers], run: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The static page, and the headings that its navigation names."""
-    whole, categories = figures.scopes(cells)
-    known = figures.look_of_all(whole.cells)
-    rows = figures.overview(whole)
-    curves = figures.policies(whole) if len(categories) > 1 else []
-    means = tables.html_table(
-        tables.with_missing(tables.OVERVIEW, rows),
-        rows,
-        f"{MEANS}; {NOTE}" if differ(whole.cells).any() else MEANS,
-        MEANS,
-        "all-tasks",
-        True,
+    whole, categories = scopes(cells)
+    known = look_of_all(whole.cells)
+    rows = overview(whole)
+    caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.cells) else MEANS
+    means = html_table(with_missing(OVERVIEW, rows), rows, caption, MEANS, "all-tasks", True)
+    further = (factor_section(factor_changes(answers)), exploration_section(cells), frontier_section(rooms(answers)))
+    missing = gaps(cells)
+    content = rendered(
+        "content.html",
+        measured=measured(cells, run),
+        findings=[(sentence.split(" scores ")[0], sentence) for sentence in findings(cells)],
+        drawn=plot(series(whole, known, SHOWN), "mean over all tasks", WIDE),
+        overview=means if rows else "",
+        curves=_policies(whole, "speed at a quality, by policy: means over all tasks") if len(categories) > 1 else "",
+        categories=[_category(scope, known, len(categories) == 1) for scope in categories],
+        further=Markup("".join(section.html() for section in further)),
+        gaps=missing,
+        facts=run_facts(cells, run),
     )
-    policies = "speed at a quality, by policy: means over all tasks"
-    parts: dict[str, Any] = {
-        "measured": measured(cells, run),
-        "findings": [(sentence.split(" scores ")[0], sentence) for sentence in findings(cells)],
-        "drawn": Markup(plot(figures.series(whole, known), "mean over all tasks", WIDE)),
-        "overview": means if rows else "",
-        "curves": tables.html_table(tables.POLICIES, curves, policies, "", "policies", True) if curves else "",
-        "categories": [_category(scope, known, len(categories) == 1) for scope in categories],
-        "further": Markup(factor_table(answers) + exploration_table(cells) + frontier(answers)),
-        "gaps": gaps(cells),
-        "facts": facts(cells, run),
-    }
-    titles = [
-        "overview",
-        *(one["title"] for one in parts["categories"]),
-        "answers",
-        "not measured, and notes",
-        "the run",
-    ]
-    return rendered("content.html", **parts), titles if parts["gaps"] else [*titles[:-2], titles[-1]]
+    notes = ["not measured, and notes"] if missing else []
+    return content, ["overview", *(scope.title for scope in categories), "answers", *notes, "the run"]
 
 
-def _category(scope: figures.Scope, known: figures.Looks, alone: bool) -> dict[str, Any]:
+def _category(scope: Scope, known: Looks, alone: bool) -> dict[str, Any]:
     """What the template shows of a category."""
-    rows = [] if alone and len(scope.tasks) == 1 else figures.policies(scope)
+    speed = "speed at a quality, by policy"
     return {
         "title": scope.title,
         "alone": alone,
-        "drawn": "" if alone else Markup(plot(figures.series(scope, known), f"{scope.title}, mean of its tasks")),
-        "policies": tables.html_table(
-            tables.POLICIES, rows, "speed at a quality, by policy", f"{scope.title}: PBx", "policies", alone
-        )
-        if rows
-        else "",
-        "matrix": tables.matrix(scope),
+        "drawn": "" if alone else plot(series(scope, known, SHOWN), f"{scope.title}, mean of its tasks"),
+        "policies": "" if alone and len(scope.tasks) == 1 else _policies(scope, speed, f"{scope.title}: PBx", alone),
+        "matrix": matrix(scope),
         "tasks": [
             {
                 "name": task,
-                "short": figures.short_name(task),
-                "drawn": Markup(plot(figures.series(scope.task(task), known), task)),
-                "table": tables.of_task(scope, task),
+                "short": scope.task(task).title,
+                "drawn": plot(series(scope.task(task), known, SHOWN), task),
+                "table": of_task(scope, task),
             }
             for task in scope.tasks
         ],
     }
+
+
+def _policies(scope: Scope, caption: str, label: str = "", explained: bool = True) -> str:
+    rows = policies(scope)
+    return html_table(POLICIES, rows, caption, label, "policies", explained) if rows else ""

@@ -12,8 +12,7 @@ from pbcore.analysis.tradeoff import level_lines, mean_interval
 from pbcore.integrations.servers.record import Served
 from pbcore.integrations.servers.report import SECTION
 from pbcore.report.looks import COLOURS, MARKERS
-from pbcore.report.plots import figure
-from pbcore.report.speed import speed_figure, write_speed
+from pbcore.report.plots import figure, speed_figure, write_plots
 from pbcore.report.summary import summary
 from pbcore.report.tables import markdown, terminal, trade_off_tables
 from pbcore.results import CellRecord, frame
@@ -78,6 +77,13 @@ class TestCurves:
         assert "far · ar" in [text.get_text() for text in drawn.legends[0].get_texts()]
 
 
+def drawn_files(table: pd.DataFrame, folder: Path) -> list[str]:
+    """The names of a run's plots, which are all there."""
+    files = write_plots(table, folder)
+    assert all(path.exists() for path in files)
+    return [path.name for path in files]
+
+
 class TestSpeed:
     def test_both_kinds_have_a_place(self) -> None:
         """Each model's points lie at its answers per second and mean score."""
@@ -91,9 +97,10 @@ class TestSpeed:
 
     def test_kept_answers_have_no_time(self, tmp_path: Path) -> None:
         """Without a time of its own a served model has no point, and without such a point there is no figure."""
-        assert write_speed(cells(*(replace(cell, samples_per_second=None) for cell in BOTH)), tmp_path) == []
-        assert write_speed(cells(), tmp_path) == []
-        assert [path.name for path in write_speed(cells(*BOTH), tmp_path)] == ["speed.png"]
+        kept = [replace(cell, samples_per_second=None) for cell in BOTH]
+        assert "speed.png" not in drawn_files(cells(*kept), tmp_path / "kept")
+        assert "speed.png" not in drawn_files(cells(), tmp_path / "near")
+        assert "speed.png" in drawn_files(cells(*BOTH), tmp_path / "both")
 
     def test_points_and_fronts_by_model(self) -> None:
         """A server's points are hollow and without a line between them; a line joins each model's Pareto front."""
@@ -129,7 +136,7 @@ class TestSpeed:
         """Each as wide as those of the curves; what failed, is a dummy or has no score has no point."""
         drawn = speed_figure(frame([factory.cell("near", task)[0] for task in (TASKS[0], "puzzle/sudoku")]))
         assert [axis.get_title() for axis in drawn.axes] == ["waiting_line", "puzzle"]
-        assert tuple(drawn.get_size_inches()) == pytest.approx((7.0, 3.5))
+        assert tuple(drawn.get_size_inches()) == pytest.approx((7.0, 2.75 + 0.05 + 0.42 + 0.2))
         drawn.canvas.draw()
         parts = [axis.get_tightbbox() for axis in drawn.axes] + [text.get_window_extent() for text in drawn.texts]
         parts.append(drawn.legends[0].get_window_extent())
@@ -151,9 +158,10 @@ class TestSpeed:
         """A server whose only cell failed or has no score brings no figure."""
         scored = served(TASKS[0], 0.5)
         for change in ({"status": "error"}, {"headline": "order"}, {"samples_per_second": 0.0}):
-            assert write_speed(cells(replace(scored, **change)), tmp_path / "no") == []  # type: ignore[arg-type]
-        assert not (tmp_path / "no").exists()
-        assert write_speed(cells(scored), tmp_path / "a" / "b")[0].exists()
+            assert "speed.png" not in drawn_files(cells(replace(scored, **change)), tmp_path / "no")  # type: ignore[arg-type]
+        assert drawn_files(frame([replace(scored, status="error")]), tmp_path / "none") == []
+        assert not (tmp_path / "none").exists()
+        assert drawn_files(frame([scored]), tmp_path / "a" / "b") == ["speed.png"]
 
 
 class TestSummary:

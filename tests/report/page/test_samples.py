@@ -12,8 +12,7 @@ from pbcore.report.page.html import as_json
 from pbcore.report.page.samples import (
     DIGITS,
     LONGEST,
-    Lot,
-    Tokens,
+    Answers,
     chosen,
     confidence_digits,
     digits,
@@ -29,9 +28,9 @@ def number(text: str) -> int:
     return DIGITS.index(text[0]) * len(DIGITS) + DIGITS.index(text[1])
 
 
-def lot(n: int, right: float, sampler: str = "confidence-k2", first: frozenset[int] = frozenset()) -> Lot:
+def lot(n: int, right: float, sampler: str = "confidence-k2", first: frozenset[int] = frozenset()) -> Answers:
     cell, samples = filmed(factory.cell(sampler=sampler, n=n, right=right))
-    return Lot(cell, samples, first)
+    return Answers(cell.id, cell.model, cell, samples, worse=tuple(first))
 
 
 def shown(answers: list[list[object]]) -> list[object]:
@@ -62,11 +61,11 @@ class TestPacked:
     def test_an_answer(self) -> None:
         """Tokens are numbers of one table, and the text that they make is not repeated."""
         cell, samples = filmed(factory.cell(n=1, right=1.0))
-        tokens = Tokens()
+        tokens: dict[str, int] = {}
         answer = packed(cell, samples[0], tokens)
         assert answer[4] == 0
         numbers = [number(answer[5][i : i + 2]) for i in range(0, len(answer[5]), 2)]
-        assert [tokens.texts[i] for i in numbers] == list(WORDS)
+        assert [list(tokens)[i] for i in numbers] == list(WORDS)
         assert answer[6] == "".join(map(str, STEPS))
 
     @pytest.mark.parametrize(
@@ -82,12 +81,12 @@ class TestPacked:
         """It is kept beside them."""
         cell, samples = filmed(factory.cell(n=1))
         sample = replace(samples[0], **change)  # type: ignore[arg-type]
-        assert packed(cell, sample, Tokens())[4] == sample.text
+        assert packed(cell, sample, {})[4] == sample.text
 
     def test_a_monstrous_answer(self) -> None:
         """A text of a million characters is cut, and its length told."""
         cell, samples = factory.cell(n=1)
-        answer = packed(cell, replace(samples[0], text="x" * 10**6), Tokens())
+        answer = packed(cell, replace(samples[0], text="x" * 10**6), {})
         assert (len(answer[4]), answer[11]) == (LONGEST, 10**6)
 
     def test_matches_count_from_the_whole_text(self) -> None:
@@ -95,7 +94,7 @@ class TestPacked:
         cell, samples = factory.cell(n=1)
         match = {"rule": "R", "message": "m", "offset": 2, "length": 3, "category": "C"}
         sample = replace(samples[0], text="\n  an apple", details={"matches": [match, {"rule": "no offset"}, 7]})
-        assert packed(cell, sample, Tokens())[9] == [[5, 3, "R", "m"]]
+        assert packed(cell, sample, {})[9] == [[5, 3, "R", "m"]]
 
     def test_matches_in_a_final_answer(self) -> None:
         """Of an answer with steps the final answer alone was checked."""
@@ -103,17 +102,17 @@ class TestPacked:
         stepwise = replace(cell, conditions=replace(cell.conditions, options={"cot": True}))
         match = {"rule": "R", "message": "m", "offset": 2, "length": 3, "category": "C"}
         text = "an apple first. The answer is: 'an apple'"
-        answer = packed(stepwise, replace(samples[0], text=text, details={"matches": [match]}), Tokens())
+        answer = packed(stepwise, replace(samples[0], text=text, details={"matches": [match]}), {})
         start, length = answer[9][0][:2]
         assert (start, text[start : start + length]) == (text.rfind("apple") - 1, " ap")
-        assert packed(stepwise, replace(samples[0], text="no end", details={"matches": []}), Tokens())[9] == []
+        assert packed(stepwise, replace(samples[0], text="no end", details={"matches": []}), {})[9] == []
 
     def test_the_scored_text(self) -> None:
         """With --official-text the whole canvas was scored, so it is what the page shows."""
         cell, samples = factory.cell(n=1)
         official = replace(cell, conditions=replace(cell.conditions, options={"official_text": True}))
         sample = replace(samples[0], official_text="all of it")
-        assert [packed(one, sample, Tokens())[4] for one in (cell, official)] == ["an answer", "all of it"]
+        assert [packed(one, sample, {})[4] for one in (cell, official)] == ["an answer", "all of it"]
 
 
 class TestChosen:
@@ -145,14 +144,14 @@ class TestChosen:
         """Answers and tokens together stay within the room."""
         room = 2500
         answers, tokens = chosen([lot(60, 0.5), lot(60, 0.7, "random-k2")], room)
-        size = len(as_json(answers)) + len(as_json(tokens.texts))
+        size = len(as_json(answers)) + len(as_json(tokens))
         assert room * 0.9 < size <= room * 1.01
 
     def test_unscored_answers(self) -> None:
         """Answers without a headline score count as none that are right."""
         cell, samples = factory.cell(n=2)
         unscored = [replace(sample, scores={}) for sample in samples]
-        answers, _ = chosen([Lot(replace(cell, scores={}), unscored)], 10**6)
+        answers, _ = chosen([Answers(cell.id, cell.model, replace(cell, scores={}), unscored)], 10**6)
         assert [answer[2] for answer in answers[0]] == [[], []]
 
 
@@ -161,5 +160,5 @@ def test_records_without_films() -> None:
     cell, samples = factory.cell(n=1)
     assert isinstance(cell, CellRecord)
     assert isinstance(samples[0], SampleRecord)
-    answer = packed(cell, samples[0], Tokens())
+    answer = packed(cell, samples[0], {})
     assert (answer[5], answer[6], answer[7], answer[10]) == (None, "", "", 0)

@@ -1,0 +1,113 @@
+"""What report.md, the page and the terminal ask of a frame of cells: the facts of its run, what could not be run or
+measured, models that answered elsewhere (a record's `served`, such as behind a server), and rows beside calls."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import pandas as pd
+
+from pbcore.extensions import provided
+from pbcore.printable import command_line, counted, first_line
+from pbcore.results.record import absent_reasons
+from pbcore.tasks.naming import REWRITE
+from pbcore.text import listed, name
+
+ROWS_NOTE = (
+    "rows are all canvases forwarded, what-if rows too, and calls (NFE) the forwards in sequence: at batch 1 on a GPU "
+    "calls are time, on a CPU or in large batches rows are"
+)
+
+
+class Section(Protocol):
+    """A section of a report that an integration adds: its title, its lines, and a sentence under them."""
+
+    title: str
+    note: str
+
+    def lines(self, cells: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+        """A line per model, from (model, `served` of a record) of each cell."""
+
+
+def served_sections(cells: pd.DataFrame) -> list[tuple[Section, list[str]]]:
+    """The sections of the integrations that are here, with their lines on these cells."""
+    those = cells[elsewhere(cells)]
+    told = list(zip(those["model"], those["served"], strict=True)) if len(those) else []
+    sections: tuple[Section, ...] = provided("report")
+    return [(section, section.lines(told)) for section in sections]
+
+
+def elsewhere(cells: pd.DataFrame) -> pd.Series:
+    """Which rows are of models that answered elsewhere."""
+    if "served" not in cells:
+        return pd.Series(False, index=cells.index)
+    return cells["served"].map(lambda told: isinstance(told, dict)).astype(bool)
+
+
+def rows_differ(cells: pd.DataFrame) -> bool:
+    """Whether a cell forwarded more rows than its calls, or fewer: samplers may ask about what-if rows."""
+    if not {"rows", "nfe"} <= set(cells):
+        return False
+    return bool((cells["rows"].notna() & cells["nfe"].notna() & (cells["rows"] != cells["nfe"])).any())
+
+
+def real(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells without those of dummies, models with random weights."""
+    return cells[~cells["dummy"].isin([True])]
+
+
+def run_facts(cells: pd.DataFrame, run: Mapping[str, Any]) -> dict[str, str]:
+    """What a run was, by name: `run` has the facts of run.json; what is unknown is left out."""
+    command = run.get("command")
+    rows = {"command": command_line(command) if isinstance(command, list) else command or ""}
+    rows |= {key: str(run[key]) for key in ("started", "profile", "shard") if run.get(key) is not None}
+    for key in ("seeds", "data_source", "prompts", "device", "dtype", "length"):
+        rows[key.replace("_", " ")] = joined(cells[key].dropna().map(str)) if key in cells else ""
+    for key in ("machine", "versions"):
+        if isinstance(run.get(key), Mapping):
+            rows[key] = ", ".join(f"{part} {value}" for part, value in run[key].items() if value not in (None, "", []))
+    if "model_info" in cells:
+        told = zip(cells["model"], cells["model_info"], strict=True)
+        remote = (model for model, info in told if isinstance(info, Mapping) and info.get("remote_code"))
+        rows["ran code that came with the checkpoint"] = joined(remote)
+    rows["cells"] = f"{len(cells)}, of which {int((cells['status'] != 'ok').sum())} could not be run"
+    return {key: value for key, value in rows.items() if value}
+
+
+def joined(names: Iterable[str]) -> str:
+    """Names once each, in order; at most 20."""
+    return ", ".join(listed([name(one) for one in sorted(set(names) - {""})], 20))
+
+
+def failed(cells: pd.DataFrame) -> list[tuple[str, str]]:
+    """(id, first line of the cause) of the cells that could not be run."""
+    rows = cells[cells["status"] != "ok"]
+    causes = (first_line(str(error or "no cause recorded"), 300) for error in rows.get("error", ()))
+    return list(zip(rows["id"], causes, strict=True))
+
+
+def not_measured(cells: pd.DataFrame) -> list[str]:
+    """Absent metrics with their reasons, and models with random weights, a line each."""
+    reasons = Counter(item for one in cells.get("absent", ()) for item in absent_reasons(one).items())
+    lines = [f"{metrics}: {why} ({counted(count, 'cell')})" for (metrics, why), count in sorted(reasons.items())]
+    dummies = sorted(set(cells[cells["dummy"].isin([True])]["model"]))
+    return lines + [f"{model}: random weights, so its scores are left out of the tables" for model in dummies]
+
+
+def prompts_note(cells: pd.DataFrame) -> list[str]:
+    """The note under a table with scores for the prompts of the 2026 rewrite; empty without such scores."""
+    theirs = cells["prompts"] == REWRITE
+    if not theirs.any():
+        return []
+    if theirs.all():
+        return ["prompts: those of the benchmark's 2026 rewrite, many of them other questions than the paper's (v1)"]
+    models = ", ".join(name(model) for model in dict.fromkeys(cells[theirs]["model"]))
+    return [f"prompts differ: {models} answered those of the 2026 rewrite, many of them other questions than v1's"]
+
+
+def gaps(cells: pd.DataFrame) -> list[str]:
+    """What is not in the page's tables, and notes on prompts and servers. Empty if there is nothing to say."""
+    lines = [f"{cell} could not be run: {cause}" for cell, cause in failed(cells)]
+    lines += [*not_measured(cells), *prompts_note(cells)]
+    lines += [line for _, told in served_sections(cells) for line in told]
+    return lines + ["timings are inexact: workers shared a device"] * int(cells["shared_device"].isin([True]).any())

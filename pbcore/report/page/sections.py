@@ -1,0 +1,197 @@
+"""Sections that report.md and report.html share: what factors change, order and variety of answers, and the frontier.
+Each is described once and rendered twice."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from pbcore.analysis.factors import FactorChange
+from pbcore.analysis.frontier_gap import Room, room
+from pbcore.analysis.order import natural, sorted_tasks
+from pbcore.printable import fixed, signed
+from pbcore.report.page.html import text
+from pbcore.report.page.samples import Answers
+from pbcore.report.page.tables import (
+    MODEL,
+    NONE,
+    SAMPLER,
+    Column,
+    decimals,
+    html_table,
+    markdown_table,
+    scored,
+    words,
+)
+from pbcore.report.scopes import Row
+from pbcore.results.record import Score
+from pbcore.tasks.naming import short
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table with a note. report.md has its `title` and `heads` (default: those of the columns), the page its `short`
+    title and a `caption` above the table (default: the title)."""
+
+    title: str
+    short: str
+    note: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    heads: Sequence[str] = ()
+    caption: str = ""
+
+    def markdown(self) -> str:
+        """The section of report.md; empty without rows."""
+        if not self.rows:
+            return ""
+        return f"## {self.title}\n\n{markdown_table(self.columns, self.rows, self.heads)}\n\n{self.note}\n"
+
+    def html(self) -> str:
+        """The section of the page; empty without rows."""
+        if not self.rows:
+            return ""
+        table = html_table(self.columns, self.rows, self.caption or self.title[0].lower() + self.title[1:])
+        return f'<section><h2>{self.short}</h2>{table}<p class="note">{text(self.note, 1000)}</p></section>'
+
+
+def factor_section(changes: Iterable[FactorChange]) -> Section:
+    """What changes with a run's factors; no rows for a run without factors and with one seed."""
+    rows = [
+        {
+            "task": short(one.task),
+            "model": one.model,
+            "sampler": one.sampler,
+            "factor": one.factor,
+            "from → to": f"{one.base} → {one.head}",
+            "n": str(one.answers.n),
+            "answers %": _share(one.answers),
+            "scores %": _share(one.scores),
+            "mean": f"{fixed(100 * one.before)} → {fixed(100 * one.after)}",
+            "change, points": f"{signed(100 * one.change)} [{signed(100 * one.low)} – {signed(100 * one.high)}]",
+        }
+        for one in changes
+    ]
+    title = "What changes with each factor"
+    note = (
+        "Answers and scores: the share that is another one when this factor alone changes, beside the change of the "
+        "mean, each with its 95 % interval over samples. Flips in both directions cancel in the mean."
+    )
+    return Section(title, title, note, _columns(rows), rows)
+
+
+def _share(share: Score) -> str:
+    return f"{fixed(100 * share.mean)} [{fixed(100 * share.low)}–{fixed(100 * share.high)}]"
+
+
+def _columns(rows: Sequence[Mapping[str, str]]) -> list[Column]:
+    return [words(head, head) for head in rows[0]] if rows else []
+
+
+def exploration_section(cells: pd.DataFrame) -> Section:
+    """Order, remasks and variety of answers: a row per cell with more than one seed, remasks or a law to compare with,
+    without columns that are empty."""
+    told = cells.to_dict("records") if "decoding" in cells else []
+    own = ("pass_at", "flip_flops", "law")  # a cell with none of them has no row
+    rows = [
+        _explored(one, one["decoding"])
+        for one in told
+        if isinstance(one["decoding"], Mapping) and any(name in one["decoding"] for name in own)
+    ]
+    columns = [column for column in _columns(rows) if any(row[column.head] != NONE for row in rows)]
+    note = (
+        "τ: Kendall's τ-b between position and step, 1 is left to right. Remasks per answer, and the share after which "
+        "the same token came back (2602.06161). Texts / seed: different answers to a question over its seeds; pass@k: "
+        "at least one of k seeds is right (unbiased, 2107.03374). TV: total variation between the answers and the "
+        "exact law, in brackets that of as many exact draws; transitions and visits of walks (2606.22976), places of "
+        "the items of right lists. Bits: entropy per transition of walks, of right answers for lists, and that of "
+        "exact draws."
+    )
+    return Section("Order, remasks and variety of the answers", "Order and variety", note, columns, rows)
+
+
+def _explored(cell: Mapping[Any, Any], told: Mapping[str, Any]) -> dict[str, str]:
+    law, passed = told.get("law", {}), told.get("pass_at", {})
+    return {
+        "task": short(cell["task"]),
+        "model": cell["model"],
+        "sampler": cell["sampler"],
+        "τ": _number(told.get("kendall"), ".2f"),
+        "remasks": _number(told.get("remasks"), ".2f"),
+        "same token again": _number(told.get("flip_flops"), ".0%"),
+        "texts / seed": _number(told.get("distinct"), ".2f"),
+        "pass@k": ", ".join(f"{k}: {100 * value:.0f} %" for k, value in passed.items()) or NONE,
+        "TV of transitions": _beside(law.get("kernel"), law.get("kernel_by_chance"), ".3f"),
+        "TV of places or visits": _beside(law.get("places", law.get("stationary")), law.get("places_by_chance"), ".3f"),
+        "bits (exact)": _beside(law.get("entropy"), law.get("entropy_exact"), ".2f"),
+    }
+
+
+def _number(value: float | None, form: str) -> str:
+    return NONE if value is None else format(value, form)
+
+
+def _beside(value: float | None, exact: float | None, form: str) -> str:
+    return _number(value, form) + ("" if exact is None else f" ({exact:{form}})")
+
+
+KINDS = {
+    "order": "positions first",
+    "seen": "tokens first",
+    "back": "takes tokens back",
+    "own": "writes own tokens",
+    "tries": "tries canvases",
+    "unknown": "not declared",
+}
+FRONTIER = (
+    MODEL,
+    SAMPLER,
+    words("task", "task"),
+    scored("score %"),
+    decimals("steps", "steps", 2, "mean forwards per answer"),
+    words("chooses", "chooses", "which frontier binds the sampler, if one does"),
+    Column(
+        "best %",
+        lambda row: "unbounded" if row["best"] is None else fixed(row["best"]),
+        lambda row: row["best"],
+        "the best accuracy of samplers of its kind in as many steps",
+    ),
+    decimals("gap", "gap, points", 1, "best less score", none=""),
+)
+
+
+def rooms(answers: Iterable[Answers]) -> list[Room]:
+    """The cells that have a frontier, by model and task, samplers in natural order."""
+    found = []
+    for one in answers:
+        known = room(one.cell, one.samples, {index: question.length for index, question in one.questions.items()})
+        found += [] if known is None else [replace(known, model=one.model)]
+    models = list(dict.fromkeys(one.model for one in found))
+    tasks = sorted_tasks(one.task for one in found)
+    return sorted(found, key=lambda one: (models.index(one.model), tasks.index(one.task), natural(one.sampler)))
+
+
+def frontier_section(found: Iterable[Room]) -> Section:
+    """Cells beside the optimal frontier: the best accuracy of independent draws in as many steps."""
+    rows: list[Row] = [
+        {
+            **{name: getattr(one, name) for name in ("model", "sampler", "task", "steps", "gap")},
+            **{name: 100 * getattr(one, name) for name in ("score", "low", "high")},
+            "best": None if one.best is None else 100 * one.best,
+            "chooses": KINDS[one.kind],
+        }
+        for one in found
+    ]
+    title = "the best accuracy of independent draws in as many steps"
+    note = (
+        "Best: the highest expected accuracy, in the cell's mean steps, of samplers that write only tokens drawn "
+        "independently of each other from the exact predictions and keep each, adaptive orders included; for each n "
+        "at its own steps, then averaged over samples. They choose positions before they look at predicted tokens or "
+        "noise (positions first), or after they see them (tokens first). It doesn't bind samplers that take tokens "
+        "back, choose their own tokens or declare nothing, nor models whose predictions aren't the exact ones. Only "
+        "list_ops tasks with several answers are here, with one token per item, greedy or at τ = 1: other canvases, "
+        "of waiting lines and Latin squares too, hold more tokens than items, and tasks with one answer need one step."
+    )
+    heads = ("model", "sampler", "task", "score [95 % interval]", "steps", "chooses", "best", "gap, points")
+    return Section(f"Frontier: {title}, in %", "Frontier", note, FRONTIER, rows, heads, title)

@@ -1,0 +1,165 @@
+"""The parts of a run (all tasks, a category, a task) with their means per model and sampler, and figures per policy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import nan
+from typing import Any
+
+import pandas as pd
+
+from pbcore.analysis.order import natural, short, sorted_tasks
+from pbcore.analysis.tradeoff import aup, curves, mean_interval, pbx
+from pbcore.printable import first_line
+from pbcore.report.cells import real, rows_differ
+from pbcore.tasks.naming import category
+
+NUMBERS = (
+    *("n", "score", "score_low", "score_high", "tokens_per_step", "tokens_per_forward", "tokens_per_row", "nfe"),
+    *("rows", "seconds", "samples_per_second", "ceiling", "bits_lost"),
+)
+TEXTS = ("id", "model", "task", "category", "sampler", "status", "error", "absent", "dummy", "served", "headline")
+SHARES = {"score": "score", "low": "score_low", "high": "score_high", "ceiling": "ceiling"}
+INTERVAL = ("score", "low", "high")
+LEVELS = (90, 80, 70, 60)
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The cells of one part of a run, without dummies: as a frame, and as rows with scores in % and None for what was
+    not measured."""
+
+    title: str
+    cells: pd.DataFrame
+    records: Sequence[Row]
+
+    @property
+    def tasks(self) -> list[str]:
+        return sorted_tasks(self.cells["task"])
+
+    def part(self, title: str, column: str, value: str) -> Scope:
+        """Those cells that have this value."""
+        rows = [record for record in self.records if record[column] == value]
+        return Scope(title, self.cells[self.cells[column] == value], rows)
+
+    def task(self, name: str) -> Scope:
+        return self.part(name.split("/", 1)[-1], "task", name)
+
+
+def scopes(cells: pd.DataFrame) -> tuple[Scope, list[Scope]]:
+    """The whole run, and its categories in the paper's order. Rows stand beside calls where some cell's differ."""
+    table = real(cells).reindex(columns=[*TEXTS, *NUMBERS])
+    if not rows_differ(table):
+        table = table.assign(rows=float("nan"), tokens_per_row=float("nan"))
+    whole = Scope("all tasks", table, [_row(record) for record in table.to_dict("records")])
+    return whole, [whole.part(name, "category", name) for name in dict.fromkeys(map(category, whole.tasks))]
+
+
+def _row(record: dict[Any, Any]) -> Row:
+    row = record | {name: number(record[name]) for name in NUMBERS}
+    row |= {name: None if row[key] is None else 100 * row[key] for name, key in SHARES.items()}
+    cause = first_line(str(record["error"] or "no cause recorded")) if record["status"] != "ok" else ""
+    headline = "" if pd.isna(record["headline"]) else record["headline"]
+    return row | {key: str(record[key]) for key in TEXTS[:6]} | {"error": cause, "headline": headline}
+
+
+def by_sampler(records: Iterable[Row]) -> list[tuple[str, str, list[Row]]]:
+    """(model, sampler, its cells), models as they come, samplers in natural order."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for record in records:
+        groups.setdefault((record["model"], record["sampler"]), []).append(record)
+    models = list(dict.fromkeys(model for model, _ in groups))
+    ordered = sorted(groups, key=lambda one: (models.index(one[0]), natural(one[1])))
+    return [(model, sampler, groups[model, sampler]) for model, sampler in ordered]
+
+
+def overview(scope: Scope) -> list[Row]:
+    """A row per model and sampler: means over the model's tasks, in % and tokens, and what is missing and why. A mean
+    is None unless every task of the model has a value.
+    """
+    wanted: dict[str, set[str]] = {}
+    for record in scope.records:
+        wanted.setdefault(record["model"], set()).add(record["task"])
+    rows = []
+    for model, sampler, group in by_sampler(scope.records):
+        ran = [record for record in group if record["status"] == "ok"]
+        tasks = sorted_tasks(wanted[model])
+        scored = [record for record in ran if record["score"] is not None]
+        row: Row = {"model": model, "sampler": sampler, "tasks": f"{len(scored)} of {len(tasks)}"}
+        row |= dict.fromkeys(INTERVAL) | (_mean(scored) if scored and len(scored) == len(tasks) else {})
+        for name in ("tokens_per_step", "tokens_per_forward", "tokens_per_row", "ceiling", "bits_lost"):
+            row[name] = average([record[name] for record in ran], len(tasks))
+        samples = _sum(record["n"] for record in ran)
+        for name in ("nfe", "rows"):
+            known = [record[name] * record["n"] for record in ran if None not in (record[name], record["n"])]
+            row[name] = _ratio(sum(known) if len(known) == len(ran) else None, samples)
+        row["samples_per_second"] = _ratio(samples, _sum(record["seconds"] for record in ran))
+        rows.append(row | {"missing": missing(group, tasks)})
+    return rows
+
+
+def _mean(scored: Sequence[Row]) -> Row:
+    known = [tuple(nan if row[name] is None else row[name] for name in INTERVAL) for row in scored]
+    return {name: number(value) for name, value in zip(INTERVAL, mean_interval(known), strict=True)}  # type: ignore[arg-type]
+
+
+def missing(group: Sequence[Row], tasks: Iterable[str]) -> str:
+    """Which of the tasks have no score in these cells of a sampler, and why; empty if all have one."""
+    reasons: dict[str, list[str]] = {}
+    for record in group:
+        if record["status"] != "ok":
+            reasons.setdefault(f"could not be run: {record['error']}", []).append(short(record["task"]))
+        elif record["score"] is None:
+            absent = record["absent"] if isinstance(record["absent"], dict) else {}
+            told = first_line(str(absent.get(record["headline"], "no reason recorded")))
+            reasons.setdefault(f"{record['headline']} not measured: {told}", []).append(short(record["task"]))
+    unrun = [short(task) for task in tasks if task not in {record["task"] for record in group}]
+    if unrun:
+        reasons["not run"] = unrun
+    return "; ".join(f"{', '.join(names)} {why}" for why, names in reasons.items())
+
+
+def policies(scope: Scope) -> list[Row]:
+    """A row per model and policy family: PBx in tokens per step and AUP in tokens per forward, over the means of the
+    scope's tasks. AUP's reference is the best score of any method on the same tasks.
+    """
+    steps, forwards = curves(scope.cells), curves(scope.cells, "tokens_per_forward")
+    tasks = {model: frozenset(group["task"]) for model, group in scope.cells.groupby("model", sort=False)}
+    best: Counter[frozenset[str]] = Counter()
+    for model, score in zip(forwards["model"], forwards["score"], strict=True):
+        best[tasks[model]] = max(best[tasks[model]], score)
+    rows = []
+    for names, group in steps.groupby(["model", "family"], sort=False):
+        model, kind = str(names[0]), str(names[1])
+        points = list(zip(group["tokens_per_step"], group["score"], strict=True))
+        own = forwards[(forwards["model"] == model) & (forwards["family"] == kind)]
+        speeds = list(zip(own["tokens_per_forward"], own["score"], strict=True))
+        levels = {f"PB{level}": pbx(points, level) for level in LEVELS}
+        area = aup(speeds, best[tasks[model]]) if len(speeds) > 1 else None  # a single point has no area
+        rows.append({"model": model, "family": kind, "points": len(points), **levels, "AUP": area})
+    models = list(dict.fromkeys(scope.cells["model"]))
+    return sorted(rows, key=lambda row: (models.index(row["model"]), natural(row["family"])))
+
+
+def number(value: Any) -> float | None:
+    """A number of a table; None for what was not measured."""
+    return None if value is None or pd.isna(value) else float(value)
+
+
+def average(values: Sequence[float | None], count: int) -> float | None:
+    """The mean of `count` values; None where one is missing."""
+    known = [value for value in values if value is not None]
+    return sum(known) / count if count and len(values) == len(known) == count else None
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """None for no values, and where one was not measured."""
+    known = list(values)
+    return None if not known or None in known else sum(filter(None, known))
+
+
+def _ratio(above: float | None, below: float | None) -> float | None:
+    return None if above is None or not below else above / below
