@@ -106,7 +106,8 @@ class Cell:
 
     def rescored(self, task: Task, stored: StoredCell) -> StoredCell:
         """A stored cell, scored again and written if its scores lacked a tool that is here now."""
-        if not stored.cell.absent or not self._prepare_scorer(task) or not now_measurable(stored.cell):
+        cell = stored.cell
+        if not cell.absent or not self._prepare_scorer(task) or not now_measurable(cell.absent, cell.scores):
             return stored
         again = scored_again(stored, task)
         run_dir(self.item.config).write_cell(again.cell, again.samples)

@@ -142,7 +142,7 @@ class TestRescored:
         monkeypatch.setattr("pbcore.metrics.grammar.available", lambda: None)
 
         def go(here: bool, name: str = "text_writing/summarization", lacks: bool = True) -> tuple[Any, Any, Any]:
-            monkeypatch.setattr("pbcore.plugin.cell.now_measurable", lambda cell: here)
+            monkeypatch.setattr("pbcore.plugin.cell.now_measurable", lambda absent, scores: here)
             config: Any = Config(tmp_path, out=tmp_path / "out")
             record, samples = factory.cell(task=name, n=2, headline="rouge_l", right=1.0)
             stored = StoredCell(replace(record, absent={"grammar": "no Java"} if lacks else {}), tuple(samples))
