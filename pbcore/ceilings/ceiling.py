@@ -32,8 +32,7 @@ from pbcore.theory.canvas import EOS, AnswerDistribution
 from pbcore.theory.ceiling import KINDS, Ceiling, Kind
 from pbcore.theory.distributions import Listed, Shuffled, answer_distribution, listed, supports
 from pbcore.theory.lost import bits_lost
-from pbcore.theory.problems import FEW, NotExact, structure, targets
-from pbcore.theory.recursion import everything, expected_accuracy
+from pbcore.theory.problems import FEW, NotExact, everything, expected_accuracy, structure, targets
 from pbcore.theory.shuffles import problem
 
 DRAWS = 1000

@@ -14,7 +14,7 @@ from pbcore.gates.timing.interleaved import check_base
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
 from pbcore.printable import counted
-from pbcore.results.baseline import BaselineCell, BaselineError, read_baseline, write_baseline
+from pbcore.results.baseline import BaselineCell, read_baseline, write_baseline
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.text import listed
 
@@ -122,8 +122,8 @@ def _rule_on_time(bases: Sequence[Timings], ruling: Ruling) -> None:
 def _update(path: Path, stored: Sequence[StoredCell], complete: bool, ruling: Ruling) -> None:
     try:
         if not complete:
-            raise BaselineError("no baseline written: the run is not complete")
+            raise InputError("no baseline written: the run is not complete")
         ruling.text.append(f"baseline written: {write_baseline(path, stored)} ({counted(len(stored), 'cell')})")
-    except (BaselineError, OSError) as error:
+    except (InputError, OSError) as error:
         ruling.failures.append((f"update of {path}", str(error)))
         ruling.text.append(str(error))

@@ -37,14 +37,14 @@ def load(path: str | Path) -> pd.DataFrame:
 
 def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:
     """The rows of several results, concatenated, with a column `run` that holds each row's path."""
+    import pandas as pd
+
     tables = [load(path).assign(run=str(path)) for path in paths]
     if not tables:
         raise LoadError("no path given; give at least one run directory or results file")
-    import pandas as pd
-
-    return pd.concat([table.dropna(axis="columns", how="all") for table in tables], ignore_index=True).reindex(
-        columns=list(dict.fromkeys(column for table in tables for column in table.columns))
-    )
+    columns = list(dict.fromkeys(column for table in tables for column in table.columns))
+    filled = [table.dropna(axis="columns", how="all") for table in tables]
+    return pd.concat(filled, ignore_index=True).reindex(columns=columns)
 
 
 def load_cells(path: str | Path) -> list[CellRecord]:
